@@ -1,0 +1,35 @@
+//! Halobook's core: graphs, models, communication, strategies and [`work()`], the only loop over
+//! epochs.
+//!
+//! The core knows no process, no Jupyter and no Polars. A [`plan::Plan`] comes in, rows leave
+//! through a [`record::Recorder`]; nothing else crosses the boundary.
+//!
+//! | module | one idea |
+//! |---|---|
+//! | [`spec`] | what the user wrote: one table of keys, parsed once |
+//! | [`plan`] | what will happen: everything refusable is refused before this exists |
+//! | [`graph`], [`dataset`], [`partition`] | what is trained on, and how it is cut |
+//! | [`backend`] | matrices and the dozen operations on them |
+//! | [`comm`] | ranks and messages |
+//! | [`model`] | layers with hand-written exact backward passes |
+//! | [`strategy`] | schedules over layers and ranks, one file each |
+//! | [`record`] | rows, phases, status pages |
+//! | [`work()`] | the loop |
+
+pub mod backend;
+pub mod comm;
+pub mod ctx;
+pub mod dataset;
+pub mod error;
+pub mod graph;
+pub mod model;
+pub mod partition;
+pub mod plan;
+pub mod record;
+pub mod rng;
+pub mod spec;
+pub mod strategy;
+mod work;
+
+pub use error::{Error, Result};
+pub use work::{Outcome, World, work};

@@ -1,0 +1,19 @@
+//! What will happen: a request with everything resolved, ready for a worker.
+
+use crate::spec::RunSpec;
+use serde::{Deserialize, Serialize};
+
+/// A resolved run. Written to `plan.json` by the launcher and read by every rank.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The request.
+    pub spec: RunSpec,
+    /// Compute threads of each rank.
+    pub threads: usize,
+    /// Whether ranks run as threads of one process.
+    pub in_process: bool,
+    /// Whether ranks outnumber cores, so that waiting ranks must give way.
+    pub oversubscribed: bool,
+    /// Milliseconds that the partitioner took (0 for one rank).
+    pub partition_ms: f64,
+}

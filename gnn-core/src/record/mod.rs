@@ -1,0 +1,14 @@
+//! What a run leaves behind: rows, status pages, errors.
+//!
+//! A rank appends rows to `rows/rank-K.jsonl` and keeps one memory-mapped status page in
+//! `state/rank-K`. The launcher turns rows into frames; nothing else comes back from a rank.
+
+pub mod clock;
+pub mod phase;
+mod recorder;
+pub mod rows;
+pub mod state;
+
+pub use clock::{Times, now_ns};
+pub use phase::{Direction, Op, Pass, Phase};
+pub use recorder::{Epoch, Recorder};

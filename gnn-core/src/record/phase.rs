@@ -1,0 +1,107 @@
+//! What a rank can be doing. Enums, so that a label can never be misspelt.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! labels {
+    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident => $label:literal),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[repr(u8)]
+        pub enum $name { $($(#[$vmeta])* #[serde(rename = $label)] $variant),* }
+
+        impl $name {
+            /// Every value, in order.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// The word used in frames and messages.
+            pub fn label(self) -> &'static str {
+                match self { $($name::$variant => $label),* }
+            }
+
+            /// The value with this number, if there is one.
+            pub fn from_u8(code: u8) -> Option<$name> {
+                Self::ALL.get(usize::from(code)).copied()
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.label())
+            }
+        }
+    };
+}
+
+labels! {
+    /// Where a rank is in a run; written to its status page and named when it fails.
+    Phase {
+        /// Reading data and building the local part.
+        Setup => "setup",
+        /// Multiplying by a block or its transpose.
+        Aggregate => "aggregate",
+        /// Dense layers and activations.
+        Update => "update",
+        /// Packing and unpacking rows.
+        Copy => "copy",
+        /// Inside the communicator.
+        Comm => "comm",
+        /// The loss and its gradient.
+        Loss => "loss",
+        /// The optimiser step.
+        Optim => "optim",
+        /// Sampling blocks.
+        Sample => "sample",
+        /// Evaluation, outside epoch time.
+        Eval => "eval",
+        /// Between the above.
+        Other => "other",
+        /// Left the loop.
+        Done => "done",
+    }
+}
+
+labels! {
+    /// Which way through the model an epoch is going; splits compute time and labels messages.
+    Pass {
+        /// Layers in order.
+        Forward => "forward",
+        /// Layers in reverse.
+        Backward => "backward",
+        /// Weight gradients and the optimiser.
+        Optim => "optim",
+        /// Outside epoch time.
+        Eval => "eval",
+        /// Reading data, agreeing, barriers.
+        Setup => "setup",
+    }
+}
+
+labels! {
+    /// The `direction` column of the `comm` frame.
+    Direction {
+        /// Activations.
+        Forward => "forward",
+        /// Gradients of activations.
+        Backward => "backward",
+        /// Weight gradients.
+        Grad => "grad",
+        /// Evaluation and agreement, outside epoch time.
+        Eval => "eval",
+    }
+}
+
+labels! {
+    /// The `op` column of the `comm` frame: what the caller asked of the communicator.
+    Op {
+        /// Point to point.
+        P2p => "p2p",
+        /// One to all.
+        Broadcast => "broadcast",
+        /// Sum over ranks, result everywhere.
+        Allreduce => "allreduce",
+        /// Everybody to everybody.
+        Alltoall => "alltoall",
+        /// Concatenation over ranks.
+        Gather => "gather",
+    }
+}

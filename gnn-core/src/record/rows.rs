@@ -1,0 +1,236 @@
+//! One struct a frame. A column's name, unit and type are declared here and nowhere else.
+//!
+//! Durations are milliseconds (`f64`), sizes bytes (`u64`), and the unit is part of the name.
+
+use super::phase::{Direction, Op};
+use serde::{Deserialize, Serialize};
+
+/// The type of a column, for whoever builds a frame out of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    /// `bool`.
+    Bool,
+    /// `u16`.
+    U16,
+    /// `u32`.
+    U32,
+    /// `u64`.
+    U64,
+    /// `f64`.
+    F64,
+    /// Text.
+    Str,
+}
+
+/// A Rust type that can be a column.
+pub trait Cell {
+    /// Its column type.
+    const COLUMN: Column;
+}
+impl Cell for bool {
+    const COLUMN: Column = Column::Bool;
+}
+impl Cell for u16 {
+    const COLUMN: Column = Column::U16;
+}
+impl Cell for u32 {
+    const COLUMN: Column = Column::U32;
+}
+impl Cell for u64 {
+    const COLUMN: Column = Column::U64;
+}
+impl Cell for f64 {
+    const COLUMN: Column = Column::F64;
+}
+impl Cell for String {
+    const COLUMN: Column = Column::Str;
+}
+impl Cell for Direction {
+    const COLUMN: Column = Column::Str;
+}
+impl Cell for Op {
+    const COLUMN: Column = Column::Str;
+}
+impl<T: Cell> Cell for Option<T> {
+    const COLUMN: Column = T::COLUMN;
+}
+
+/// A row type of a frame.
+pub trait Row: Serialize {
+    /// Name of the frame.
+    const FRAME: &'static str;
+    /// Names and types of the columns, in order.
+    const COLUMNS: &'static [(&'static str, Column)];
+}
+
+macro_rules! row {
+    ($(#[$meta:meta])* $name:ident in $frame:literal { $($(#[$fmeta:meta])* $field:ident: $ty:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
+
+        impl Row for $name {
+            const FRAME: &'static str = $frame;
+            const COLUMNS: &'static [(&'static str, Column)] =
+                &[$((stringify!($field), <$ty as Cell>::COLUMN)),*];
+        }
+    };
+}
+
+row! {
+    /// One rank in one epoch. `wall_ms = compute_ms + copy_ms + xfer_exposed_ms + wait_ms + other_ms`.
+    RankRow in "ranks" {
+        /// Epoch, from 0.
+        epoch: u32,
+        /// Rank, from 0.
+        rank: u32,
+        /// Host name.
+        host: String,
+        /// Device name.
+        device: String,
+        /// Wall time of the epoch on this rank, evaluation excluded.
+        wall_ms: f64,
+        /// Time in kernels: aggregation, dense layers, loss, optimiser.
+        compute_ms: f64,
+        /// Time packing and unpacking rows.
+        copy_ms: f64,
+        /// Time blocked while data moves.
+        xfer_exposed_ms: f64,
+        /// Time blocked before the peer had sent.
+        wait_ms: f64,
+        /// The rest.
+        other_ms: f64,
+        /// `comm_hidden_ms + xfer_exposed_ms`.
+        comm_ms: f64,
+        /// Time in which data moved while this rank computed; never part of wall time.
+        comm_hidden_ms: f64,
+        /// `100 · comm_hidden_ms / comm_ms`; none without communication.
+        overlap_pct: Option<f64>,
+        /// Processor time of all of the rank's threads.
+        cpu_ms: f64,
+        /// Arrival at the epoch's start after the first rank.
+        late_ms: f64,
+        /// Kernel time in the forward pass.
+        forward_ms: f64,
+        /// Kernel time in the backward pass.
+        backward_ms: f64,
+        /// Kernel time in the optimiser.
+        optim_ms: f64,
+        /// Payload bytes sent.
+        bytes_tx: u64,
+        /// Payload bytes received.
+        bytes_rx: u64,
+        /// Messages sent.
+        msgs_tx: u64,
+        /// Edges multiplied in aggregation, forward and backward.
+        edges: u64,
+        /// Vertices whose rows this rank owns.
+        owned_nodes: u64,
+        /// Remote vertices whose rows it reads.
+        halo_nodes: u64,
+        /// Training vertices it owns.
+        train_nodes: u64,
+        /// Peak resident memory of the rank's process.
+        mem_peak_bytes: u64,
+    }
+}
+
+row! {
+    /// What the model achieved after one epoch; written by rank 0.
+    MetricsRow in "metrics" {
+        /// Epoch, from 0.
+        epoch: u32,
+        /// Whether the epoch is flagged as warm-up.
+        is_warmup: bool,
+        /// Mean loss over the training vertices, at the epoch's start weights.
+        train_loss: f64,
+        /// Accuracy on the training vertices, when evaluated.
+        train_acc: Option<f64>,
+        /// Accuracy on the validation vertices, when evaluated.
+        val_acc: Option<f64>,
+        /// Accuracy on the test vertices, when evaluated.
+        test_acc: Option<f64>,
+        /// Time of the evaluation, outside the epoch's wall time.
+        eval_ms: f64,
+    }
+}
+
+row! {
+    /// Traffic from one rank to another in one layer and direction of one epoch.
+    CommRow in "comm" {
+        /// Epoch, from 0.
+        epoch: u32,
+        /// Layer, from 0; for weight gradients 0.
+        layer: u16,
+        /// What the data was.
+        direction: Direction,
+        /// Sender.
+        src: u32,
+        /// Receiver.
+        dst: u32,
+        /// Operation asked for.
+        op: Op,
+        /// Payload bytes.
+        bytes: u64,
+        /// Messages.
+        messages: u64,
+        /// Time the sender's operation moved data while it was blocked.
+        xfer_ms: f64,
+        /// Time the sender's operation waited for its peer.
+        wait_ms: f64,
+        /// What the plan predicted for this row.
+        predicted_bytes: Option<u64>,
+    }
+}
+
+row! {
+    /// One part of the cut that a run used; written by its rank.
+    PartRow in "partition" {
+        /// Part, equal to the rank that owns it.
+        part: u32,
+        /// Vertices owned.
+        nodes: u64,
+        /// In-edges of owned vertices.
+        edges: u64,
+        /// Remote vertices read.
+        halo_nodes: u64,
+        /// `halo_nodes / (nodes + halo_nodes)`.
+        halo_share: f64,
+        /// In-edges whose source is remote.
+        cut_edges: u64,
+        /// Training vertices owned.
+        train_nodes: u64,
+        /// Bytes of the owned feature rows.
+        feature_bytes: u64,
+        /// Ranks from which rows are read.
+        peers: u32,
+        /// Partitioner.
+        method: String,
+        /// Time of the partitioner.
+        partition_ms: f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_match_what_serde_writes() {
+        let row = MetricsRow {
+            epoch: 1,
+            is_warmup: false,
+            train_loss: 0.5,
+            train_acc: None,
+            val_acc: Some(0.25),
+            test_acc: None,
+            eval_ms: 0.125,
+        };
+        let value = serde_json::to_value(&row).expect("plain data");
+        let keys: Vec<_> = value.as_object().expect("a struct").keys().cloned().collect();
+        let names: Vec<_> = MetricsRow::COLUMNS.iter().map(|c| c.0.to_owned()).collect();
+        assert_eq!(keys, names);
+        let back: MetricsRow = serde_json::from_value(value).expect("round trip");
+        assert_eq!(back, row);
+    }
+}

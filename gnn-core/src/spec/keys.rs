@@ -1,0 +1,176 @@
+//! The one table of keys that a run understands.
+
+use super::{FeatureNorm, Launch, RunSpec, Value};
+use crate::error::{Error, Result};
+use crate::model::ModelKind;
+
+/// The type of a key's value, for help and completion.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum KeyType {
+    /// Free text.
+    Text,
+    /// A whole number in a range.
+    Int(i64, i64),
+    /// A decimal number in a half-open range.
+    Float(f64, f64),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// One key: its name, its type, what it means, and how it is read and written.
+pub struct Key {
+    /// Name in a TOML file and a cell; a flag writes `-` for `_`.
+    pub name: &'static str,
+    /// Short flag, if it has one.
+    pub short: Option<char>,
+    /// What values it takes.
+    pub kind: KeyType,
+    /// One line for help.
+    pub doc: &'static str,
+    /// Checks and stores a value.
+    pub set: fn(&mut RunSpec, &Value) -> Result<()>,
+    /// Reads it back.
+    pub get: fn(&RunSpec) -> Value,
+}
+
+/// The spelling used inside: `weight-decay` becomes `weight_decay`.
+pub fn normalise(key: &str) -> String {
+    let key = key.trim().replace('-', "_");
+    match key.as_str() {
+        "s" => "strategy".into(),
+        "n" => "ranks".into(),
+        _ => key,
+    }
+}
+
+/// The entry of a key, if there is one.
+pub fn find_key(name: &str) -> Option<&'static Key> {
+    let name = normalise(name);
+    KEYS.iter().find(|k| k.name == name)
+}
+
+fn wrong(key: &Key, got: &Value) -> Error {
+    let expected = match key.kind {
+        KeyType::Text => "text".to_owned(),
+        KeyType::Int(lo, hi) => format!("a whole number from {lo} to {hi}"),
+        KeyType::Float(lo, hi) => format!("a number from {lo} to below {hi}"),
+        KeyType::Choice(words) => format!("one of {}", words.join(", ")),
+    };
+    Error::Spec {
+        key: key.name.into(),
+        reason: format!("expected {expected}, got {got}"),
+        help: format!("{}: {}", key.name, key.doc),
+    }
+}
+
+fn key(name: &str) -> &'static Key {
+    find_key(name).expect("called with a name of the table below")
+}
+
+fn int(name: &str, value: &Value) -> Result<i64> {
+    let k = key(name);
+    let KeyType::Int(lo, hi) = k.kind else {
+        return Err(wrong(k, value));
+    };
+    match value {
+        Value::Int(i) if (lo..=hi).contains(i) => Ok(*i),
+        _ => Err(wrong(k, value)),
+    }
+}
+
+fn float(name: &str, value: &Value) -> Result<f64> {
+    let k = key(name);
+    let KeyType::Float(lo, hi) = k.kind else {
+        return Err(wrong(k, value));
+    };
+    let x = match value {
+        Value::Int(i) => *i as f64,
+        Value::Float(x) => *x,
+        _ => return Err(wrong(k, value)),
+    };
+    if x >= lo && x < hi { Ok(x) } else { Err(wrong(k, value)) }
+}
+
+fn word(name: &str, value: &Value) -> Result<String> {
+    let k = key(name);
+    let text = value.to_string();
+    match k.kind {
+        KeyType::Choice(words) if !words.contains(&text.as_str()) => {
+            match crate::error::nearest(&text, words.iter().copied()) {
+                Some(near) => Err(Error::UnknownName {
+                    kind: k.name.into(),
+                    got: text,
+                    nearest: Some(near.to_owned()),
+                    known: words.iter().map(|w| (*w).to_owned()).collect(),
+                }),
+                None => Err(wrong(k, value)),
+            }
+        }
+        _ => Ok(text),
+    }
+}
+
+macro_rules! keys {
+    ($($name:ident $short:expr, $kind:expr, $doc:literal, $read:ident => $into:expr, $get:expr;)*) => {
+        /// Every key of a run, in the order in which help lists them.
+        pub const KEYS: &[Key] = &[$(Key {
+            name: stringify!($name),
+            short: $short,
+            kind: $kind,
+            doc: $doc,
+            set: |spec, value| {
+                let read = $read(stringify!($name), value)?;
+                #[allow(clippy::redundant_closure_call)]
+                { spec.$name = ($into)(read); }
+                Ok(())
+            },
+            #[allow(clippy::redundant_closure_call)]
+            get: |spec| ($get)(&spec.$name),
+        }),*];
+    };
+}
+
+const MAX: i64 = i64::MAX;
+const MAX_LAYERS: i64 = 128;
+const MAX_WIDTH: i64 = 1 << 20;
+const MAX_RANKS: i64 = 1 << 16;
+
+fn count(n: &usize) -> Value {
+    Value::Int(*n as i64)
+}
+fn text(s: &str) -> Value {
+    Value::Str(s.to_owned())
+}
+fn same(s: String) -> String {
+    s
+}
+fn size(n: i64) -> usize {
+    n as usize
+}
+fn number(x: &f64) -> Value {
+    Value::Float(*x)
+}
+
+keys! {
+    data None, KeyType::Text, "catalogue name, karate, sbm:…, rmat:…, or a path", word => same, |s: &String| text(s);
+    model None, KeyType::Choice(ModelKind::NAMES), "model to train", word => |s: String| ModelKind::from_name(&s).expect("the choice list is ModelKind::NAMES"), |m: &ModelKind| text(m.name());
+    layers None, KeyType::Int(1, MAX_LAYERS), "number of layers", int => size, count;
+    hidden None, KeyType::Int(1, MAX_WIDTH), "hidden width", int => size, count;
+    strategy Some('s'), KeyType::Text, "how the work is divided among ranks", word => same, |s: &String| text(s);
+    ranks Some('n'), KeyType::Int(1, MAX_RANKS), "number of ranks", int => size, count;
+    epochs None, KeyType::Int(1, 1_000_000_000), "number of epochs", int => size, count;
+    lr None, KeyType::Float(0.0, 1e6), "learning rate of Adam", float => |x| x, number;
+    weight_decay None, KeyType::Float(0.0, 1e6), "L2 penalty added to the gradient", float => |x| x, number;
+    dropout None, KeyType::Float(0.0, 1.0), "probability of dropping a layer's input element", float => |x| x, number;
+    feature_norm None, KeyType::Choice(&["none", "row"]), "scale feature rows to sum 1", word => |s: String| if s == "row" { FeatureNorm::Row } else { FeatureNorm::None }, |f: &FeatureNorm| text(if *f == FeatureNorm::Row { "row" } else { "none" });
+    seed None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
+    threads None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
+    launch None, KeyType::Choice(&["auto", "threads", "mpi", "slurm"]), "where ranks run", word => |s: String| match s.as_str() { "threads" => Launch::Threads, "mpi" => Launch::Mpi, "slurm" => Launch::Slurm, _ => Launch::Auto }, |l: &Launch| text(match l { Launch::Auto => "auto", Launch::Threads => "threads", Launch::Mpi => "mpi", Launch::Slurm => "slurm" });
+    backend None, KeyType::Choice(&["cpu"]), "device of the matrices", word => same, |s: &String| text(s);
+    partition None, KeyType::Text, "partitioner: metis, chunk or hash", word => same, |s: &String| text(s);
+    eval_every None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
+    warmup None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;
+    stall None, KeyType::Float(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;
+    timeout None, KeyType::Float(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
+    name None, KeyType::Text, "free name of the run", word => same, |s: &String| text(s);
+}

@@ -1,0 +1,255 @@
+//! What the user wrote: one flat set of `key = value` pairs.
+//!
+//! Command-line flags, TOML keys and the body of a `%%gnn` cell are the same names and are parsed
+//! by [`RunSpec::from_pairs`]. [`KEYS`] is the only list of them: listing, completion, help and
+//! "did you mean" all read it. Keys that are not in the table are a strategy's own knobs and are
+//! checked against its entry.
+
+mod keys;
+
+pub use keys::{KEYS, Key, KeyType, find_key, normalise};
+
+use crate::error::{Error, Result};
+use crate::model::ModelKind;
+use crate::strategy::Knobs;
+use serde::{Deserialize, Serialize};
+
+/// A value as it was written, before its key gives it a type.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A decimal number.
+    Float(f64),
+    /// Text.
+    Str(String),
+}
+
+impl Value {
+    /// Reads a value from a command line word: booleans and numbers are recognised, the rest is
+    /// text.
+    pub fn from_word(word: &str) -> Value {
+        if let Ok(b) = word.parse::<bool>() {
+            return Value::Bool(b);
+        }
+        if let Ok(i) = word.parse::<i64>() {
+            return Value::Int(i);
+        }
+        match word.parse::<f64>() {
+            Ok(f) if word.bytes().any(|b| b.is_ascii_digit()) => Value::Float(f),
+            _ => Value::Str(word.to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Bool(b) => write!(f, "{b}"),
+            Value::Int(i) => write!(f, "{i}"),
+            Value::Float(x) => write!(f, "{x}"),
+            Value::Str(s) => f.write_str(s),
+        }
+    }
+}
+
+/// How feature rows are scaled before training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FeatureNorm {
+    /// As they are.
+    None,
+    /// Each row divided by its sum (rows that sum to zero stay).
+    Row,
+}
+
+/// Where ranks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Launch {
+    /// MPI when it is found and more than one rank is asked for, else threads.
+    Auto,
+    /// Ranks are threads of one worker process.
+    Threads,
+    /// One MPI process a rank.
+    Mpi,
+    /// `srun` inside a Slurm allocation.
+    Slurm,
+}
+
+/// A whole request, every key with its default filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// Catalogue name, built-in (`karate`, `sbm:…`, `rmat:…`) or path.
+    pub data: String,
+    /// Model to train.
+    pub model: ModelKind,
+    /// Number of layers (1–128).
+    pub layers: usize,
+    /// Hidden width.
+    pub hidden: usize,
+    /// Strategy name.
+    pub strategy: String,
+    /// Number of ranks.
+    pub ranks: usize,
+    /// Number of epochs.
+    pub epochs: usize,
+    /// Learning rate.
+    pub lr: f64,
+    /// L2 weight decay, added to the gradient.
+    pub weight_decay: f64,
+    /// Probability that an input element of a layer is dropped.
+    pub dropout: f64,
+    /// Feature scaling.
+    pub feature_norm: FeatureNorm,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Compute threads a rank; 0 shares the machine's cores among the ranks.
+    pub threads: usize,
+    /// Where ranks run.
+    pub launch: Launch,
+    /// Device: `cpu`.
+    pub backend: String,
+    /// Partitioner name.
+    pub partition: String,
+    /// Evaluate every this many epochs (and after the last).
+    pub eval_every: usize,
+    /// Epochs flagged as warm-up.
+    pub warmup: usize,
+    /// Seconds without progress after which a run counts as stalled.
+    pub stall: f64,
+    /// Seconds after which the run is ended; 0 is no limit.
+    pub timeout: f64,
+    /// Free name of the run.
+    pub name: String,
+    /// The strategy's own knobs, as written.
+    pub knobs: Knobs,
+}
+
+impl Default for RunSpec {
+    fn default() -> Self {
+        RunSpec {
+            data: "karate".into(),
+            model: ModelKind::Gcn,
+            layers: 2,
+            hidden: 16,
+            strategy: "single".into(),
+            ranks: 1,
+            epochs: 200,
+            lr: 0.01,
+            weight_decay: 5e-4,
+            dropout: 0.5,
+            feature_norm: FeatureNorm::None,
+            seed: 0,
+            threads: 0,
+            launch: Launch::Auto,
+            backend: "cpu".into(),
+            partition: "metis".into(),
+            eval_every: 1,
+            warmup: 1,
+            stall: 30.0,
+            timeout: 0.0,
+            name: String::new(),
+            knobs: Knobs::default(),
+        }
+    }
+}
+
+impl RunSpec {
+    /// Builds a request from pairs; a later pair overrides an earlier one.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a value of the wrong type or out of range, [`Error::UnknownName`] for
+    /// a key, model, strategy or partitioner nobody knows, with the nearest right name.
+    pub fn from_pairs<I, K>(pairs: I) -> Result<RunSpec>
+    where
+        I: IntoIterator<Item = (K, Value)>,
+        K: AsRef<str>,
+    {
+        let mut spec = RunSpec::default();
+        let mut rest = Vec::new();
+        for (key, value) in pairs {
+            let key = normalise(key.as_ref());
+            match find_key(&key) {
+                Some(known) => (known.set)(&mut spec, &value)?,
+                None => rest.push((key, value)),
+            }
+        }
+        spec.check_names()?;
+        spec.knobs = crate::strategy::find(&spec.strategy)?.parse_knobs(rest)?;
+        Ok(spec)
+    }
+
+    fn check_names(&self) -> Result<()> {
+        crate::strategy::find(&self.strategy)?;
+        crate::partition::find(&self.partition)?;
+        if self.backend != "cpu" {
+            return Err(Error::Spec {
+                key: "backend".into(),
+                reason: format!("expected cpu, got {}", self.backend),
+                help: "leave the key out, or write backend = \"cpu\"".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Every key with its value as pairs, so that `from_pairs(to_pairs())` is the identity.
+    pub fn to_pairs(&self) -> Vec<(String, Value)> {
+        let own = KEYS.iter().map(|k| (k.name.to_owned(), (k.get)(self)));
+        own.chain(self.knobs.iter().map(|(k, v)| (k.clone(), v.clone())))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_survives_a_round_trip() {
+        let pairs = [
+            ("data", Value::Str("sbm:nodes=50".into())),
+            ("ranks", Value::Int(3)),
+            ("strategy", Value::Str("halo".into())),
+            ("lr", Value::Float(0.2)),
+            ("feature-norm", Value::Str("row".into())),
+        ];
+        let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+        assert_eq!(spec.ranks, 3);
+        let again = RunSpec::from_pairs(spec.to_pairs()).expect("own pairs are valid");
+        assert_eq!(spec, again);
+    }
+
+    #[test]
+    fn a_misspelt_key_names_the_nearest_one() {
+        let err = RunSpec::from_pairs([("epoch", Value::Int(3))]).unwrap_err();
+        assert!(err.to_string().contains("epochs"), "{err}");
+    }
+
+    #[test]
+    fn values_of_the_wrong_type_or_range_are_refused() {
+        for (key, value) in [
+            ("epochs", Value::Str("many".into())),
+            ("dropout", Value::Float(1.0)),
+            ("layers", Value::Int(0)),
+            ("layers", Value::Int(1000)),
+            ("lr", Value::Float(f64::NAN)),
+            ("ranks", Value::Int(-1)),
+            ("model", Value::Str("gnc".into())),
+        ] {
+            assert!(RunSpec::from_pairs([(key, value.clone())]).is_err(), "{key} = {value}");
+        }
+    }
+
+    #[test]
+    fn words_become_typed_values() {
+        assert_eq!(Value::from_word("3"), Value::Int(3));
+        assert_eq!(Value::from_word("5e-4"), Value::Float(5e-4));
+        assert_eq!(Value::from_word("nan"), Value::Str("nan".into()));
+        assert_eq!(Value::from_word("true"), Value::Bool(true));
+        assert_eq!(Value::from_word("sbm:nodes=3"), Value::Str("sbm:nodes=3".into()));
+    }
+}
