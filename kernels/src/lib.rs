@@ -1,0 +1,61 @@
+//! Halobook's compute kernels: every hot loop of training, one module a kernel.
+//!
+//! Each module holds a scalar reference called `naive…`, the CPU version beside it, and property
+//! tests of one against the other. The CPU versions choose their SIMD level at run time
+//! ([`simd::Level`]) and split work so that every number is computed by the same operations in the
+//! same order whatever the number of threads: results are bit-identical for any [`Par`].
+//!
+//! Values are `f32` with `f32` accumulation. Matrices are row-major ([`Mat`]); sparse ones are
+//! compressed rows ([`Csr`]). Shapes are checked once at the public edge of a kernel and a
+//! disagreement panics with both sides in the message, because it is a bug of the caller; data of
+//! users is checked before it gets here ([`Csr::check`]).
+//!
+//! # Not done
+//! CUDA twins, attention kernels and fused epilogues arrive with later work.
+
+pub mod adam;
+pub mod csr;
+pub mod dropout;
+pub mod elementwise;
+pub mod gemm;
+pub mod hash;
+pub mod loss;
+pub mod par;
+pub mod rows;
+pub mod simd;
+pub mod spmm;
+
+pub use csr::{Csr, CsrBuf, ShapeError};
+pub use par::Par;
+
+/// A dense matrix `[rows, columns]` of `f32`, always in standard (row-major) layout.
+pub type Mat = ndarray::Array2<f32>;
+
+/// The elements of `x` as one row-major slice.
+///
+/// # Panics
+/// When `x` is not in standard layout, which every kernel relies on.
+pub(crate) fn flat<'a>(op: &str, x: &'a Mat) -> &'a [f32] {
+    x.as_slice().unwrap_or_else(|| {
+        panic!(
+            "{op}: expected a row-major matrix, got strides {:?}",
+            x.strides()
+        )
+    })
+}
+
+/// The elements of `x` as one mutable row-major slice; panics like [`flat`].
+pub(crate) fn flat_mut<'a>(op: &str, x: &'a mut Mat) -> &'a mut [f32] {
+    let strides = [x.strides()[0], x.strides()[1]];
+    x.as_slice_mut()
+        .unwrap_or_else(|| panic!("{op}: expected a row-major matrix, got strides {strides:?}"))
+}
+
+/// Panics with both sides of a disagreement about a shape.
+#[track_caller]
+pub(crate) fn expect_eq(op: &str, what: &str, expected: usize, got: usize) {
+    assert!(
+        expected == got,
+        "{op}: expected {what} {expected}, got {got}"
+    );
+}

@@ -1,0 +1,195 @@
+//! Softmax cross-entropy with its gradient in one pass, and counting of correct predictions.
+
+use crate::par::{cut_mut, split_rows};
+use crate::{Mat, Par, expect_eq, flat, flat_mut};
+
+/// Rows of one block; the loss is summed per block, then over the blocks.
+const BLOCK: usize = 1024;
+
+/// Scalar reference in `f64`: see [`softmax_xent`].
+pub fn naive(logits: &Mat, labels: &[i32], mask: &[bool], scale: f32, grad: &mut Mat) -> f64 {
+    grad.fill(0.0);
+    let mut loss = 0.0;
+    for v in (0..labels.len()).filter(|&v| mask[v]) {
+        let row = logits.row(v);
+        let top = row
+            .iter()
+            .fold(f64::NEG_INFINITY, |m, &x| m.max(f64::from(x)));
+        let sum: f64 = row.iter().map(|&x| (f64::from(x) - top).exp()).sum();
+        loss += sum.ln() + top - f64::from(row[labels[v] as usize]);
+        for (c, &x) in row.iter().enumerate() {
+            let p = (f64::from(x) - top).exp() / sum;
+            grad[[v, c]] = (p - f64::from(u8::from(c as i32 == labels[v]))) as f32 * scale;
+        }
+    }
+    loss
+}
+
+/// Sum over the rows in `mask` of `-ln softmax(logits)[label]`, and its gradient times `scale`
+/// (one over the global number of masked rows, for the mean) in `grad`; rows not in `mask` get a
+/// zero gradient.
+///
+/// `logits, grad: [n, classes]`, `labels, mask: [n]`. The sum itself is not scaled.
+///
+/// # Panics
+/// When the shapes disagree or a masked row's label is not a class.
+pub fn softmax_xent(
+    par: &Par,
+    logits: &Mat,
+    labels: &[i32],
+    mask: &[bool],
+    scale: f32,
+    grad: &mut Mat,
+) -> f64 {
+    let (n, classes) = logits.dim();
+    expect_eq("softmax_xent", "labels", n, labels.len());
+    expect_eq("softmax_xent", "a mask of length", n, mask.len());
+    expect_eq("softmax_xent", "grad with rows", n, grad.nrows());
+    expect_eq("softmax_xent", "grad with columns", classes, grad.ncols());
+    if n == 0 || classes == 0 {
+        return 0.0;
+    }
+    let logits = flat("softmax_xent", logits);
+    let bounds = split_rows(n, n.div_ceil(BLOCK));
+    let jobs = cut_mut(flat_mut("softmax_xent", grad), classes, &bounds);
+    let losses = par.map(jobs, |(first, grads)| {
+        let mut loss = 0.0;
+        for (k, g) in grads.chunks_exact_mut(classes).enumerate() {
+            let v = first + k;
+            if !mask[v] {
+                g.fill(0.0);
+                continue;
+            }
+            let label = usize::try_from(labels[v]).ok().filter(|&c| c < classes);
+            let Some(label) = label else {
+                panic!(
+                    "softmax_xent: expected a label below {classes} in row {v}, got {}",
+                    labels[v]
+                );
+            };
+            loss += row(&logits[v * classes..][..classes], label, scale, g);
+        }
+        loss
+    });
+    losses.into_iter().sum()
+}
+
+/// Loss of one row, and its scaled gradient in `g`.
+fn row(x: &[f32], label: usize, scale: f32, g: &mut [f32]) -> f64 {
+    let top = x.iter().fold(f32::NEG_INFINITY, |m, &x| m.max(x));
+    let mut sum = 0f32;
+    for (g, &x) in g.iter_mut().zip(x) {
+        *g = (x - top).exp();
+        sum += *g;
+    }
+    let inverse = scale / sum;
+    g.iter_mut().for_each(|g| *g *= inverse);
+    g[label] -= scale;
+    f64::from(sum).ln() + f64::from(top) - f64::from(x[label])
+}
+
+/// How many masked rows have their largest logit (the first of equals) at their label, and how
+/// many masked rows there are. A row whose logits are all NaN, or without a valid label, is wrong.
+///
+/// `logits: [n, classes]`, `labels, mask: [n]`.
+pub fn accuracy(logits: &Mat, labels: &[i32], mask: &[bool]) -> (u64, u64) {
+    expect_eq("accuracy", "labels", logits.nrows(), labels.len());
+    expect_eq("accuracy", "a mask of length", logits.nrows(), mask.len());
+    let (mut correct, mut total) = (0, 0);
+    for ((row, &label), _) in logits
+        .rows()
+        .into_iter()
+        .zip(labels)
+        .zip(mask)
+        .filter(|(_, m)| **m)
+    {
+        total += 1;
+        let mut best = (f32::NEG_INFINITY, -1);
+        for (c, &x) in row.iter().enumerate() {
+            if x > best.0 {
+                best = (x, c as i32);
+            }
+        }
+        correct += u64::from(label >= 0 && best.1 == label);
+    }
+    (correct, total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_rows() -> impl Strategy<Value = (Mat, Vec<i32>, Vec<bool>)> {
+        (0usize..40, 1usize..12).prop_flat_map(|(n, c)| {
+            (
+                prop::collection::vec(-30.0f32..30.0, n * c)
+                    .prop_map(move |v| Mat::from_shape_vec((n, c), v).expect("n * c values")),
+                prop::collection::vec(0..c as i32, n),
+                prop::collection::vec(any::<bool>(), n),
+            )
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn softmax_xent_equals_naive((x, labels, mask) in any_rows(), threads in 1usize..4) {
+            let (mut want, mut got) = (Mat::ones(x.dim()), Mat::ones(x.dim()));
+            let lw = naive(&x, &labels, &mask, 0.1, &mut want);
+            let lg = softmax_xent(&Par::new(threads), &x, &labels, &mask, 0.1, &mut got);
+            prop_assert!((lw - lg).abs() <= 1e-5 * lw.abs().max(1.0));
+            for (g, w) in got.iter().zip(&want) {
+                prop_assert!((g - w).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_loss() {
+        let x = Mat::from_shape_fn((3, 4), |(r, c)| (r as f32 - c as f32) * 0.7);
+        let (labels, mask) = ([1, 0, 3], [true, false, true]);
+        let loss = |x: &Mat| {
+            softmax_xent(
+                &Par::new(1),
+                x,
+                &labels,
+                &mask,
+                1.0,
+                &mut Mat::zeros((3, 4)),
+            )
+        };
+        let mut grad = Mat::zeros((3, 4));
+        softmax_xent(&Par::new(1), &x, &labels, &mask, 1.0, &mut grad);
+        for at in [(0, 0), (0, 1), (1, 2), (2, 3), (2, 0)] {
+            let (mut up, mut down) = (x.clone(), x.clone());
+            up[at] += 0.01;
+            down[at] -= 0.01;
+            assert!(((loss(&up) - loss(&down)) / 0.02 - f64::from(grad[at])).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn large_inputs_do_not_depend_on_threads() {
+        let x = Mat::from_shape_fn((5000, 7), |(r, c)| ((r * 31 + c * 17) % 100) as f32 * 0.05);
+        let labels: Vec<i32> = (0..5000).map(|r| r % 7).collect();
+        let run = |threads| {
+            let mut g = Mat::zeros((5000, 7));
+            (
+                softmax_xent(&Par::new(threads), &x, &labels, &[true; 5000], 1.0, &mut g).to_bits(),
+                g,
+            )
+        };
+        assert_eq!(run(1), run(2));
+        assert_eq!(run(1), run(5));
+    }
+
+    #[test]
+    fn accuracy_counts_masked_rows() {
+        let x = ndarray::array![[1.0, 2.0], [3.0, 0.0], [f32::NAN, f32::NAN], [1.0, 1.0]];
+        assert_eq!(accuracy(&x, &[1, 1, 0, 0], &[true; 4]), (2, 4));
+        assert_eq!(
+            accuracy(&x, &[1, 1, 0, -1], &[false, false, false, true]),
+            (0, 1)
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! Threads of one rank, and how work is split between them.
+//!
+//! A [`Par`] belongs to one rank and owns its threads; nothing is global. Splits only decide who
+//! computes a row, never how it is computed.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+/// Elements below which starting threads costs more than it saves.
+const SMALL: usize = 16 * 1024;
+
+/// The threads of one rank.
+pub struct Par {
+    threads: usize,
+    pool: Option<rayon::ThreadPool>,
+    scratch: Mutex<Vec<Vec<f32>>>,
+}
+
+impl Par {
+    /// Threads for one rank. One thread (or none asked for) runs everything inline on the caller's
+    /// thread. When the system refuses more threads, it falls back to one: results are the same.
+    pub fn new(threads: usize) -> Par {
+        let pool = (threads > 1)
+            .then(|| {
+                rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .thread_name(|k| format!("kernel-{k}"))
+                    .build()
+                    .ok()
+            })
+            .flatten();
+        let threads = if pool.is_some() { threads } else { 1 };
+        Par {
+            threads,
+            pool,
+            scratch: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Number of threads that work at the same time.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Runs `f` on every job, in any order.
+    pub fn run<J: Send>(&self, jobs: Vec<J>, f: impl Fn(J) + Sync + Send) {
+        match &self.pool {
+            Some(pool) if jobs.len() > 1 => {
+                pool.install(|| jobs.into_par_iter().with_max_len(1).for_each(f));
+            }
+            _ => jobs.into_iter().for_each(f),
+        }
+    }
+
+    /// Runs `f` on every job and returns the results in the order of the jobs.
+    pub fn map<J: Send, R: Send>(&self, jobs: Vec<J>, f: impl Fn(J) -> R + Sync + Send) -> Vec<R> {
+        match &self.pool {
+            Some(pool) if jobs.len() > 1 => {
+                pool.install(|| jobs.into_par_iter().with_max_len(1).map(f).collect())
+            }
+            _ => jobs.into_iter().map(f).collect(),
+        }
+    }
+
+    /// Calls `f(first_row, rows)` on disjoint runs of whole rows of `data`: `[n, width]`.
+    pub fn rows_mut<T: Send>(
+        &self,
+        data: &mut [T],
+        width: usize,
+        f: impl Fn(usize, &mut [T]) + Sync + Send,
+    ) {
+        if data.is_empty() || width == 0 {
+            return;
+        }
+        let n = data.len() / width;
+        self.run(
+            cut_mut(data, width, &self.row_bounds(n, width)),
+            |(first, rows)| f(first, rows),
+        );
+    }
+
+    /// Bounds of runs of rows for rows of equal cost; one run when the work is small.
+    pub fn row_bounds(&self, n: usize, width: usize) -> Vec<usize> {
+        let parts = if self.threads == 1 || n * width <= SMALL {
+            1
+        } else {
+            (self.threads * 4).min(n * width / (SMALL / 4)).min(n)
+        };
+        split_rows(n, parts)
+    }
+
+    /// A buffer of `len` zeros that is kept for the next call when handed back with
+    /// [`Par::recycle`], so that large buffers are not returned to the system every epoch.
+    pub fn scratch(&self, len: usize) -> Vec<f32> {
+        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = kept.iter().position(|b| b.capacity() >= len);
+        let mut buffer = fits.map(|k| kept.swap_remove(k)).unwrap_or_default();
+        drop(kept);
+        buffer.clear();
+        buffer.resize(len, 0.0);
+        buffer
+    }
+
+    /// Takes a buffer of [`Par::scratch`] back.
+    pub fn recycle(&self, buffer: Vec<f32>) {
+        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < 4 {
+            kept.push(buffer);
+        }
+    }
+}
+
+impl std::fmt::Debug for Par {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Par")
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bounds of `parts` runs of `0..n` that differ by at most one: `parts + 1` ascending numbers.
+pub fn split_rows(n: usize, parts: usize) -> Vec<usize> {
+    let parts = parts.max(1);
+    // 128 bits, since `n * parts` may not fit into a word for absurd arguments.
+    (0..=parts)
+        .map(|k| (n as u128 * k as u128 / parts as u128) as usize)
+        .collect()
+}
+
+/// Bounds of at most `parts` runs of `rows` with about equally many edges (and rows, for graphs
+/// with many rows without edges). `indptr` is that of the whole matrix.
+pub fn split_edges(indptr: &[u64], rows: Range<usize>, parts: usize) -> Vec<usize> {
+    let parts = parts.max(1);
+    // A row costs about as much as an edge: its output must be written.
+    let cost = |r: usize| indptr[r] - indptr[rows.start] + (r - rows.start) as u64;
+    let total = cost(rows.end);
+    let mut bounds = vec![rows.start];
+    for k in 1..parts {
+        let want = (total as u128 * k as u128 / parts as u128) as u64;
+        let (mut low, mut high) = (bounds[bounds.len() - 1], rows.end);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if cost(mid) < want {
+                low = mid + 1
+            } else {
+                high = mid
+            }
+        }
+        if low > bounds[bounds.len() - 1] && low < rows.end {
+            bounds.push(low);
+        }
+    }
+    bounds.push(rows.end);
+    bounds
+}
+
+/// Cuts `data: [n, width]` at the row bounds (ascending, from 0 to n) into disjoint runs, each with
+/// its first row.
+pub fn cut_mut<'a, T>(
+    data: &'a mut [T],
+    width: usize,
+    bounds: &[usize],
+) -> Vec<(usize, &'a mut [T])> {
+    let mut rest = data;
+    bounds
+        .windows(2)
+        .filter(|b| b[0] < b[1])
+        .map(|b| {
+            let (head, tail) = std::mem::take(&mut rest).split_at_mut((b[1] - b[0]) * width);
+            rest = tail;
+            (b[0], head)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rows_are_handed_out_once(n in 0usize..5000, width in 1usize..40, threads in 1usize..5) {
+            let mut data = vec![0u8; n * width];
+            Par::new(threads).rows_mut(&mut data, width, |_, rows| rows.iter_mut().for_each(|x| *x += 1));
+            prop_assert!(data.iter().all(|&x| x == 1));
+        }
+
+        #[test]
+        fn edge_bounds_cover_the_rows_and_balance(
+            degrees in prop::collection::vec(0u64..50, 0..300), parts in 1usize..9,
+        ) {
+            let mut indptr = vec![0u64];
+            for d in &degrees { indptr.push(indptr[indptr.len() - 1] + d); }
+            let n = degrees.len();
+            let bounds = split_edges(&indptr, 0..n, parts);
+            prop_assert_eq!(bounds[0], 0);
+            prop_assert_eq!(bounds[bounds.len() - 1], n);
+            prop_assert!(bounds.windows(2).all(|b| b[0] <= b[1]));
+            let fair = (indptr[n] + n as u64) / parts as u64;
+            for b in bounds.windows(2) {
+                let cost = indptr[b[1]] - indptr[b[0]] + (b[1] - b[0]) as u64;
+                prop_assert!(cost <= fair + 102, "{} of {}", cost, fair);
+            }
+        }
+    }
+
+    #[test]
+    fn map_keeps_the_order_and_scratch_is_reused() {
+        let par = Par::new(3);
+        assert_eq!(
+            par.map((0..100).collect(), |k: i32| k * 2),
+            (0..100).map(|k| k * 2).collect::<Vec<_>>()
+        );
+        let buffer = par.scratch(1000);
+        let at = buffer.as_ptr();
+        par.recycle(buffer);
+        let again = par.scratch(900);
+        assert_eq!(again.as_ptr(), at);
+        assert!(again.len() == 900 && again.iter().all(|&x| x == 0.0));
+    }
+}
