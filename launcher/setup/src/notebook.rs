@@ -1,0 +1,53 @@
+//! Executing a notebook with the kernel that was just installed.
+
+use crate::compile::clean;
+use crate::flow::{Step, Stop};
+use crate::places::Places;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// No cell of ours needs longer; a hanging one is named after this many seconds.
+const SECONDS_PER_CELL: &str = "600";
+
+/// Executes `source` from clean into `out`: notebook, HTML and plots. Runs go to the store `home`
+/// when given, else to the user's own.
+///
+/// # Errors
+/// When a cell fails or takes too long; its traceback has been printed then.
+pub fn execute(
+    step: &mut Step,
+    places: &Places,
+    source: &Path,
+    out: &Path,
+    home: Option<&Path>,
+) -> Result<(), Stop> {
+    let mut python = Command::new(places.venv().join("bin/python"));
+    clean(&mut python);
+    if let Some(home) = home {
+        python.env("HALOBOOK_HOME", home);
+    }
+    // The kernel is looked for in this environment, whatever else the user has installed.
+    python
+        .env_remove("PYTHONPATH")
+        .env_remove("PYTHONHOME")
+        .env("PYTHONUNBUFFERED", "1")
+        .arg(places.root.join("launcher/setup/src/notebook.py"))
+        .arg(source)
+        .arg(out)
+        .arg(SECONDS_PER_CELL);
+    step.run(&mut python).map(|_| ())
+}
+
+/// The project's notebooks in order.
+pub fn all(places: &Places) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(places.root.join("notebooks"));
+    let mut found: Vec<PathBuf> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "ipynb"))
+        .collect();
+    found.sort();
+    found
+}

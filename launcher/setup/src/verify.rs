@@ -1,0 +1,240 @@
+//! `cargo verify`: every check there is, counted.
+
+use crate::counts::{self, Counts};
+use crate::flow::{Flow, Step, Stop};
+use crate::places::Places;
+use crate::{compile, environment, exec, links, notebook, quickstart};
+
+/// The stages after set-up, in order.
+const STAGES: [&str; 7] = [
+    "format",
+    "environment",
+    "links",
+    "clippy",
+    "test",
+    "docs",
+    "notebooks",
+];
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Also the slow checks.
+    pub soak: bool,
+    /// Only this stage, and the set-up that it needs.
+    pub only: Option<String>,
+}
+
+impl Options {
+    /// Reads the words after `verify`.
+    ///
+    /// # Errors
+    /// On a word that is not one of ours.
+    pub fn parse(words: &[&str]) -> Result<Self, Stop> {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--soak" => options.soak = true,
+                "--only" => match words.next() {
+                    Some(name) if STAGES.contains(name) => options.only = Some(name.to_string()),
+                    other => return Err(unknown("stage", other.unwrap_or(&""))),
+                },
+                other => return Err(unknown("flag", other)),
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, stage: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == stage)
+    }
+}
+
+fn unknown(kind: &str, word: &str) -> Stop {
+    Stop::by_hand(
+        format!("verify: no such {kind}: `{word}`"),
+        format!("flags: --soak, --only NAME; stages: {}", STAGES.join(", ")),
+    )
+}
+
+/// Runs the stages; a failing one does not keep the others from running. The last line printed is
+/// `N passed, N failed`.
+///
+/// # Errors
+/// When anything failed.
+pub fn main(options: Options) -> Result<(), Stop> {
+    let places = Places::find()?;
+    let mut flow = Flow::new(&places);
+    let mut total = Counts::default();
+    let cheap = matches!(
+        options.only.as_deref(),
+        Some("format" | "environment" | "links")
+    );
+    let ready = cheap || check(&mut total, quickstart::prepare(&mut flow, &places));
+    if options.wants("format") {
+        let outcome = flow.step("format", "cargo fmt --all --check", 2, |step| {
+            step.run(compile::cargo(&places).args(["fmt", "--all", "--check"]))
+        });
+        check(&mut total, outcome);
+    }
+    if options.wants("environment") {
+        let what = "environment.yml names the parts of the set-up table";
+        let outcome = flow.step("environment", what, 1, |step| {
+            let text = std::fs::read_to_string(places.root.join("environment.yml"));
+            nothing(step, "drift", environment::drift(&text.unwrap_or_default()))
+        });
+        check(&mut total, outcome);
+    }
+    if options.wants("links") {
+        let outcome = flow.step("links", "Markdown links lead to files", 1, |step| {
+            nothing(step, "broken links", links::broken(&places.root))
+        });
+        check(&mut total, outcome);
+    }
+    if ready && options.wants("clippy") {
+        let what = "cargo clippy on every target, warnings denied";
+        let outcome = flow.step("clippy", what, 30, |step| clippy(step, &places));
+        check(&mut total, outcome);
+    }
+    if ready && options.wants("test") {
+        let what = "units, laws, mpirun on 1-4 ranks, a Jupyter client, documentation examples";
+        let (limit, soak) = (if options.soak { 240 } else { 60 }, options.soak);
+        let outcome = flow.step("test", what, limit, |step| test(step, &places, soak));
+        match outcome {
+            Ok(counts) => total += counts,
+            Err(stop) => {
+                check(&mut total, Err::<(), _>(stop));
+            }
+        }
+    }
+    if ready && options.wants("docs") {
+        let what = "cargo doc, links checked";
+        let outcome = flow.step("docs", what, 20, |step| {
+            let mut doc = compile::cargo(&places);
+            doc.env("RUSTDOCFLAGS", "-D warnings");
+            step.run(doc.args(["doc", "--release", "--no-deps", "--workspace"]))
+        });
+        check(&mut total, outcome);
+    }
+    if ready && options.wants("notebooks") {
+        notebooks(&mut flow, &places, &mut total);
+    }
+    println!("\n{}", flow.table());
+    if total.ignored > 0 {
+        println!("{} tests are marked `ignore`", total.ignored);
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    match total.failed {
+        0 => Ok(()),
+        // The counts are the last line, so nothing more is said here.
+        _ => Err(Stop::failed(String::new(), String::new())),
+    }
+}
+
+/// Counts one check; says why when it failed. Returns whether it passed.
+fn check<T>(total: &mut Counts, outcome: Result<T, Stop>) -> bool {
+    if let Err(stop) = &outcome {
+        stop.print();
+    }
+    total.one(outcome.is_ok());
+    outcome.is_ok()
+}
+
+/// A check that looks for faults and should find none.
+fn nothing(step: &Step, kind: &str, found: Vec<String>) -> Result<(), Stop> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    step.note(found.join("\n"));
+    Err(Stop::failed(
+        format!("{} {kind}", found.len()),
+        String::new(),
+    ))
+}
+
+fn clippy(step: &mut Step, places: &Places) -> Result<(), Stop> {
+    let mut clippy = compile::cargo(places);
+    clippy.args(["clippy", "--release", "--workspace", "--all-targets"]);
+    step.run(clippy.args(["--", "-D", "warnings"])).map(|_| ())
+}
+
+fn test(step: &mut Step, places: &Places, soak: bool) -> Result<Counts, Stop> {
+    let mut test = compile::cargo(places);
+    // Set-up has just provided an MPI: a test that does not find it has found a fault.
+    if std::env::var_os("HALOBOOK_REQUIRE").is_none() {
+        test.env("HALOBOOK_REQUIRE", "mpi");
+    }
+    if soak {
+        test.env("HALOBOOK_SOAK", "1");
+    }
+    test.args(["test", "--release", "--workspace", "--no-fail-fast"]);
+    let (log, ended) = step.try_run(&mut test)?;
+    let text = String::from_utf8_lossy(&std::fs::read(&log).unwrap_or_default()).into_owned();
+    let mut counts = counts::sum(&text);
+    let failures = counts::failures(&text);
+    for name in &failures {
+        step.note(format!("failed: {name}"));
+    }
+    for skip in counts::skips(&text) {
+        step.note(format!("skip: {skip}"));
+    }
+    if let exec::Ended::Failed(status) = ended {
+        if counts.failed == 0 {
+            // A crash or a compile error leaves no result line of its own.
+            counts.failed = 1;
+            step.note(exec::tail(&log, 40));
+        }
+        step.note(format!(
+            "cargo test {status}; the full output is in {}",
+            places.show(&log)
+        ));
+    }
+    step.note(format!(
+        "{} passed, {} failed",
+        counts.passed, counts.failed
+    ));
+    Ok(counts)
+}
+
+/// One check a notebook; its runs go to a store of their own.
+fn notebooks(flow: &mut Flow, places: &Places, total: &mut Counts) {
+    let all = notebook::all(places);
+    if all.is_empty() {
+        let none = Stop::failed("there is no notebook to execute".into(), String::new());
+        check(total, Err::<(), _>(none));
+    }
+    let out = places.logs().join("notebooks");
+    let home = places.logs().join("home");
+    let _ = std::fs::remove_dir_all(&home);
+    for source in all {
+        let name = source
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let what = format!("executes {name} from clean");
+        let outcome = flow.step("notebooks", &what, 30, |step| {
+            notebook::execute(step, places, &source, &out, Some(&home))
+        });
+        check(total, outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_read_and_wrong_ones_refused() {
+        let options = Options::parse(&["--soak", "--only", "docs"]).expect("both are flags");
+        assert!(options.soak && options.wants("docs") && !options.wants("test"));
+        assert_eq!(
+            Options::parse(&["--only", "dogs"])
+                .expect_err("no stage")
+                .code,
+            2
+        );
+        assert_eq!(Options::parse(&["--sok"]).expect_err("no flag").code, 2);
+    }
+}
