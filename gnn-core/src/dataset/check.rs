@@ -1,0 +1,180 @@
+//! What every data set must fulfil before training: one line what is wrong (array, index, value),
+//! one line what to do.
+
+use crate::Result;
+use crate::dataset::{Dataset, Features, bad};
+
+/// Classes that a data set may have at most; a larger label is taken for a mistake.
+pub(super) const MAX_CLASSES: i64 = 1 << 16;
+
+/// See [`Dataset::check`].
+pub(super) fn dataset(d: &Dataset) -> Result<()> {
+    let (n, file) = (d.n(), d.name.as_str());
+    if n == 0 {
+        return Err(bad(
+            file,
+            "graph",
+            "has no vertices",
+            "give a graph with at least one vertex",
+        ));
+    }
+    length(file, "features", n, d.features.n())?;
+    length(file, "labels", n, d.labels.len())?;
+    if d.features.dim() == 0 {
+        return Err(bad(
+            file,
+            "features",
+            "have no columns",
+            "give every vertex at least one feature",
+        ));
+    }
+    features(file, &d.features)?;
+    if let Some(v) = d
+        .labels
+        .iter()
+        .position(|&c| c < -1 || c >= d.n_classes as i32)
+    {
+        return Err(label(file, v, i64::from(d.labels[v]), d.n_classes as i64));
+    }
+    masks(file, d)
+}
+
+/// Refuses two arrays of different length.
+pub(super) fn length(file: &str, place: &str, expected: usize, got: usize) -> Result<()> {
+    if expected == got {
+        return Ok(());
+    }
+    Err(bad(
+        file,
+        place,
+        format!("expected {expected} rows (one a vertex), got {got}"),
+        format!("write one row of {place} for every vertex"),
+    ))
+}
+
+/// Refuses edges that leave the graph; `place` names the array.
+pub(super) fn edges(file: &str, place: &str, ends: &[i64], n: usize) -> Result<Vec<u32>> {
+    if let Some(e) = ends.iter().position(|&v| v < 0 || v >= n as i64) {
+        return Err(bad(
+            file,
+            format!("{place}[{e}]"),
+            format!("vertex {} is outside 0..{n}", ends[e]),
+            "number the vertices from 0, and give every vertex a label and features",
+        ));
+    }
+    Ok(ends.iter().map(|&v| v as u32).collect())
+}
+
+/// Refuses labels that are no classes; -1 is unlabelled. Returns them with the number of classes,
+/// which is `declared` where the data says it; otherwise classes must be numbered without gaps, so
+/// that one wrong label does not silently add classes.
+pub(super) fn labels(
+    file: &str,
+    labels: &[i64],
+    declared: Option<usize>,
+) -> Result<(Vec<i32>, usize)> {
+    let limit = declared.map_or(MAX_CLASSES, |k| (k as i64).min(MAX_CLASSES));
+    if let Some(v) = labels.iter().position(|c| !(-1..limit).contains(c)) {
+        return Err(label(file, v, labels[v], limit));
+    }
+    let classes = labels.iter().max().map_or(0, |&c| c + 1) as usize;
+    let mut used = vec![false; classes];
+    labels
+        .iter()
+        .filter(|&&c| c >= 0)
+        .for_each(|&c| used[c as usize] = true);
+    if let (None, Some(gap)) = (declared, used.iter().position(|u| !u)) {
+        let v = labels.iter().position(|&c| c > gap as i64).unwrap_or(0);
+        let reason = format!("class {} although no vertex has class {gap}", labels[v]);
+        let help = "number the classes from 0 without gaps, or say num_classes in meta.json";
+        return Err(bad(file, format!("label[{v}]"), reason, help));
+    }
+    Ok((
+        labels.iter().map(|&c| c as i32).collect(),
+        declared.unwrap_or(classes),
+    ))
+}
+
+fn label(file: &str, v: usize, got: i64, classes: i64) -> crate::Error {
+    bad(
+        file,
+        format!("label[{v}]"),
+        format!("class {got} is outside 0..{classes}"),
+        "number the classes from 0; -1 means unlabelled",
+    )
+}
+
+fn features(file: &str, features: &Features) -> Result<()> {
+    let wrong = |v: usize, c: usize, x: f32| {
+        Err(bad(
+            file,
+            format!("feat[{v}, {c}]"),
+            format!("{x} is not a finite number"),
+            "replace missing values before training, for instance by 0 or the column's mean",
+        ))
+    };
+    match features {
+        Features::Dense(x) => match x.indexed_iter().find(|(_, x)| !x.is_finite()) {
+            Some(((v, c), &x)) => wrong(v, c, x),
+            None => Ok(()),
+        },
+        Features::Sparse(x) => {
+            x.view().check().map_err(|e| {
+                bad(
+                    file,
+                    "feat",
+                    e.to_string(),
+                    "write the sparse features again as compressed rows",
+                )
+            })?;
+            let weights = x.weights.as_deref().unwrap_or(&[]);
+            match weights.iter().position(|x| !x.is_finite()) {
+                Some(e) => {
+                    let v = x.indptr.partition_point(|&start| start <= e as u64) - 1;
+                    wrong(v, x.indices[e] as usize, weights[e])
+                }
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn masks(file: &str, d: &Dataset) -> Result<()> {
+    let all = [
+        ("train_mask", &d.train),
+        ("val_mask", &d.val),
+        ("test_mask", &d.test),
+    ];
+    for (place, mask) in all {
+        length(file, place, d.n(), mask.len())?;
+        if let Some(v) = (0..d.n()).find(|&v| mask[v] && d.labels[v] < 0) {
+            return Err(bad(
+                file,
+                format!("{place}[{v}]"),
+                "selects a vertex without a label",
+                "leave unlabelled vertices out of every mask",
+            ));
+        }
+    }
+    for (k, (a, first)) in all.iter().enumerate() {
+        for (b, second) in &all[k + 1..] {
+            if let Some(v) = (0..d.n()).find(|&v| first[v] && second[v]) {
+                return Err(bad(
+                    file,
+                    format!("{a}[{v}]"),
+                    format!("the vertex is also in {b}"),
+                    "put every vertex into at most one of training, validation and test",
+                ));
+            }
+        }
+    }
+    if !d.train.contains(&true) {
+        return Err(bad(
+            file,
+            "train_mask",
+            "selects no vertex",
+            "choose some labelled vertices to train on",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! From what the user wrote to a data set.
+
+use std::path::Path;
+
+use crate::dataset::{Dataset, builtin, folder, npz};
+use crate::{Error, Result};
+
+/// A name that [`load`] understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CatalogueEntry {
+    /// What to write, complete as it stands.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+}
+
+/// What can be loaded without any file; completion and help read it.
+pub fn catalogue() -> &'static [CatalogueEntry] {
+    &[
+        CatalogueEntry {
+            name: "karate",
+            about: "Zachary's karate club: 34 vertices, 4 classes",
+        },
+        CatalogueEntry {
+            name: "sbm:nodes=1000,classes=4,feat=16,degree=10,homophily=0.8",
+            about: "planted partition with learnable features",
+        },
+        CatalogueEntry {
+            name: "rmat:scale=12,edge-factor=8,feat=16,classes=4",
+            about: "power-law graph (Graph500) with learnable features",
+        },
+    ]
+}
+
+/// Loads a data set: a built-in (`karate`, `sbm:key=value,…`, `rmat:key=value,…`) or a path to a
+/// folder. `seed` decides everything that is generated; files do not depend on it.
+///
+/// A folder holds either `graph.npz` or plain files; see the crate's documentation of the module
+/// [`crate::dataset`] and the error messages for their layout.
+///
+/// # Errors
+/// [`Error::UnknownName`] when `name` is neither, with the nearest built-in; [`Error::Spec`] for a
+/// wrong key; [`Error::Data`] or [`Error::Io`] for files that cannot be used.
+pub fn load(name: &str, seed: u64) -> Result<Dataset> {
+    let name = name.trim();
+    let (kind, spec) = name.split_once(':').unwrap_or((name, ""));
+    if let Some(make) = builtin::find(kind) {
+        let dataset = make(name, spec, seed)?;
+        dataset.check()?;
+        return Ok(dataset);
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        return Err(unknown(name, kind));
+    }
+    let dataset = if path.is_file() {
+        npz::load(path)?
+    } else if path.join("graph.npz").is_file() {
+        npz::load(&path.join("graph.npz"))?
+    } else {
+        folder::load(path)?
+    };
+    dataset.check()?;
+    Ok(dataset)
+}
+
+/// Nothing of that name; a word that looks like a path is told about files instead of built-ins.
+fn unknown(name: &str, kind: &str) -> Error {
+    if name.contains(['/', '\\']) || name.starts_with('.') {
+        let not_found = std::io::ErrorKind::NotFound.into();
+        return Error::Io {
+            path: name.into(),
+            source: not_found,
+        };
+    }
+    let mut e = Error::unknown("data set", kind, &builtin::NAMES);
+    if let Error::UnknownName { known, .. } = &mut e {
+        known.push("or the path of a folder with graph.npz or edges.csv".into());
+    }
+    e
+}

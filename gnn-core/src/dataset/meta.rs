@@ -1,0 +1,55 @@
+//! What a data set says about itself.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::dataset::bad;
+use crate::{Error, Result};
+
+/// Bytes of a `meta.json` at most.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The keys of `meta.json` that readers use; others are ignored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Meta {
+    /// Number of classes, so that a label beyond it is noticed.
+    pub(super) num_classes: Option<usize>,
+    /// Number of vertices, for plain folders whose last vertices have no edges.
+    pub(super) num_nodes: Option<usize>,
+    /// Whether edges of a plain folder have a direction.
+    pub(super) directed: bool,
+}
+
+impl Meta {
+    /// The `meta.json` in the folder of the file `path`; all absent when there is none.
+    pub(super) fn beside(path: &Path) -> Result<Meta> {
+        let path = path.parent().unwrap_or(Path::new(".")).join("meta.json");
+        let file = path.display().to_string();
+        match std::fs::metadata(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Meta::default()),
+            Err(e) => return Err(Error::io(path, e)),
+            Ok(m) if m.len() > MAX_BYTES => {
+                let reason = format!("is {} bytes, more than {MAX_BYTES}", m.len());
+                return Err(bad(
+                    &file,
+                    "file",
+                    reason,
+                    "keep only what describes the data set",
+                ));
+            }
+            Ok(_) => {}
+        }
+        let text = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        serde_json::from_slice(&text).map_err(|e| {
+            let place = format!("line {}", e.line());
+            bad(
+                &file,
+                place,
+                e.to_string(),
+                "correct the JSON, or remove the file",
+            )
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! Data sets: a graph with features, labels and masks, from built-in generators or files.
+//!
+//! | module | one idea |
+//! |---|---|
+//! | `load` | a name, a specification or a path becomes a [`Dataset`] |
+//! | `builtin` | karate club, planted partition and R-MAT, without any file |
+//! | `npz`, `npy` | readers of the two array formats, with limits |
+//! | `folder` | a plain folder of edges, features and labels |
+//! | `meta` | what a data set says about itself in `meta.json` |
+//! | `check` | what every data set must fulfil before training |
+//!
+//! # Folders
+//! A folder with `graph.npz` holds NumPy arrays: `edge_src`, `edge_dst` `[E]` (both directions
+//! stored), `label` `[N]` (-1 unlabelled), `train_mask`, `val_mask`, `test_mask` `[N]`, and features
+//! either as `feat` `[N, F]` or as compressed rows `feat_indptr`, `feat_indices`, `feat_data`,
+//! `feat_shape`, or none (one-hot).
+//!
+//! A plain folder holds one file of each kind; text files have one record a line, separated by
+//! comma, semicolon, tab or space, with `#` comments and an optional header line.
+//!
+//! | file | content |
+//! |---|---|
+//! | `edges.csv`, `edges.txt` or `edges.npy` `[E, 2]` | source and destination, from 0; both directions are stored unless `meta.json` says `"directed": true`; repeats and self loops are dropped |
+//! | `labels.csv`, `labels.txt` or `labels.npy` `[N]` | one class a line in order of vertices, or `vertex,class`; -1 or absent is unlabelled |
+//! | `features.csv` or `features.npy` `[N, F]` | one vertex a line; optional (one-hot) |
+//! | `train.csv`, `val.csv`, `test.csv` (or `.txt`), or `masks.npy` `[3, N]` | vertex ids, one a line; optional (60/20/20 at random of the labelled vertices) |
+//! | `meta.json` | optional: `directed`, `num_classes`, `num_nodes` |
+
+mod builtin;
+mod check;
+mod folder;
+mod karate;
+mod load;
+mod meta;
+mod npy;
+mod npz;
+
+pub use load::{CatalogueEntry, catalogue, load};
+
+use kernels::{CsrBuf, Mat};
+use rayon::prelude::*;
+
+use crate::graph::Graph;
+use crate::{Error, Result};
+
+/// Input features of all vertices.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Features {
+    /// `[n, d]`, every element stored.
+    Dense(Mat),
+    /// `[n, d]`, only the elements that are not zero.
+    Sparse(CsrBuf),
+}
+
+impl Features {
+    /// Number of vertices.
+    pub fn n(&self) -> usize {
+        match self {
+            Features::Dense(x) => x.nrows(),
+            Features::Sparse(x) => x.rows(),
+        }
+    }
+
+    /// Number of features of a vertex.
+    pub fn dim(&self) -> usize {
+        match self {
+            Features::Dense(x) => x.ncols(),
+            Features::Sparse(x) => x.n_cols,
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Features::Dense(x) => x.len() * 4,
+            Features::Sparse(x) => x.bytes(),
+        }
+    }
+
+    /// Divides every row by its sum; rows that sum to zero stay as they are.
+    pub fn row_normalise(&mut self) {
+        let scale = |row: &mut [f32]| {
+            let sum: f64 = row.iter().map(|&x| f64::from(x)).sum();
+            if sum != 0.0 {
+                row.iter_mut()
+                    .for_each(|x| *x = (f64::from(*x) / sum) as f32);
+            }
+        };
+        match self {
+            Features::Dense(x) => {
+                let d = x.ncols().max(1);
+                if let Some(flat) = x.as_slice_mut() {
+                    flat.par_chunks_mut(d).for_each(scale);
+                }
+            }
+            Features::Sparse(x) => {
+                let edges = x.indices.len();
+                let weights = x.weights.get_or_insert_with(|| vec![1.0; edges]);
+                for w in x.indptr.windows(2) {
+                    scale(&mut weights[w[0] as usize..w[1] as usize]);
+                }
+            }
+        }
+    }
+
+    /// The rows `ids`, in that order.
+    ///
+    /// # Panics
+    /// When an id is not below [`Features::n`].
+    pub fn select_rows(&self, ids: &[u32]) -> Features {
+        match self {
+            Features::Dense(x) => {
+                let mut out = Mat::zeros((ids.len(), x.ncols()));
+                for (mut to, &v) in out.rows_mut().into_iter().zip(ids) {
+                    to.assign(&x.row(v as usize));
+                }
+                Features::Dense(out)
+            }
+            Features::Sparse(x) => {
+                let mut out = CsrBuf {
+                    weights: x.weights.as_ref().map(|_| Vec::new()),
+                    ..CsrBuf::empty(x.n_cols)
+                };
+                for &v in ids {
+                    let span = x.view().span(v as usize);
+                    out.indices.extend_from_slice(&x.indices[span.clone()]);
+                    if let (Some(to), Some(from)) = (&mut out.weights, &x.weights) {
+                        to.extend_from_slice(&from[span]);
+                    }
+                    out.indptr.push(out.indices.len() as u64);
+                }
+                Features::Sparse(out)
+            }
+        }
+    }
+
+    /// One-hot identity features of `n` vertices, for graphs that come without any.
+    pub fn identity(n: usize) -> Features {
+        Features::Sparse(CsrBuf {
+            indptr: (0..=n as u64).collect(),
+            indices: (0..n as u32).collect(),
+            weights: None,
+            n_cols: n,
+        })
+    }
+}
+
+/// What is to be learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// One class a vertex.
+    NodeClassification,
+}
+
+/// A graph with everything that is needed to train on it.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    /// Name as it is shown.
+    pub name: String,
+    /// The graph.
+    pub graph: Graph,
+    /// Input features: `[n, d]`.
+    pub features: Features,
+    /// Class of each vertex, -1 where unknown: `[n]`.
+    pub labels: Vec<i32>,
+    /// Number of classes.
+    pub n_classes: usize,
+    /// Vertices whose labels are trained on: `[n]`.
+    pub train: Vec<bool>,
+    /// Vertices that choose the best epoch: `[n]`.
+    pub val: Vec<bool>,
+    /// Vertices that only report: `[n]`.
+    pub test: Vec<bool>,
+    /// Whether the data was generated.
+    pub synthetic: bool,
+    /// What is to be learned.
+    pub task: Task,
+}
+
+impl Dataset {
+    /// Number of vertices.
+    pub fn n(&self) -> usize {
+        self.graph.n()
+    }
+
+    /// Checks what training relies on: sizes agree, features are finite, labels are classes, masks
+    /// are disjoint and labelled. The readers call it; call it again after changing a field.
+    ///
+    /// # Errors
+    /// [`Error::Data`] naming the array, the index and the value.
+    pub fn check(&self) -> Result<()> {
+        check::dataset(self)
+    }
+}
+
+/// [`Error::Data`] from its four parts.
+fn bad(
+    file: &str,
+    place: impl Into<String>,
+    reason: impl Into<String>,
+    help: impl Into<String>,
+) -> Error {
+    Error::Data {
+        file: file.into(),
+        place: place.into(),
+        reason: reason.into(),
+        help: help.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
