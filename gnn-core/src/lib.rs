@@ -31,5 +31,8 @@ pub mod spec;
 pub mod strategy;
 mod work;
 
+#[cfg(test)]
+mod testing;
+
 pub use error::{Error, Result};
 pub use work::{Outcome, World, work};

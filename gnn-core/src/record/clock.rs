@@ -4,7 +4,10 @@
 use super::phase::Pass;
 
 fn clock_ns(id: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a valid timespec that outlives the call; both clocks used exist on Linux and
     // macOS, and a failure leaves the zeros above.
     unsafe { libc::clock_gettime(id, &mut t) };

@@ -4,11 +4,16 @@
 //! `state/rank-K`. The launcher turns rows into frames; nothing else comes back from a rank.
 
 pub mod clock;
+mod meter;
 pub mod phase;
 mod recorder;
 pub mod rows;
 pub mod state;
 
 pub use clock::{Times, now_ns};
+pub use meter::{Lane, Meter, Traffic};
 pub use phase::{Direction, Op, Pass, Phase};
-pub use recorder::{Epoch, Recorder};
+
+/// Traffic of an epoch by lane.
+pub type CommTotals = std::collections::BTreeMap<Lane, Traffic>;
+pub use recorder::{Closed, Counters, Epoch, PredictedLane, RankFacts, Recorder};

@@ -227,7 +227,12 @@ mod tests {
             eval_ms: 0.125,
         };
         let value = serde_json::to_value(&row).expect("plain data");
-        let keys: Vec<_> = value.as_object().expect("a struct").keys().cloned().collect();
+        let keys: Vec<_> = value
+            .as_object()
+            .expect("a struct")
+            .keys()
+            .cloned()
+            .collect();
         let names: Vec<_> = MetricsRow::COLUMNS.iter().map(|c| c.0.to_owned()).collect();
         assert_eq!(keys, names);
         let back: MetricsRow = serde_json::from_value(value).expect("round trip");

@@ -64,7 +64,10 @@ impl StatePage {
     /// # Errors
     /// [`Error::Io`] when the file cannot be made or mapped.
     pub fn create(path: &Path) -> Result<StatePage> {
-        let io = |source| Error::Io { path: path.to_owned(), source };
+        let io = |source| Error::Io {
+            path: path.to_owned(),
+            source,
+        };
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -137,7 +140,9 @@ pub fn read(path: &Path) -> Option<State> {
     }
     let word = |w: Word| {
         let at = w as usize * 8;
-        let eight: [u8; 8] = bytes[at..at + 8].try_into().expect("eight bytes, length checked");
+        let eight: [u8; 8] = bytes[at..at + 8]
+            .try_into()
+            .expect("eight bytes, length checked");
         u64::from_ne_bytes(eight)
     };
     if word(Word::Magic) != MAGIC {
@@ -170,7 +175,10 @@ mod tests {
         page.waiting(Op::Alltoall, 2, 4096);
         let state = read(&path).expect("a page");
         assert_eq!((state.epoch, state.phase), (7, Phase::Aggregate));
-        assert_eq!((state.op, state.peer, state.bytes), (Some(Op::Alltoall), Some(2), 4096));
+        assert_eq!(
+            (state.op, state.peer, state.bytes),
+            (Some(Op::Alltoall), Some(2), 4096)
+        );
         page.resumed();
         let state = read(&path).expect("a page");
         assert_eq!((state.op, state.peer), (None, None));

@@ -88,7 +88,11 @@ fn float(name: &str, value: &Value) -> Result<f64> {
         Value::Float(x) => *x,
         _ => return Err(wrong(k, value)),
     };
-    if x >= lo && x < hi { Ok(x) } else { Err(wrong(k, value)) }
+    if x >= lo && x < hi {
+        Ok(x)
+    } else {
+        Err(wrong(k, value))
+    }
 }
 
 fn word(name: &str, value: &Value) -> Result<String> {

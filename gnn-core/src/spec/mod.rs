@@ -240,7 +240,10 @@ mod tests {
             ("ranks", Value::Int(-1)),
             ("model", Value::Str("gnc".into())),
         ] {
-            assert!(RunSpec::from_pairs([(key, value.clone())]).is_err(), "{key} = {value}");
+            assert!(
+                RunSpec::from_pairs([(key, value.clone())]).is_err(),
+                "{key} = {value}"
+            );
         }
     }
 
@@ -250,6 +253,9 @@ mod tests {
         assert_eq!(Value::from_word("5e-4"), Value::Float(5e-4));
         assert_eq!(Value::from_word("nan"), Value::Str("nan".into()));
         assert_eq!(Value::from_word("true"), Value::Bool(true));
-        assert_eq!(Value::from_word("sbm:nodes=3"), Value::Str("sbm:nodes=3".into()));
+        assert_eq!(
+            Value::from_word("sbm:nodes=3"),
+            Value::Str("sbm:nodes=3".into())
+        );
     }
 }

@@ -1,0 +1,530 @@
+//! Collectives on point-to-point messages, metered.
+//!
+//! Every operation exists as `post_*`, which returns a [`Ticket`], and blocking, which posts and
+//! finishes. All ranks call collectives in the same order; between two matched collectives no rank
+//! may return early. Bytes are payload bytes handed to a peer: what a rank keeps for itself, and a
+//! world of one, counts as zero.
+//!
+//! Sums add in rank order, so they are the same on every rank, transport and run.
+
+use super::operation::{Part, Posted, Then};
+use super::transport::{Transport, Words};
+use crate::error::{Error, Result};
+use crate::record::{Direction, Meter, Op, Phase, now_ns};
+use std::rc::Rc;
+
+/// Collective tags count up below this, point-to-point tags above (MPI promises 15 bits).
+const TAGS: u16 = 1 << 14;
+/// Polls before a waiting rank gives its core away.
+const SPINS: u32 = 64;
+
+/// What a message is part of, for the `comm` frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// Layer.
+    pub layer: u16,
+    /// Direction.
+    pub direction: Direction,
+}
+
+/// A posted operation that somebody must finish.
+#[must_use = "a posted operation must be finished on every rank"]
+#[derive(Debug)]
+pub struct Ticket {
+    slot: usize,
+}
+
+/// The ranks of a run, as one of them sees them.
+pub struct Communicator {
+    transport: Box<dyn Transport>,
+    meter: Rc<Meter>,
+    posted: Vec<Option<Posted>>,
+    collectives: u16,
+    pairs: Vec<[u16; 2]>,
+    give_way: bool,
+}
+
+impl Communicator {
+    /// Wraps a transport. `give_way`: ranks outnumber cores, so waiting ranks sleep.
+    pub fn new(transport: Box<dyn Transport>, meter: Rc<Meter>, give_way: bool) -> Communicator {
+        let size = transport.size();
+        Communicator {
+            transport,
+            meter,
+            posted: Vec::new(),
+            collectives: 0,
+            pairs: vec![[0; 2]; size],
+            give_way,
+        }
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.transport.rank()
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.transport.size()
+    }
+
+    fn next_tag(&mut self) -> u16 {
+        self.collectives = (self.collectives + 1) % TAGS;
+        self.collectives
+    }
+
+    fn send(&mut self, to: usize, tag: u16, label: Label, op: Op, words: Words) -> Result<()> {
+        self.meter.sent(
+            label.layer,
+            label.direction,
+            op,
+            to,
+            (words.len() * 4) as u64,
+        );
+        self.transport.post_send(to, tag, words)
+    }
+
+    fn expect(&mut self, from: usize, tag: u16, len: usize) -> Result<Part> {
+        let handle = self.transport.post_recv(from, tag, len)?;
+        Ok(Part {
+            peer: from,
+            handle: Some(handle),
+            words: Vec::new(),
+            seen_ns: None,
+        })
+    }
+
+    fn keep(&self, peer: usize, words: Words) -> Part {
+        Part {
+            peer,
+            handle: None,
+            words,
+            seen_ns: None,
+        }
+    }
+
+    fn park(&mut self, posted: Posted) -> Ticket {
+        let free = self.posted.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            self.posted.push(None);
+            self.posted.len() - 1
+        });
+        self.posted[slot] = Some(posted);
+        Ticket { slot }
+    }
+
+    /// Sends `send[r]` to every rank `r` and receives `recv_len[r]` floats from it. Empty messages
+    /// are not sent.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sends another length.
+    pub fn post_all_to_all_v(
+        &mut self,
+        label: Label,
+        send: Vec<Vec<f32>>,
+        recv_len: &[usize],
+    ) -> Result<Ticket> {
+        let start = now_ns();
+        let (tag, me) = (self.next_tag(), self.rank());
+        let mut parts = Vec::with_capacity(self.size());
+        for (peer, &len) in recv_len.iter().enumerate() {
+            let absent = peer == me || len == 0;
+            parts.push(if absent {
+                self.keep(peer, Vec::new())
+            } else {
+                self.expect(peer, tag, len)?
+            });
+        }
+        for (peer, floats) in send.into_iter().enumerate() {
+            let words = bytemuck::cast_vec(floats);
+            if peer == me {
+                parts[me].words = words;
+            } else if !words.is_empty() {
+                self.send(peer, tag, label, Op::Alltoall, words)?;
+            }
+        }
+        self.meter.moved(label, Op::Alltoall, now_ns() - start, 0);
+        Ok(self.park(Posted {
+            label,
+            op: Op::Alltoall,
+            tag,
+            parts,
+            then: Then::Finish,
+            hidden: 0,
+        }))
+    }
+
+    /// Gives every rank's `mine`, of lengths `lens`, to every rank.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sends another length.
+    pub fn post_all_gather_v(
+        &mut self,
+        label: Label,
+        mine: Vec<f32>,
+        lens: &[usize],
+    ) -> Result<Ticket> {
+        let start = now_ns();
+        let (tag, me) = (self.next_tag(), self.rank());
+        let words: Words = bytemuck::cast_vec(mine);
+        let parts = self.spread(tag, label, Op::Gather, words, lens, me)?;
+        self.meter.moved(label, Op::Gather, now_ns() - start, 0);
+        Ok(self.park(Posted {
+            label,
+            op: Op::Gather,
+            tag,
+            parts,
+            then: Then::Finish,
+            hidden: 0,
+        }))
+    }
+
+    fn spread(
+        &mut self,
+        tag: u16,
+        label: Label,
+        op: Op,
+        words: Words,
+        lens: &[usize],
+        me: usize,
+    ) -> Result<Vec<Part>> {
+        let mut parts = Vec::with_capacity(lens.len());
+        for (peer, &len) in lens.iter().enumerate() {
+            let absent = peer == me || len == 0;
+            parts.push(if absent {
+                self.keep(peer, Vec::new())
+            } else {
+                self.expect(peer, tag, len)?
+            });
+        }
+        for peer in (0..lens.len()).filter(|&p| p != me && !words.is_empty()) {
+            self.send(peer, tag, label, op, words.clone())?;
+        }
+        parts[me].words = words;
+        Ok(parts)
+    }
+
+    /// Gives `root`'s `data`, of length `len`, to every rank; other ranks pass anything.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sends another length.
+    pub fn post_broadcast(
+        &mut self,
+        label: Label,
+        root: usize,
+        data: Vec<f32>,
+        len: usize,
+    ) -> Result<Ticket> {
+        let start = now_ns();
+        let (tag, me) = (self.next_tag(), self.rank());
+        let part = if me == root {
+            let words: Words = bytemuck::cast_vec(data);
+            for peer in (0..self.size()).filter(|&p| p != me && len > 0) {
+                self.send(peer, tag, label, Op::Broadcast, words.clone())?;
+            }
+            self.keep(root, words)
+        } else if len == 0 {
+            self.keep(root, Vec::new())
+        } else {
+            self.expect(root, tag, len)?
+        };
+        self.meter.moved(label, Op::Broadcast, now_ns() - start, 0);
+        Ok(self.park(Posted {
+            label,
+            op: Op::Broadcast,
+            tag,
+            parts: vec![part],
+            then: Then::Finish,
+            hidden: 0,
+        }))
+    }
+
+    /// Sums `data` over ranks. Each rank sums one chunk in rank order and gives it to the others:
+    /// `2·(N−1)/N` of the vector leaves every rank.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sends another length.
+    pub fn post_all_reduce(&mut self, label: Label, data: Vec<f32>) -> Result<Ticket> {
+        let start = now_ns();
+        let (tag, me, size) = (self.next_tag(), self.rank(), self.size());
+        let bounds = kernels::par::split_rows(data.len(), size);
+        let mine = bounds[me]..bounds[me + 1];
+        let mut parts = Vec::with_capacity(size);
+        for peer in 0..size {
+            let part = if peer == me || mine.is_empty() {
+                let own = if peer == me { &data[mine.clone()] } else { &[] };
+                self.keep(peer, bytemuck::cast_slice(own).to_vec())
+            } else {
+                self.expect(peer, tag, mine.len())?
+            };
+            parts.push(part);
+        }
+        for peer in (0..size).filter(|&p| p != me) {
+            let chunk: &[u32] = bytemuck::cast_slice(&data[bounds[peer]..bounds[peer + 1]]);
+            if !chunk.is_empty() {
+                self.send(peer, tag, label, Op::Allreduce, chunk.to_vec())?;
+            }
+        }
+        self.meter.moved(label, Op::Allreduce, now_ns() - start, 0);
+        Ok(self.park(Posted {
+            label,
+            op: Op::Allreduce,
+            tag,
+            parts,
+            then: Then::Share(bounds),
+            hidden: 0,
+        }))
+    }
+
+    /// Sends floats to one rank. Nothing to finish.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when the peer is gone.
+    pub fn post_send(&mut self, label: Label, to: usize, data: Vec<f32>) -> Result<()> {
+        let start = now_ns();
+        let count = &mut self.pairs[to][0];
+        *count = (*count + 1) % TAGS;
+        let tag = TAGS + *count;
+        self.send(to, tag, label, Op::P2p, bytemuck::cast_vec(data))?;
+        self.meter.moved(label, Op::P2p, now_ns() - start, 0);
+        Ok(())
+    }
+
+    /// Receives `len` floats from one rank.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when the peer is gone or sends another length.
+    pub fn post_recv(&mut self, label: Label, from: usize, len: usize) -> Result<Ticket> {
+        let count = &mut self.pairs[from][1];
+        *count = (*count + 1) % TAGS;
+        let tag = TAGS + *count;
+        let part = self.expect(from, tag, len)?;
+        Ok(self.park(Posted {
+            label,
+            op: Op::P2p,
+            tag,
+            parts: vec![part],
+            then: Then::Finish,
+            hidden: 0,
+        }))
+    }
+
+    /// Lets posted operations progress. Cheap; call it between pieces of work.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sent another length.
+    pub fn poll(&mut self) -> Result<()> {
+        let start = now_ns();
+        let mut busy = None;
+        for slot in 0..self.posted.len() {
+            let Some(mut posted) = self.posted[slot].take() else {
+                continue;
+            };
+            busy = Some((posted.label, posted.op));
+            let done = posted.poll(self.transport.as_mut(), false)?.is_none();
+            if done && matches!(posted.then, Then::Share(_)) {
+                self.advance(&mut posted)?;
+            }
+            self.posted[slot] = Some(posted);
+        }
+        if let Some((label, op)) = busy {
+            self.meter.moved(label, op, now_ns() - start, 0);
+        }
+        Ok(())
+    }
+
+    /// Waits for a posted operation. The result has one entry a rank for all-to-all and gather,
+    /// and one entry for broadcast, receive and all-reduce.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sent another length.
+    pub fn finish(&mut self, ticket: Ticket) -> Result<Vec<Vec<f32>>> {
+        let mut posted = self.posted[ticket.slot].take().ok_or_else(|| Error::Comm {
+            op: "finish".into(),
+            peer: None,
+            reason: "the operation was finished already".into(),
+        })?;
+        let before = self.meter.enter(Phase::Comm);
+        self.block_on(&mut posted)?;
+        while matches!(posted.then, Then::Share(_)) {
+            self.advance(&mut posted)?;
+            self.block_on(&mut posted)?;
+        }
+        self.meter.enter(before);
+        self.meter.hidden(posted.hidden);
+        let mut parts: Vec<Vec<f32>> = posted
+            .parts
+            .into_iter()
+            .map(|p| bytemuck::cast_vec(p.words))
+            .collect();
+        if matches!(posted.then, Then::Join) {
+            parts = vec![parts.concat()];
+        }
+        Ok(parts)
+    }
+
+    /// Second stage of an all-reduce.
+    fn advance(&mut self, posted: &mut Posted) -> Result<()> {
+        let Then::Share(bounds) = std::mem::replace(&mut posted.then, Then::Join) else {
+            return Ok(());
+        };
+        let start = now_ns();
+        let me = self.rank();
+        let mut parts = posted.parts.iter();
+        let mut sum: Vec<f32> = match parts.next() {
+            Some(first) => bytemuck::cast_slice(&first.words).to_vec(),
+            None => Vec::new(),
+        };
+        for part in parts {
+            let floats: &[f32] = bytemuck::cast_slice(&part.words);
+            sum.iter_mut().zip(floats).for_each(|(s, x)| *s += x);
+        }
+        let lens: Vec<usize> = bounds.windows(2).map(|b| b[1] - b[0]).collect();
+        let words = bytemuck::cast_vec(sum);
+        posted.parts = self.spread(posted.tag, posted.label, Op::Allreduce, words, &lens, me)?;
+        self.meter
+            .moved(posted.label, Op::Allreduce, now_ns() - start, 0);
+        Ok(())
+    }
+
+    fn block_on(&mut self, posted: &mut Posted) -> Result<()> {
+        let op = posted.op;
+        let (mut moving, mut waiting) = (0, 0);
+        let mut last = now_ns();
+        let mut tries = 0u32;
+        let mut shown = None;
+        while let Some((peer, is_moving)) = posted.poll(self.transport.as_mut(), true)? {
+            if shown != Some(peer) && tries > SPINS {
+                self.meter.page(|page| page.waiting(op, peer as u32, 0));
+                shown = Some(peer);
+            }
+            self.rest(tries);
+            tries = tries.saturating_add(1);
+            let now = now_ns();
+            *(if is_moving { &mut moving } else { &mut waiting }) += now - last;
+            last = now;
+        }
+        moving += now_ns() - last;
+        if shown.is_some() {
+            self.meter.page(crate::record::state::StatePage::resumed);
+        }
+        self.meter.moved(posted.label, op, moving, waiting);
+        Ok(())
+    }
+
+    fn rest(&self, tries: u32) {
+        if tries < SPINS && !self.give_way {
+            std::hint::spin_loop();
+        } else if tries < 4 * SPINS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(std::time::Duration::from_micros(if tries < 4096 {
+                20
+            } else {
+                200
+            }));
+        }
+    }
+
+    /// Sums a few numbers over ranks in double precision, outside epoch time.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone.
+    pub fn agree(&mut self, mine: &[f64]) -> Result<Vec<Vec<f64>>> {
+        let words: Words = mine.iter().flat_map(|x| split(*x)).collect();
+        let label = Label {
+            layer: 0,
+            direction: Direction::Eval,
+        };
+        let lens = vec![words.len(); self.size()];
+        let ticket = self.post_all_gather_v(label, bytemuck::cast_vec(words), &lens)?;
+        let parts = self.finish(ticket)?;
+        Ok(parts
+            .iter()
+            .map(|p| bytemuck::cast_slice(p).chunks(2).map(join).collect())
+            .collect())
+    }
+
+    /// Blocking [`Communicator::post_all_to_all_v`].
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sends another length.
+    pub fn all_to_all_v(
+        &mut self,
+        label: Label,
+        send: Vec<Vec<f32>>,
+        recv_len: &[usize],
+    ) -> Result<Vec<Vec<f32>>> {
+        let ticket = self.post_all_to_all_v(label, send, recv_len)?;
+        self.finish(ticket)
+    }
+
+    /// Blocking [`Communicator::post_all_gather_v`].
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sends another length.
+    pub fn all_gather_v(
+        &mut self,
+        label: Label,
+        mine: Vec<f32>,
+        lens: &[usize],
+    ) -> Result<Vec<Vec<f32>>> {
+        let ticket = self.post_all_gather_v(label, mine, lens)?;
+        self.finish(ticket)
+    }
+
+    /// Blocking [`Communicator::post_broadcast`].
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sends another length.
+    pub fn broadcast(
+        &mut self,
+        label: Label,
+        root: usize,
+        data: Vec<f32>,
+        len: usize,
+    ) -> Result<Vec<f32>> {
+        let ticket = self.post_broadcast(label, root, data, len)?;
+        Ok(self.finish(ticket)?.concat())
+    }
+
+    /// Blocking [`Communicator::post_all_reduce`].
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone or sends another length.
+    pub fn all_reduce(&mut self, label: Label, data: Vec<f32>) -> Result<Vec<f32>> {
+        let ticket = self.post_all_reduce(label, data)?;
+        Ok(self.finish(ticket)?.concat())
+    }
+
+    /// Blocking [`Communicator::post_recv`].
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when the peer is gone or sends another length.
+    pub fn recv(&mut self, label: Label, from: usize, len: usize) -> Result<Vec<f32>> {
+        let ticket = self.post_recv(label, from, len)?;
+        Ok(self.finish(ticket)?.concat())
+    }
+
+    /// Waits until everything this rank sent has left it.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone.
+    pub fn drain(&mut self) -> Result<()> {
+        self.transport.drain()
+    }
+
+    /// Ends every rank of the world. May not return.
+    pub fn abort(&mut self, code: i32) {
+        self.transport.abort(code);
+    }
+}
+
+fn split(x: f64) -> [u32; 2] {
+    let bits = x.to_bits();
+    [bits as u32, (bits >> 32) as u32]
+}
+
+fn join(words: &[u32]) -> f64 {
+    f64::from_bits(u64::from(words[0]) | u64::from(words[1]) << 32)
+}

@@ -1,0 +1,66 @@
+//! What carries bytes: non-blocking point-to-point messages between ranks, and nothing more.
+//!
+//! Collectives are built once, on top ([`super::Communicator`]), from these messages. So every
+//! transport gives bit-identical sums, and the bytes of every pair of ranks are known exactly.
+
+use crate::error::Result;
+
+/// A message: 32-bit words, reinterpreted by the communicator as floats or ids.
+pub type Words = Vec<u32>;
+
+/// A posted message, until it is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Handle(pub u64);
+
+/// How far a posted receive has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing of the message has been seen: the peer has not sent yet.
+    Absent,
+    /// The message is there and its data is moving.
+    Moving,
+    /// Complete; [`Transport::take`] gives it.
+    Done,
+}
+
+/// A way to move words between ranks. Messages of one pair and tag arrive in the order sent.
+pub trait Transport {
+    /// This rank.
+    fn rank(&self) -> usize;
+
+    /// Number of ranks.
+    fn size(&self) -> usize;
+
+    /// Starts sending; the transport keeps the words until they have left.
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] when the peer is gone.
+    fn post_send(&mut self, to: usize, tag: u16, words: Words) -> Result<()>;
+
+    /// Starts receiving exactly `len` words.
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] when the peer is gone.
+    fn post_recv(&mut self, from: usize, tag: u16, len: usize) -> Result<Handle>;
+
+    /// Lets messages move, and says how far one receive has come.
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] when the peer is gone or sent another length than was agreed.
+    fn poll(&mut self, handle: Handle) -> Result<Progress>;
+
+    /// Takes the words of a receive that is [`Progress::Done`].
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] when it is not.
+    fn take(&mut self, handle: Handle) -> Result<Words>;
+
+    /// Waits until every posted send has left.
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] when a peer is gone.
+    fn drain(&mut self) -> Result<()>;
+
+    /// Ends every rank of the world. May not return.
+    fn abort(&mut self, code: i32);
+}

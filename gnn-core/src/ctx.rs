@@ -1,0 +1,61 @@
+//! Everything a strategy may touch. Nothing is global.
+
+use crate::backend::{Backend, Cpu, Metered};
+use crate::comm::{Communicator, Transport};
+use crate::plan::Plan;
+use crate::record::{Meter, Pass, Phase};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A rank's hands: the plan, the device, the other ranks.
+pub struct Ctx {
+    /// What is being run.
+    pub plan: Arc<Plan>,
+    /// The device.
+    pub backend: Box<dyn Backend>,
+    /// The other ranks.
+    pub comm: Communicator,
+    /// Epoch, from 0; part of every random key.
+    pub epoch: u64,
+    meter: Rc<Meter>,
+}
+
+impl Ctx {
+    /// The hands of the rank that `transport` is.
+    pub fn new(plan: Arc<Plan>, transport: Box<dyn Transport>, meter: Rc<Meter>) -> Ctx {
+        let backend = Box::new(Metered::new(Cpu::new(plan.threads), Rc::clone(&meter)));
+        let comm = Communicator::new(transport, Rc::clone(&meter), plan.oversubscribed);
+        Ctx {
+            plan,
+            backend,
+            comm,
+            epoch: 0,
+            meter,
+        }
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.comm.rank()
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.comm.size()
+    }
+
+    /// Says which pass of the model begins; compute time from now on belongs to it.
+    pub fn pass(&self, pass: Pass) {
+        self.meter.set_pass(pass);
+    }
+
+    /// Says which layer is being computed, for the status page.
+    pub fn layer(&self, layer: usize) {
+        self.meter.page(|page| page.layer(layer as u64));
+    }
+
+    /// Enters a phase; returns the one before.
+    pub fn enter(&self, phase: Phase) -> Phase {
+        self.meter.enter(phase)
+    }
+}

@@ -1,0 +1,142 @@
+//! A strategy's entry in the registry.
+
+use super::{Built, Setup};
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use crate::model::ModelKind;
+use crate::spec::{KEYS, Value, normalise};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// When a strategy gives exactly what `single` gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exact {
+    /// Always.
+    Always,
+    /// With these knobs.
+    With(&'static [(&'static str, &'static str)]),
+}
+
+/// What is promised about repeating a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Determinism {
+    /// The same bits for any number of ranks.
+    Bitwise,
+    /// The same bits for the same number of ranks.
+    SameRanks,
+    /// The same distribution.
+    Statistical,
+}
+
+/// One of a strategy's own settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Knob {
+    /// Name, as in a cell.
+    pub name: &'static str,
+    /// Default, as it would be written.
+    pub default: &'static str,
+    /// What it does, with its unit.
+    pub doc: &'static str,
+    /// Whether a written value is allowed.
+    pub check: fn(&Value) -> bool,
+}
+
+/// A strategy's settings, complete with defaults.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Knobs(BTreeMap<String, Value>);
+
+impl Knobs {
+    /// The settings by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.0.iter()
+    }
+
+    /// A yes-or-no setting; false when there is none of that name.
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.get(name) == Some(&Value::Bool(true))
+    }
+}
+
+/// All that is known of a strategy without running it.
+pub struct Entry {
+    /// Name in a cell.
+    pub name: &'static str,
+    /// Link to the paper, or `baseline`.
+    pub paper: &'static str,
+    /// One line for listings.
+    pub summary: &'static str,
+    /// Models it can run.
+    pub models: &'static [ModelKind],
+    /// Fewest and most ranks.
+    pub ranks: (usize, usize),
+    /// Its settings.
+    pub knobs: &'static [Knob],
+    /// When it is exact.
+    pub exact: Exact,
+    /// What is promised about repeating a run.
+    pub determinism: Determinism,
+    /// Builds it on a rank. Collective.
+    pub build: fn(&Setup, &mut Ctx) -> Result<Built>,
+}
+
+impl Entry {
+    /// Settings out of the pairs that no run key took.
+    ///
+    /// # Errors
+    /// [`Error::UnknownName`] for a key nobody knows, [`Error::Spec`] for a value that is not
+    /// allowed.
+    pub fn parse_knobs(&self, pairs: Vec<(String, Value)>) -> Result<Knobs> {
+        let mut knobs = BTreeMap::new();
+        for knob in self.knobs {
+            knobs.insert(knob.name.to_owned(), Value::from_word(knob.default));
+        }
+        for (key, value) in pairs {
+            let key = normalise(&key);
+            let Some(knob) = self.knobs.iter().find(|k| k.name == key) else {
+                let mut known: Vec<&str> = KEYS.iter().map(|k| k.name).collect();
+                known.extend(self.knobs.iter().map(|k| k.name));
+                return Err(Error::unknown("key", &key, &known));
+            };
+            if !(knob.check)(&value) {
+                return Err(Error::Spec {
+                    key,
+                    reason: format!("{value} is not a value of this knob of {}", self.name),
+                    help: format!("{}: {} (default {})", knob.name, knob.doc, knob.default),
+                });
+            }
+            knobs.insert(key, value);
+        }
+        Ok(Knobs(knobs))
+    }
+
+    /// Refuses what this strategy cannot run.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with what to do instead.
+    pub fn check(&self, model: ModelKind, ranks: usize) -> Result<()> {
+        if !self.models.contains(&model) {
+            let known: Vec<&str> = self.models.iter().map(|m| m.name()).collect();
+            return Err(Error::Unsupported {
+                what: format!("model {model} with strategy {}", self.name),
+                reason: "this strategy does not run that model".into(),
+                help: format!("{} runs {}", self.name, known.join(", ")),
+            });
+        }
+        let (least, most) = self.ranks;
+        if ranks < least || ranks > most {
+            let wanted = if most == 1 {
+                "one rank".into()
+            } else {
+                format!("{least} to {most} ranks")
+            };
+            return Err(Error::Unsupported {
+                what: format!("{ranks} ranks with strategy {}", self.name),
+                reason: format!("it runs on {wanted}"),
+                help: "set ranks (-n), or choose another strategy, for example halo".into(),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! Graph parallelism: every rank owns some vertices and fetches its neighbours' rows each layer.
+//!
+//! # Paper
+//! Baseline; "graph parallelism" in GNNPipe, "DepComm" in NeutronStar and NeutronTP.
+//! # Idea
+//! A precomputed list says which of a rank's rows each peer reads. Every layer sends just those,
+//! once per peer; the backward pass sends the gradients of the same rows the other way, and their
+//! owner adds them. Local edges are multiplied while remote rows travel.
+//! # Bytes
+//! Each way and layer `4 · width · Σ_i |B_i|`, `B_i` the remote vertices that rank `i` reads; the
+//! narrower side of the dense layer travels.
+//! # Exact when
+//! Always.
+
+use super::full_graph::{FullGraph, input_of, model_of, predict_gradients};
+use super::neighbours::{Meanwhile, Neighbours, OverBlock, split_columns};
+use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
+use crate::backend::Mat;
+use crate::comm::Label;
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use crate::model::{At, Model, ModelKind};
+use crate::partition::{self, LocalPart};
+use crate::record::{Direction, PredictedLane, RankFacts, rows::PartRow};
+use crate::spec::Value;
+use std::collections::BTreeMap;
+
+/// Who reads which of my rows, and whose rows I read.
+struct Halo {
+    /// For each peer, the local rows it reads, in the order in which it stores them.
+    send: Vec<Vec<u32>>,
+    /// For each peer, how many of its rows I read; they follow each other in rank order.
+    read: Vec<usize>,
+    /// Whether local work runs while rows travel, or after.
+    overlap: bool,
+}
+
+fn label(at: At) -> Label {
+    Label {
+        layer: at.layer as u16,
+        direction: at.direction,
+    }
+}
+
+fn matrix(rows: usize, width: usize, floats: Vec<f32>) -> Result<Mat> {
+    Mat::from_shape_vec((rows, width), floats).map_err(|e| Error::Shape {
+        op: "halo".into(),
+        expected: format!("{rows} rows of {width}"),
+        got: e.to_string(),
+    })
+}
+
+impl Neighbours for Halo {
+    fn pull(&mut self, cx: &mut Ctx, at: At, x: &Mat, meanwhile: Meanwhile<'_>) -> Result<Mat> {
+        let width = x.ncols();
+        let mut out = Vec::with_capacity(self.send.len());
+        for rows in &self.send {
+            let mut packed = Mat::zeros((rows.len(), width));
+            cx.backend.gather_rows(x, rows, &mut packed);
+            out.push(packed.into_raw_vec_and_offset().0);
+        }
+        let lens: Vec<usize> = self.read.iter().map(|n| n * width).collect();
+        let ticket = cx.comm.post_all_to_all_v(label(at), out, &lens)?;
+        let parts = if self.overlap {
+            meanwhile(cx)?;
+            cx.comm.finish(ticket)?
+        } else {
+            let parts = cx.comm.finish(ticket)?;
+            meanwhile(cx)?;
+            parts
+        };
+        matrix(self.read.iter().sum(), width, parts.concat())
+    }
+
+    fn push(
+        &mut self,
+        cx: &mut Ctx,
+        at: At,
+        g: Mat,
+        out: &mut Mat,
+        meanwhile: &mut dyn FnMut(&mut Ctx, &mut Mat) -> Result<()>,
+    ) -> Result<()> {
+        let width = g.ncols();
+        let mut rest = g.as_slice().unwrap_or_default();
+        let mut send = Vec::with_capacity(self.read.len());
+        for &n in &self.read {
+            let (mine, others) = rest.split_at(n * width);
+            send.push(mine.to_vec());
+            rest = others;
+        }
+        let lens: Vec<usize> = self.send.iter().map(|rows| rows.len() * width).collect();
+        let ticket = cx.comm.post_all_to_all_v(label(at), send, &lens)?;
+        let parts = if self.overlap {
+            meanwhile(cx, out)?;
+            cx.comm.finish(ticket)?
+        } else {
+            let parts = cx.comm.finish(ticket)?;
+            meanwhile(cx, out)?;
+            parts
+        };
+        for (rows, part) in self.send.iter().zip(parts) {
+            let part = matrix(rows.len(), width, part)?;
+            cx.backend.scatter_add_rows(&part, rows, out);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that a rank sends each epoch: `sends[r]` rows forward to rank `r`, `reads[r]` backward.
+fn predict(
+    model: &Model,
+    sparse: bool,
+    me: usize,
+    sends: &[usize],
+    reads: &[usize],
+) -> Vec<(PredictedLane, u64)> {
+    let mut lanes: BTreeMap<PredictedLane, u64> = BTreeMap::new();
+    for aggregation in model.aggregations(sparse) {
+        let rows = if aggregation.direction == Direction::Backward {
+            reads
+        } else {
+            sends
+        };
+        for (dst, &rows) in rows.iter().enumerate().filter(|(_, rows)| **rows > 0) {
+            let lane = (aggregation.layer as u16, aggregation.direction, dst as u32);
+            *lanes.entry(lane).or_default() += 4 * (aggregation.width * rows) as u64;
+        }
+    }
+    lanes.extend(predict_gradients(model, me, sends.len()));
+    lanes.into_iter().collect()
+}
+
+fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
+    let data = &setup.data;
+    let (me, ranks) = (cx.rank(), cx.size());
+    let all_mine = vec![0; data.graph.n()];
+    let owner = setup.owner.as_deref().unwrap_or(&all_mine);
+    let whole = data.graph.propagation(cx.plan.spec.model.propagation());
+    let part = LocalPart::new(&whole, owner, me, ranks)?;
+    let row_bytes = (data.features.bytes() / data.graph.n().max(1)) as u64;
+    let cut = partition::facts(&whole, owner, ranks, &data.train, row_bytes)[me];
+    drop(whole);
+    let (local, remote) = split_columns(&part.block, part.own.len())?;
+    let read = part.recv_counts();
+    let rows = Rows::of(data, &part.own);
+    let input = input_of(data, &part.own);
+    let model = model_of(setup, cx);
+    let sends: Vec<usize> = part.send.iter().map(Vec::len).collect();
+    let predicted = predict(&model, input.is_sparse(), me, &sends, &read);
+    let facts = RankFacts {
+        rank: me as u32,
+        owned_nodes: part.own.len() as u64,
+        halo_nodes: part.halo.len() as u64,
+        train_nodes: rows.train_count() as u64,
+        shares_process: false,
+    };
+    let row = PartRow {
+        part: me as u32,
+        nodes: cut.nodes,
+        edges: cut.edges,
+        halo_nodes: cut.halo_nodes,
+        halo_share: cut.halo_share,
+        cut_edges: cut.cut_edges,
+        train_nodes: cut.train_nodes,
+        feature_bytes: cut.feature_bytes,
+        peers: cut.peers,
+        method: cx.plan.spec.partition.clone(),
+        partition_ms: cx.plan.partition_ms,
+    };
+    let overlap = cx.plan.spec.knobs.flag("overlap");
+    let aggregate = OverBlock::new(
+        Halo {
+            send: part.send,
+            read,
+            overlap,
+        },
+        local,
+        remote,
+    );
+    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx);
+    Ok(Built {
+        strategy: Box::new(strategy),
+        rows,
+        facts,
+        predicted,
+        part: Some(row),
+    })
+}
+
+const KNOBS: &[Knob] = &[Knob {
+    name: "overlap",
+    default: "true",
+    doc: "multiply local edges while remote rows travel, instead of after",
+    check: |v| matches!(v, Value::Bool(_)),
+}];
+
+/// Its entry.
+pub const ENTRY: Entry = Entry {
+    name: "halo",
+    paper: "baseline",
+    summary: "vertices are partitioned; boundary rows travel each layer",
+    models: ModelKind::ALL,
+    ranks: (1, usize::MAX),
+    knobs: KNOBS,
+    exact: Exact::Always,
+    determinism: Determinism::SameRanks,
+    build,
+};

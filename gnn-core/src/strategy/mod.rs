@@ -1,0 +1,126 @@
+//! Strategies: schedules over layers and ranks, one file each.
+//!
+//! Adding one is a file here, its `mod` line and its entry in [`STRATEGIES`]. Listing, completion,
+//! the equivalence tests and the comparison notebook read that slice. The worker takes a slice as
+//! an argument, so a strategy written elsewhere needs no plug-in loading.
+
+mod entry;
+mod full_graph;
+mod neighbours;
+
+mod halo;
+pub(crate) mod single;
+
+pub use entry::{Determinism, Entry, Exact, Knob, Knobs};
+pub use full_graph::FullGraph;
+pub use neighbours::{Neighbours, OverBlock};
+
+use crate::backend::Mat;
+use crate::ctx::Ctx;
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::record::{PredictedLane, RankFacts, rows::PartRow};
+use std::sync::Arc;
+
+/// Every built-in strategy.
+pub const STRATEGIES: &[Entry] = &[single::ENTRY, halo::ENTRY];
+
+/// The entry of a built-in strategy.
+///
+/// # Errors
+/// [`Error::UnknownName`] with the nearest known one.
+pub fn find(name: &str) -> Result<&'static Entry> {
+    find_in(STRATEGIES, name)
+}
+
+/// The entry of a strategy in a given slice.
+///
+/// # Errors
+/// [`Error::UnknownName`] with the nearest known one.
+pub fn find_in<'a>(entries: &'a [Entry], name: &str) -> Result<&'a Entry> {
+    entries.iter().find(|e| e.name == name).ok_or_else(|| {
+        let known: Vec<&str> = entries.iter().map(|e| e.name).collect();
+        Error::unknown("strategy", name, &known)
+    })
+}
+
+/// How a rank trains: the widest seam.
+pub trait Strategy {
+    /// Runs one epoch on this rank; returns the sum of the losses of its training vertices, at the
+    /// weights with which the epoch began.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn epoch(&mut self, cx: &mut Ctx) -> Result<f64>;
+
+    /// Logits of this rank's rows without dropout, `[n_local, classes]`; called outside epoch time.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn logits(&mut self, cx: &mut Ctx) -> Result<Mat>;
+
+    /// The last epoch's weight gradients, summed over ranks: layers in order, tensors in order.
+    fn gradients(&self) -> Vec<&Mat>;
+}
+
+/// What a strategy is built from. The data set is dropped once every rank is built.
+pub struct Setup {
+    /// The data.
+    pub data: Arc<Dataset>,
+    /// Owner of each vertex; none for one rank.
+    pub owner: Option<Arc<Vec<u32>>>,
+}
+
+/// A rank's own rows of the data set.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    /// Global vertex ids.
+    pub ids: Vec<u32>,
+    /// Class of each, −1 for none.
+    pub labels: Vec<i32>,
+    /// Which are trained on.
+    pub train: Vec<bool>,
+    /// Which choose the epoch.
+    pub val: Vec<bool>,
+    /// Which are reported.
+    pub test: Vec<bool>,
+    /// Training vertices of all ranks.
+    pub train_total: usize,
+}
+
+impl Rows {
+    /// The rows `ids` of a data set.
+    pub fn of(data: &Dataset, ids: &[u32]) -> Rows {
+        let pick = |mask: &[bool]| ids.iter().map(|&v| mask[v as usize]).collect();
+        Rows {
+            ids: ids.to_vec(),
+            labels: ids.iter().map(|&v| data.labels[v as usize]).collect(),
+            train: pick(&data.train),
+            val: pick(&data.val),
+            test: pick(&data.test),
+            train_total: data.train.iter().filter(|&&t| t).count(),
+        }
+    }
+
+    /// Number of training vertices among them.
+    pub fn train_count(&self) -> usize {
+        self.train.iter().filter(|&&t| t).count()
+    }
+}
+
+/// A strategy ready to run on this rank, with what the recorder needs to know.
+pub struct Built {
+    /// It.
+    pub strategy: Box<dyn Strategy>,
+    /// This rank's rows, in the order of [`Strategy::logits`].
+    pub rows: Rows,
+    /// Facts for every row of the frames.
+    pub facts: RankFacts,
+    /// Bytes that this rank will send each epoch, from the cut and the model alone.
+    pub predicted: Vec<(PredictedLane, u64)>,
+    /// This rank's row of the `partition` frame.
+    pub part: Option<PartRow>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! One rank holds everything: the exact reference that every other strategy is compared with.
+//!
+//! # Paper
+//! None; this is the baseline.
+//! # Idea
+//! The whole graph is one block without remote sources.
+//! # Exact when
+//! Always: it defines what exact means.
+
+use super::full_graph::{FullGraph, input_of, model_of};
+use super::neighbours::{Meanwhile, Neighbours, OverBlock};
+use super::{Built, Determinism, Entry, Exact, Rows, Setup};
+use crate::backend::Mat;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::graph::Block;
+use crate::model::{Aggregate, At, ModelKind};
+use crate::record::RankFacts;
+
+/// Nobody else owns anything.
+struct Alone;
+
+impl Neighbours for Alone {
+    fn pull(&mut self, cx: &mut Ctx, _at: At, x: &Mat, meanwhile: Meanwhile<'_>) -> Result<Mat> {
+        meanwhile(cx)?;
+        Ok(Mat::zeros((0, x.ncols())))
+    }
+
+    fn push(
+        &mut self,
+        cx: &mut Ctx,
+        _at: At,
+        _g: Mat,
+        out: &mut Mat,
+        meanwhile: &mut dyn FnMut(&mut Ctx, &mut Mat) -> Result<()>,
+    ) -> Result<()> {
+        meanwhile(cx, out)
+    }
+}
+
+/// Training on the whole graph, on one rank.
+pub(crate) fn reference(
+    setup: &Setup,
+    cx: &Ctx,
+) -> Result<(FullGraph<impl Aggregate + use<>>, Rows)> {
+    let data = &setup.data;
+    let n = data.graph.n();
+    let ids: Vec<u32> = (0..n as u32).collect();
+    let block = data.graph.propagation(cx.plan.spec.model.propagation());
+    let remote = Block::new(n, 0, vec![0; n + 1], Vec::new(), None)?;
+    let rows = Rows::of(data, &ids);
+    let aggregate = OverBlock::new(Alone, block, remote);
+    let model = model_of(setup, cx);
+    Ok((
+        FullGraph::new(aggregate, model, input_of(data, &ids), rows.clone(), cx),
+        rows,
+    ))
+}
+
+fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
+    let (strategy, rows) = reference(setup, cx)?;
+    let facts = RankFacts {
+        rank: 0,
+        owned_nodes: rows.ids.len() as u64,
+        train_nodes: rows.train_count() as u64,
+        ..RankFacts::default()
+    };
+    Ok(Built {
+        strategy: Box::new(strategy),
+        rows,
+        facts,
+        predicted: Vec::new(),
+        part: None,
+    })
+}
+
+/// Its entry.
+pub const ENTRY: Entry = Entry {
+    name: "single",
+    paper: "baseline",
+    summary: "one rank holds everything; the exact reference",
+    models: ModelKind::ALL,
+    ranks: (1, 1),
+    knobs: &[],
+    exact: Exact::Always,
+    determinism: Determinism::Bitwise,
+    build,
+};

@@ -1,0 +1,316 @@
+//! The proofs that every strategy owes, driven by the registry: adding an entry adds its tests.
+//!
+//! Exact strategies give the loss, the logits and every weight gradient of `single`, every epoch,
+//! for every model they run, on random directed graphs with repeated edges, self loops, isolated
+//! vertices, ragged and empty parts; bytes sent equal bytes predicted; the same run twice gives
+//! the same bits. What this cannot catch: an error that `single` has too (`model/tests.rs` does).
+
+use super::{Entry, Exact, STRATEGIES, Setup};
+use crate::dataset::Dataset;
+use crate::model::ModelKind;
+use crate::partition;
+use crate::record::{Direction, Pass, PredictedLane};
+use crate::rng;
+use crate::spec::{RunSpec, Value};
+use crate::testing::{random_dataset, traffic, world};
+use kernels::Mat;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const EPOCHS: u64 = 3;
+
+/// One rank's view of a short training.
+struct Trained {
+    ids: Vec<u32>,
+    losses: Vec<f64>,
+    gradients: Vec<Vec<f32>>,
+    logits: Mat,
+    sent: Vec<BTreeMap<PredictedLane, u64>>,
+    predicted: BTreeMap<PredictedLane, u64>,
+}
+
+fn spec(entry: &Entry, model: ModelKind, layers: usize, hidden: usize) -> RunSpec {
+    let mut pairs = vec![
+        ("model".to_owned(), Value::Str(model.name().into())),
+        ("strategy".to_owned(), Value::Str(entry.name.into())),
+        ("layers".to_owned(), Value::Int(layers as i64)),
+        ("hidden".to_owned(), Value::Int(hidden as i64)),
+        ("dropout".to_owned(), Value::Float(0.4)),
+        ("seed".to_owned(), Value::Int(9)),
+    ];
+    if let Exact::With(knobs) = entry.exact {
+        pairs.extend(
+            knobs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), Value::from_word(v))),
+        );
+    }
+    RunSpec::from_pairs(pairs).expect("valid pairs")
+}
+
+fn train(
+    entry: &Entry,
+    spec: &RunSpec,
+    data: &Arc<Dataset>,
+    owner: Option<Vec<u32>>,
+    ranks: usize,
+) -> Vec<Trained> {
+    let owner = owner.map(Arc::new);
+    world(spec, ranks, |cx, meter| {
+        let setup = Setup {
+            data: Arc::clone(data),
+            owner: owner.clone(),
+        };
+        let mut built = (entry.build)(&setup, cx).expect("builds");
+        let (mut losses, mut gradients, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+        for epoch in 0..EPOCHS {
+            cx.epoch = epoch;
+            traffic(meter);
+            losses.push(built.strategy.epoch(cx).expect("trains"));
+            let mut lanes = BTreeMap::new();
+            for ((layer, direction, _, dst), t) in traffic(meter) {
+                *lanes.entry((layer, direction, dst)).or_default() += t.bytes;
+            }
+            sent.push(lanes);
+            gradients = built
+                .strategy
+                .gradients()
+                .iter()
+                .map(|g| g.iter().copied().collect())
+                .collect();
+        }
+        cx.pass(Pass::Eval);
+        Trained {
+            ids: built.rows.ids,
+            losses,
+            gradients,
+            logits: built.strategy.logits(cx).expect("evaluates"),
+            sent,
+            predicted: built.predicted.into_iter().collect(),
+        }
+    })
+}
+
+fn close(a: f64, b: f64, scale: f64) -> bool {
+    (a - b).abs() <= 1e-5 * scale.max(a.abs()).max(b.abs())
+}
+
+fn largest<'a>(xs: impl IntoIterator<Item = &'a f32>) -> f64 {
+    xs.into_iter()
+        .fold(0.0f64, |m, x| m.max(f64::from(x.abs())))
+}
+
+/// Asserts that a training equals the reference.
+fn assert_same(what: &str, reference: &Trained, ranks: &[Trained]) {
+    for epoch in 0..EPOCHS as usize {
+        let loss: f64 = ranks.iter().map(|r| r.losses[epoch]).sum();
+        let expected = reference.losses[epoch];
+        assert!(
+            close(loss, expected, 1e-3),
+            "{what}: epoch {epoch}: loss {expected}, got {loss}"
+        );
+    }
+    for rank in ranks {
+        for (t, (g, expected)) in rank.gradients.iter().zip(&reference.gradients).enumerate() {
+            // Sums of cancelling terms: relative to the tensor's largest element.
+            let scale = largest(expected);
+            for (a, b) in g.iter().zip(expected) {
+                assert!(
+                    close(f64::from(*a), f64::from(*b), scale),
+                    "{what}: gradient {t}: {b}, got {a}"
+                );
+            }
+        }
+        let scale = largest(&reference.logits);
+        for (row, &v) in rank.ids.iter().enumerate() {
+            for (a, b) in rank
+                .logits
+                .row(row)
+                .iter()
+                .zip(reference.logits.row(v as usize))
+            {
+                assert!(
+                    close(f64::from(*a), f64::from(*b), scale),
+                    "{what}: logits of {v}: {b}, got {a}"
+                );
+            }
+        }
+    }
+    let mut owned: Vec<u32> = ranks.iter().flat_map(|r| r.ids.iter().copied()).collect();
+    owned.sort_unstable();
+    let all: Vec<u32> = (0..reference.ids.len() as u32).collect();
+    assert_eq!(owned, all, "{what}: every vertex has one owner");
+}
+
+/// Owners drawn at random; with `empty`, the last rank owns nothing.
+fn random_owner(n: usize, ranks: usize, empty: bool, seed: u64) -> Vec<u32> {
+    let parts = if empty && ranks > 1 { ranks - 1 } else { ranks };
+    (0..n)
+        .map(|v| rng::below(seed ^ 77, v as u64, parts as u64) as u32)
+        .collect()
+}
+
+fn rank_counts(entry: &Entry) -> impl Iterator<Item = usize> + use<> {
+    let (least, most) = entry.ranks;
+    (1..=4).filter(move |r| (least..=most).contains(r))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10))]
+
+    #[test]
+    fn exact_strategies_equal_single(
+        n in 1usize..60, degree in 0usize..6, d in 1usize..12, hidden in 1usize..12,
+        layers in 1usize..4, sparse: bool, empty: bool, seed: u64,
+    ) {
+        let data = Arc::new(random_dataset(n, n * degree, d, 4, sparse, seed));
+        for entry in STRATEGIES {
+            for &model in entry.models {
+                let reference = &STRATEGIES[0];
+                let expected = train(reference, &spec(reference, model, layers, hidden), &data, None, 1);
+                for ranks in rank_counts(entry) {
+                    let owner = random_owner(n, ranks, empty, seed);
+                    let spec = spec(entry, model, layers, hidden);
+                    let got = train(entry, &spec, &data, Some(owner), ranks);
+                    let what = format!("{} {model} on {ranks} ranks", entry.name);
+                    assert_same(&what, &expected[0], &got);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_sent_are_bytes_predicted(n in 1usize..60, degree in 0usize..6, hidden in 1usize..9, sparse: bool, seed: u64) {
+        let data = Arc::new(random_dataset(n, n * degree, 5, 3, sparse, seed));
+        for entry in STRATEGIES {
+            for &model in entry.models {
+                for ranks in rank_counts(entry) {
+                    let owner = random_owner(n, ranks, false, seed);
+                    for rank in train(entry, &spec(entry, model, 2, hidden), &data, Some(owner), ranks) {
+                        let predicted: BTreeMap<_, _> =
+                            rank.predicted.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+                        for sent in rank.sent {
+                            prop_assert_eq!(&sent, &predicted, "{} {} on {}", entry.name, model, ranks);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The closed form of SYSTEMS: each way and layer `4 · width · Σ_i |B_i|`, with the boundary sets
+/// counted here from the graph alone, for every partitioner.
+#[test]
+fn halo_bytes_equal_the_closed_form_for_every_partitioner() {
+    let data = Arc::new(random_dataset(90, 400, 6, 3, false, 4));
+    let entry = super::find("halo").expect("registered");
+    for &model in entry.models {
+        let spec = spec(entry, model, 2, 8);
+        let block = data.graph.propagation(model.propagation());
+        for partitioner in partition::PARTITIONERS {
+            for ranks in 2..=4 {
+                let owner = partitioner
+                    .partitioner
+                    .assign(&data.graph, ranks, 1)
+                    .expect("assigns");
+                let mut boundary = std::collections::BTreeSet::new();
+                for v in 0..block.n_dst {
+                    for &s in &block.indices[block.csr().span(v)] {
+                        if owner[s as usize] != owner[v] {
+                            boundary.insert((owner[v], s));
+                        }
+                    }
+                }
+                let trained = train(entry, &spec, &data, Some(owner), ranks);
+                let sent = |layer: u16, direction: Direction| -> u64 {
+                    let lanes = trained.iter().flat_map(|r| &r.sent[0]);
+                    lanes
+                        .filter(|(lane, _)| (lane.0, lane.1) == (layer, direction))
+                        .map(|(_, b)| b)
+                        .sum()
+                };
+                let sum = boundary.len() as u64;
+                // Layer 0 is 6 to 8 wide and aggregates first, without a backward; layer 1 is 8 to
+                // 3 wide and aggregates last.
+                assert_eq!(sent(0, Direction::Forward), 4 * 6 * sum);
+                assert_eq!(sent(0, Direction::Backward), 0);
+                assert_eq!(sent(1, Direction::Forward), 4 * 3 * sum);
+                assert_eq!(sent(1, Direction::Backward), 4 * 3 * sum);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_run_gives_the_same_bits() {
+    let data = Arc::new(random_dataset(70, 300, 6, 3, false, 8));
+    for entry in STRATEGIES {
+        for ranks in rank_counts(entry) {
+            let owner = random_owner(70, ranks, false, 3);
+            let run = || {
+                let trained = train(
+                    entry,
+                    &spec(entry, ModelKind::Gcn, 2, 8),
+                    &data,
+                    Some(owner.clone()),
+                    ranks,
+                );
+                trained
+                    .into_iter()
+                    .map(|r| (r.losses, r.gradients))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(run(), run(), "{} on {ranks} ranks", entry.name);
+        }
+    }
+}
+
+#[test]
+fn a_world_of_one_sends_no_bytes() {
+    let data = Arc::new(random_dataset(40, 160, 6, 3, false, 8));
+    for entry in STRATEGIES.iter().filter(|e| e.ranks.0 == 1) {
+        let trained = train(
+            entry,
+            &spec(entry, ModelKind::Gcn, 2, 8),
+            &data,
+            Some(vec![0; 40]),
+            1,
+        );
+        assert!(
+            trained[0].sent.iter().all(BTreeMap::is_empty),
+            "{}",
+            entry.name
+        );
+    }
+}
+
+#[test]
+fn entries_are_complete() {
+    let mut names: Vec<_> = STRATEGIES.iter().map(|e| e.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), STRATEGIES.len(), "names are unique");
+    for entry in STRATEGIES {
+        assert!(
+            entry.paper == "baseline" || entry.paper.contains("http"),
+            "{}",
+            entry.name
+        );
+        assert!(
+            !entry.models.is_empty() && entry.ranks.0 <= entry.ranks.1,
+            "{}",
+            entry.name
+        );
+        for knob in entry.knobs {
+            assert!(
+                (knob.check)(&Value::from_word(knob.default)),
+                "{} {}",
+                entry.name,
+                knob.name
+            );
+        }
+        entry.parse_knobs(Vec::new()).expect("defaults are allowed");
+    }
+}

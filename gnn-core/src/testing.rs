@@ -1,0 +1,109 @@
+//! What the unit tests of several modules share: worlds of threads, small random data sets.
+
+use crate::comm::ThreadTransport;
+use crate::ctx::Ctx;
+use crate::dataset::{Dataset, Features, Task};
+use crate::graph::{EdgeOptions, Graph};
+use crate::plan::Plan;
+use crate::record::{CommTotals, Meter};
+use crate::rng;
+use crate::spec::RunSpec;
+use kernels::Mat;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Runs `f` on every rank of an in-process world and returns the results in rank order.
+pub(crate) fn world<T: Send>(
+    spec: &RunSpec,
+    ranks: usize,
+    f: impl Fn(&mut Ctx, &Meter) -> T + Sync,
+) -> Vec<T> {
+    let plan = Arc::new(Plan {
+        spec: spec.clone(),
+        threads: 1,
+        in_process: true,
+        oversubscribed: true,
+        partition_ms: 0.0,
+    });
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = ThreadTransport::world(ranks)
+            .into_iter()
+            .map(|transport| {
+                let (plan, f) = (Arc::clone(&plan), &f);
+                scope.spawn(move || {
+                    let meter = Rc::new(Meter::new(None));
+                    let mut cx = Ctx::new(plan, Box::new(transport), Rc::clone(&meter));
+                    f(&mut cx, &meter)
+                })
+            })
+            .collect();
+        ranks
+            .into_iter()
+            .map(|r| r.join().expect("a rank panicked"))
+            .collect()
+    })
+}
+
+/// Bytes by lane since the last call.
+pub(crate) fn traffic(meter: &Meter) -> CommTotals {
+    meter.take_traffic()
+}
+
+/// A random directed data set: repeated edges, self loops and isolated vertices included.
+pub(crate) fn random_dataset(
+    n: usize,
+    edges: usize,
+    d: usize,
+    classes: usize,
+    sparse: bool,
+    seed: u64,
+) -> Dataset {
+    let pick = |i: u64, below: u64| rng::at(seed, i) % below;
+    // The last tenth of the vertices stays isolated.
+    let active = (n - n / 10).max(1) as u64;
+    let ends: Vec<(u32, u32)> = (0..edges as u64)
+        .map(|e| (pick(2 * e, active) as u32, pick(2 * e + 1, active) as u32))
+        .collect();
+    let (src, dst): (Vec<u32>, Vec<u32>) = ends.into_iter().unzip();
+    let graph = Graph::from_edges(n, &src, &dst, EdgeOptions::AS_IS).expect("edges are in range");
+    let value = |v: usize, c: usize| {
+        let x = rng::uniform_f32(seed ^ 1, (v * d + c) as u64) * 2.0 - 1.0;
+        if sparse && x < 0.4 { 0.0 } else { x }
+    };
+    let dense = Mat::from_shape_fn((n, d), |(v, c)| value(v, c));
+    let features = if sparse {
+        Features::Sparse(to_sparse(&dense))
+    } else {
+        Features::Dense(dense)
+    };
+    let role = |v: usize| pick(1_000_000 + v as u64, 4);
+    Dataset {
+        name: "random".into(),
+        graph,
+        features,
+        labels: (0..n)
+            .map(|v| pick(2_000_000 + v as u64, classes as u64) as i32)
+            .collect(),
+        n_classes: classes,
+        train: (0..n).map(|v| role(v) < 2).collect(),
+        val: (0..n).map(|v| role(v) == 2).collect(),
+        test: (0..n).map(|v| role(v) == 3).collect(),
+        synthetic: true,
+        task: Task::NodeClassification,
+    }
+}
+
+fn to_sparse(x: &Mat) -> kernels::CsrBuf {
+    let mut out = kernels::CsrBuf {
+        weights: Some(Vec::new()),
+        ..kernels::CsrBuf::empty(x.ncols())
+    };
+    for row in x.rows() {
+        for (c, &value) in row.iter().enumerate().filter(|(_, v)| **v != 0.0) {
+            out.indices.push(c as u32);
+            out.weights.get_or_insert_default().push(value);
+        }
+        out.indptr.push(out.indices.len() as u64);
+    }
+    out
+}

@@ -1,0 +1,318 @@
+//! The only loop over epochs.
+
+use crate::comm::{ThreadTransport, Transport};
+use crate::ctx::Ctx;
+use crate::dataset::{Dataset, load};
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::record::state::StatePage;
+use crate::record::{Closed, Meter, Pass, Phase, Recorder, rows::MetricsRow};
+use crate::spec::FeatureNorm;
+use crate::strategy::{Built, Entry, Rows, Setup, Strategy, find_in};
+use kernels::Mat;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Where ranks run: data, not a second code path.
+pub enum World {
+    /// All ranks as threads of this process.
+    Threads(usize),
+    /// This process is one rank of a world that a transport reaches.
+    Transport(Box<dyn Transport>),
+}
+
+/// How a run ended on this process's ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Epochs finished.
+    pub epochs_done: usize,
+    /// Whether a stop request ended it early.
+    pub interrupted: bool,
+}
+
+/// The files of a run folder that a rank touches.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn stop(&self) -> PathBuf {
+        self.0.join("stop")
+    }
+
+    fn of_rank(&self, kind: &str, rank: usize, ending: &str) -> Result<PathBuf> {
+        let folder = self.0.join(kind);
+        std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
+        Ok(folder.join(format!("rank-{rank}{ending}")))
+    }
+}
+
+/// Trains what `plan` says, as the rank or ranks of `world`; rows go to `folder`.
+///
+/// # Errors
+/// Whatever a rank meets. A failing rank ends its in-process peers; ending other processes is the
+/// caller's part ([`Transport::abort`]).
+pub fn work(
+    plan: &Plan,
+    folder: &Path,
+    world: World,
+    entries: &'static [Entry],
+) -> Result<Outcome> {
+    let plan = Arc::new(plan.clone());
+    match world {
+        World::Transport(transport) => {
+            let setup = read_setup(&plan, folder, transport.size())?;
+            run_rank(&plan, folder, setup, transport, entries)
+        }
+        World::Threads(ranks) => {
+            let setup = read_setup(&plan, folder, ranks)?;
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = ThreadTransport::world(ranks)
+                    .into_iter()
+                    .enumerate()
+                    .map(|(rank, transport)| {
+                        let (plan, setup) = (Arc::clone(&plan), setup.clone_handles());
+                        std::thread::Builder::new()
+                            .name(format!("rank-{rank}"))
+                            .spawn_scoped(scope, move || {
+                                run_rank(&plan, folder, setup, Box::new(transport), entries)
+                            })
+                            .map_err(|e| Error::io("thread", e))
+                    })
+                    .collect();
+                // Every thread is joined before the first error is returned: the first cause is
+                // the one that is not about a lost peer.
+                let results: Vec<Result<Outcome>> = threads
+                    .into_iter()
+                    .map(|t| match t?.join() {
+                        Ok(result) => result,
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    })
+                    .collect();
+                let (mut lost_peer, mut outcome) = (None, None);
+                for result in results {
+                    match result {
+                        Ok(o) => outcome = Some(o),
+                        Err(e @ Error::Comm { .. }) => lost_peer = lost_peer.or(Some(e)),
+                        Err(e) => return Err(e),
+                    }
+                }
+                match (lost_peer, outcome) {
+                    (Some(e), _) => Err(e),
+                    (None, Some(o)) => Ok(o),
+                    (None, None) => Ok(Outcome {
+                        epochs_done: 0,
+                        interrupted: false,
+                    }),
+                }
+            })
+        }
+    }
+}
+
+impl Setup {
+    fn clone_handles(&self) -> Setup {
+        Setup {
+            data: Arc::clone(&self.data),
+            owner: self.owner.clone(),
+        }
+    }
+}
+
+/// The data set of a request, features scaled as it asks.
+///
+/// # Errors
+/// What [`load`] refuses.
+pub(crate) fn read_data(plan: &Plan) -> Result<Dataset> {
+    let mut data = load(&plan.spec.data, plan.spec.seed)?;
+    if plan.spec.feature_norm == FeatureNorm::Row {
+        data.features.row_normalise();
+    }
+    Ok(data)
+}
+
+fn read_setup(plan: &Plan, folder: &Path, ranks: usize) -> Result<Setup> {
+    let data = Arc::new(read_data(plan)?);
+    let owner = (ranks > 1).then(|| read_owner(&folder.join("part.bin"), data.graph.n(), ranks));
+    Ok(Setup {
+        data,
+        owner: owner.transpose()?.map(Arc::new),
+    })
+}
+
+fn read_owner(path: &Path, n: usize, ranks: usize) -> Result<Vec<u32>> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io(path, e))?;
+    let bad = |place: String, reason: String| Error::Data {
+        file: path.display().to_string(),
+        place,
+        reason,
+        help: "start the run again; the launcher writes this file".into(),
+    };
+    if bytes.len() != 4 * n {
+        return Err(bad(
+            "length".into(),
+            format!("expected {} bytes, got {}", 4 * n, bytes.len()),
+        ));
+    }
+    let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("chunks of four bytes"));
+    let owner: Vec<u32> = bytes.chunks_exact(4).map(word).collect();
+    match owner.iter().position(|&r| r as usize >= ranks) {
+        Some(v) => Err(bad(
+            format!("vertex {v}"),
+            format!("owner {} of {ranks} ranks", owner[v]),
+        )),
+        None => Ok(owner),
+    }
+}
+
+fn run_rank(
+    plan: &Arc<Plan>,
+    folder: &Path,
+    setup: Setup,
+    mut transport: Box<dyn Transport>,
+    entries: &'static [Entry],
+) -> Result<Outcome> {
+    let folder = Folder(folder.to_owned());
+    let rank = transport.rank();
+    let open = || -> Result<_> {
+        let page = StatePage::create(&folder.of_rank("state", rank, "")?)?;
+        let meter = Rc::new(Meter::new(Some(page)));
+        let recorder = Recorder::new(
+            Rc::clone(&meter),
+            Some(&folder.of_rank("rows", rank, ".jsonl")?),
+        )?;
+        Ok((meter, recorder))
+    };
+    let (meter, mut recorder) = match open() {
+        Ok(opened) => opened,
+        Err(e) => {
+            transport.abort(1);
+            return Err(e);
+        }
+    };
+    let mut cx = Ctx::new(Arc::clone(plan), transport, meter);
+    let result = train(&mut cx, &mut recorder, setup, &folder, entries);
+    if result.is_err() {
+        cx.comm.abort(1);
+    }
+    result
+}
+
+fn train(
+    cx: &mut Ctx,
+    recorder: &mut Recorder,
+    setup: Setup,
+    folder: &Folder,
+    entries: &'static [Entry],
+) -> Result<Outcome> {
+    let plan = Arc::clone(&cx.plan);
+    let spec = &plan.spec;
+    cx.enter(Phase::Setup);
+    cx.pass(Pass::Setup);
+    let Built {
+        mut strategy,
+        rows,
+        facts,
+        predicted,
+        part,
+    } = (find_in(entries, &spec.strategy)?.build)(&setup, cx)?;
+    drop(setup);
+    let shares_process = plan.in_process || plan.threads == 0;
+    recorder.set_facts(crate::record::RankFacts {
+        shares_process,
+        ..facts
+    });
+    recorder.predict(predicted);
+    if let Some(part) = &part {
+        recorder.write(part)?;
+    }
+    recorder.flush()?;
+    cx.comm.agree(&[])?;
+    let mut done = 0;
+    for epoch in 0..spec.epochs {
+        cx.epoch = epoch as u64;
+        cx.enter(Phase::Other);
+        let begun = recorder.begin(epoch as u32);
+        let loss = strategy.epoch(cx)?;
+        let closed = recorder.end(begun);
+        let stop = close(
+            cx,
+            recorder,
+            strategy.as_mut(),
+            &rows,
+            folder,
+            loss,
+            &closed,
+        )?;
+        done = epoch + 1;
+        if stop {
+            break;
+        }
+    }
+    cx.comm.drain()?;
+    cx.enter(Phase::Done);
+    Ok(Outcome {
+        epochs_done: done,
+        interrupted: done < spec.epochs,
+    })
+}
+
+/// Everything after an epoch's timed part: rows, evaluation, agreement on whether to stop.
+fn close(
+    cx: &mut Ctx,
+    recorder: &mut Recorder,
+    strategy: &mut dyn Strategy,
+    rows: &Rows,
+    folder: &Folder,
+    loss: f64,
+    closed: &Closed,
+) -> Result<bool> {
+    cx.enter(Phase::Eval);
+    cx.pass(Pass::Eval);
+    let plan = Arc::clone(&cx.plan);
+    let spec = &plan.spec;
+    let epoch = cx.epoch as usize;
+    let start = crate::record::now_ns();
+    let mut counters = recorder.counters();
+    let evaluates = (epoch + 1).is_multiple_of(spec.eval_every) || epoch + 1 == spec.epochs;
+    let counts = if evaluates {
+        count(&strategy.logits(cx)?, rows)
+    } else {
+        [0.0; 6]
+    };
+    // One exchange: start, whether a stop was asked for, loss, counts, bytes sent to each rank.
+    let asked = f64::from(u8::from(folder.stop().exists()));
+    let mut mine = vec![closed.start_ns() as f64, asked, loss];
+    mine.extend(counts);
+    mine.extend(counters.sent_to(cx.size()).iter().map(|&b| b as f64));
+    let all = cx.comm.agree(&mine)?;
+    let first = all.iter().map(|r| r[0]).fold(f64::INFINITY, f64::min);
+    let late = (closed.start_ns() as f64 - first).max(0.0) as u64;
+    counters.rx = all.iter().map(|r| r[9 + cx.rank()] as u64).sum();
+    recorder.close(epoch as u32, closed, late, counters)?;
+    if cx.rank() == 0 {
+        let sum = |k: usize| all.iter().map(|r| r[k]).sum::<f64>();
+        let share = |k: usize| (sum(k + 1) > 0.0).then(|| sum(k) / sum(k + 1));
+        recorder.write(&MetricsRow {
+            epoch: epoch as u32,
+            is_warmup: epoch < spec.warmup,
+            train_loss: sum(2) / rows.train_total.max(1) as f64,
+            train_acc: share(3),
+            val_acc: share(5),
+            test_acc: share(7),
+            eval_ms: (crate::record::now_ns() - start) as f64 / 1e6,
+        })?;
+    }
+    recorder.flush()?;
+    Ok(all.iter().any(|r| r[1] > 0.0))
+}
+
+/// Correct and counted rows of the training, validation and test masks.
+fn count(logits: &Mat, rows: &Rows) -> [f64; 6] {
+    let mut out = [0.0; 6];
+    for (k, mask) in [&rows.train, &rows.val, &rows.test].into_iter().enumerate() {
+        let (correct, total) = kernels::loss::accuracy(logits, &rows.labels, mask);
+        out[2 * k] = correct as f64;
+        out[2 * k + 1] = total as f64;
+    }
+    out
+}
