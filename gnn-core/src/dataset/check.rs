@@ -7,9 +7,9 @@ use crate::dataset::{Dataset, Features, bad};
 /// Classes that a data set may have at most; a larger label is taken for a mistake.
 pub(super) const MAX_CLASSES: i64 = 1 << 16;
 
-/// See [`Dataset::check`].
-pub(super) fn dataset(d: &Dataset) -> Result<()> {
-    let (n, file) = (d.n(), d.name.as_str());
+/// See [`Dataset::check`]; `file` is where the data came from.
+pub(super) fn dataset(d: &Dataset, file: &str) -> Result<()> {
+    let n = d.n();
     if n == 0 {
         return Err(bad(
             file,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::dataset::{Dataset, builtin, folder, npz};
+use crate::dataset::{Dataset, builtin, check, folder, npz};
 use crate::{Error, Result};
 
 /// A name that [`load`] understands.
@@ -53,14 +53,17 @@ pub fn load(name: &str, seed: u64) -> Result<Dataset> {
     if !path.exists() {
         return Err(unknown(name, kind));
     }
-    let dataset = if path.is_file() {
-        npz::load(path)?
-    } else if path.join("graph.npz").is_file() {
-        npz::load(&path.join("graph.npz"))?
+    let npz = if path.is_file() {
+        path.to_owned()
     } else {
-        folder::load(path)?
+        path.join("graph.npz")
     };
-    dataset.check()?;
+    let (file, dataset) = if npz.is_file() {
+        (npz.as_path(), npz::load(&npz)?)
+    } else {
+        (path, folder::load(path)?)
+    };
+    check::dataset(&dataset, &file.display().to_string())?;
     Ok(dataset)
 }
 

@@ -189,7 +189,7 @@ impl Dataset {
     /// # Errors
     /// [`Error::Data`] naming the array, the index and the value.
     pub fn check(&self) -> Result<()> {
-        check::dataset(self)
+        check::dataset(self, &self.name)
     }
 }
 
