@@ -1,0 +1,52 @@
+//! What a notebook cell sees: training runs as Polars frames, and plots of them.
+//!
+//! ```no_run
+//! use halobook::prelude::*;
+//!
+//! let r1 = Run::open("latest"); // `%%gnn -o r1` does this for you
+//! let waits = r1
+//!     .ranks()
+//!     .lazy()
+//!     .group_by([col("rank")])
+//!     .agg([col("wait_ms").median(), col("compute_ms").median()])
+//!     .collect()?;
+//! r1.plot("stack").save("stack.svg")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A cell's last value is shown: a frame as a table, a [`Plot`](plot::Plot) as a figure with a text
+//! twin, a [`Run`] as its row. All of [`polars::prelude`] is in scope, so frames are queried with
+//! the tools you know.
+//!
+//! | you want | you write |
+//! |---|---|
+//! | the runs there are | `runs()` |
+//! | one of them | `Run::open("latest")`, or an id, or its beginning |
+//! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.partition()`, `.summary()` |
+//! | its settings | `r1.manifest()`, `r1.status()` |
+//! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"` |
+//! | runs side by side | `compare(&[&r1, &r2], "curve")` |
+//! | a file for a talk | `r1.plot("stack").save("stack.svg")` |
+//! | your own HTML | `display::html("<b>bold</b>")` |
+//!
+//! Durations are milliseconds and sizes are bytes; the unit is part of a column's name. A figure
+//! names its data, marks generated graphs *synthetic*, and is stamped with the setting it was
+//! measured in.
+//!
+//! The library needs no magics: it works in any Rust notebook kernel that has it as a dependency.
+
+#![warn(missing_docs)]
+
+pub mod display;
+mod frame_html;
+pub mod plot;
+pub mod prelude;
+mod run;
+mod show;
+mod source;
+
+pub use frame_html::df_html;
+pub use polars;
+pub use run::{Run, compare, runs, try_compare};
+pub use show::Show;
+pub use source::Manifest;

@@ -1,0 +1,237 @@
+//! Plots: pure functions of frames to a static SVG and its text twin.
+//!
+//! | kind | reads | shows |
+//! |---|---|---|
+//! | [`curve`] | `epochs` | loss and accuracy by epoch or second, best validation epoch, early ends |
+//! | [`stack`] | `epochs` | where each epoch's time went, hidden communication outlined above |
+//! | [`balance`] | `ranks` | compute and wait of each rank, with the nodes it holds |
+//! | [`matrix`] | `comm` | bytes from rank to rank |
+//!
+//! Nothing here reads a file: a [`Case`] carries a run's [`Setting`] and frame. A frame that has
+//! no rows yet gives a sheet that says so. Every figure names its data, marks generated data
+//! *synthetic*, and is stamped with the setting it was measured in.
+
+mod balance;
+mod curve;
+mod ink;
+mod matrix;
+mod paper;
+mod read;
+mod setting;
+mod sheet;
+mod stack;
+mod stack_runs;
+mod text;
+mod units;
+
+use std::path::Path;
+
+pub use balance::balance;
+pub use curve::{Axis, curve};
+pub use matrix::{matrix, matrix_by_layer};
+pub use setting::{Case, Setting};
+pub use stack::stack;
+
+pub use crate::run::compare;
+
+pub(crate) use paper::escape;
+
+use sheet::{Head, Type, sheet, word};
+
+/// A static figure and its text twin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plot {
+    /// A whole SVG document without scripts or outside references.
+    pub svg: String,
+    /// The same facts as a small table, for consoles and screen readers.
+    pub text: String,
+}
+
+impl Plot {
+    /// Writes the SVG to `path`.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        std::fs::write(path, &self.svg)
+    }
+}
+
+/// Why there is no plot.
+#[derive(Debug, thiserror::Error)]
+pub enum PlotError {
+    /// No kind of that name.
+    #[error("no plot kind \"{asked}\"{}\nhelp: kinds are {}", near(.asked), names())]
+    Kind {
+        /// What was asked for.
+        asked: String,
+    },
+    /// A frame lacks a column the plot cannot do without.
+    #[error(
+        "the {frame} frame has no column \"{column}\"\nhelp: pass the run's own {frame} frame, unprojected"
+    )]
+    Column {
+        /// The frame's name.
+        frame: String,
+        /// The missing column.
+        column: String,
+    },
+    /// The kind shows another number of runs.
+    #[error("plot {kind} shows one run, got {got}\nhelp: plot them one by one")]
+    OneRun {
+        /// The kind.
+        kind: &'static str,
+        /// How many runs were given.
+        got: usize,
+    },
+    /// A frame could not be read.
+    #[error("{0}")]
+    Frame(#[from] polars::prelude::PolarsError),
+    /// Drawing failed.
+    #[error("drawing failed: {0}")]
+    Draw(String),
+}
+
+impl PlotError {
+    pub(crate) fn draw(error: impl std::fmt::Display) -> Self {
+        PlotError::Draw(error.to_string())
+    }
+}
+
+/// A kind of plot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`curve`] over epochs.
+    Curve,
+    /// [`curve`] over training seconds.
+    CurveSeconds,
+    /// [`stack`].
+    Stack,
+    /// [`balance`].
+    Balance,
+    /// [`matrix`].
+    Matrix,
+    /// [`matrix_by_layer`].
+    MatrixLayers,
+}
+
+/// All kinds with their names and what they show, in the order help lists them.
+pub const KINDS: &[(&str, Kind, &str)] = &[
+    ("curve", Kind::Curve, "loss and accuracy by epoch"),
+    (
+        "curve-seconds",
+        Kind::CurveSeconds,
+        "loss and accuracy by training seconds",
+    ),
+    ("stack", Kind::Stack, "where the time of each epoch went"),
+    (
+        "balance",
+        Kind::Balance,
+        "compute, wait and nodes of each rank",
+    ),
+    ("matrix", Kind::Matrix, "bytes from rank to rank"),
+    (
+        "matrix-layers",
+        Kind::MatrixLayers,
+        "bytes from rank to rank, layer by layer",
+    ),
+];
+
+impl Kind {
+    /// The kind called `name`.
+    ///
+    /// # Errors
+    /// [`PlotError::Kind`] with the nearest name.
+    pub fn parse(name: &str) -> Result<Kind, PlotError> {
+        let asked = name.trim().replace('_', "-").to_ascii_lowercase();
+        KINDS
+            .iter()
+            .find(|(known, ..)| *known == asked)
+            .map(|(_, kind, _)| *kind)
+            .ok_or_else(|| PlotError::Kind {
+                asked: name.to_owned(),
+            })
+    }
+
+    /// The frame this kind reads: `epochs`, `ranks` or `comm`.
+    pub fn frame(self) -> &'static str {
+        match self {
+            Kind::Curve | Kind::CurveSeconds | Kind::Stack => "epochs",
+            Kind::Balance => "ranks",
+            Kind::Matrix | Kind::MatrixLayers => "comm",
+        }
+    }
+
+    /// Draws `cases`.
+    ///
+    /// # Errors
+    /// A missing column, or more runs than the kind can show.
+    pub fn draw(self, cases: &[Case]) -> Result<Plot, PlotError> {
+        match self {
+            Kind::Curve => curve(cases, Axis::Epoch),
+            Kind::CurveSeconds => curve(cases, Axis::Seconds),
+            Kind::Stack => stack(cases),
+            Kind::Balance => balance(one(cases, "balance")?),
+            Kind::Matrix => matrix(one(cases, "matrix")?),
+            Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
+        }
+    }
+}
+
+fn one<'a>(cases: &'a [Case], kind: &'static str) -> Result<&'a Case, PlotError> {
+    match cases {
+        [case] => Ok(case),
+        _ => Err(PlotError::OneRun {
+            kind,
+            got: cases.len(),
+        }),
+    }
+}
+
+fn names() -> String {
+    let names: Vec<&str> = KINDS.iter().map(|(name, ..)| *name).collect();
+    names.join(", ")
+}
+
+fn near(asked: &str) -> String {
+    let best = KINDS
+        .iter()
+        .map(|(name, ..)| (strsim::damerau_levenshtein(name, asked), *name))
+        .min();
+    match best {
+        Some((distance, name)) if distance <= 2 => format!("; did you mean \"{name}\"?"),
+        _ => String::new(),
+    }
+}
+
+/// A sheet without data, saying why.
+fn blank(title: &str, why: &str, settings: &[&Setting]) -> Result<Plot, PlotError> {
+    let foot = setting::stamp(settings);
+    let head = Head {
+        title: title.to_owned(),
+        subtitle: String::new(),
+        desc: why.to_owned(),
+        legend: Vec::new(),
+        foot: foot.clone(),
+    };
+    let svg = sheet(&head, (760, 110), |area| {
+        word(area, why, (380, 50), Type::new(14).faint().centered())
+    })?;
+    let text = twin(title, &[why.to_owned()], "", &foot);
+    Ok(Plot { svg, text })
+}
+
+/// The text twin's frame: title, notes, table, stamp.
+fn twin(title: &str, notes: &[String], table: &str, foot: &[String]) -> String {
+    let mut out = format!("{title}\n");
+    for note in notes.iter().filter(|n| !n.is_empty()) {
+        out += &format!("{note}\n");
+    }
+    if !table.is_empty() {
+        out += &format!("\n{table}\n");
+    }
+    for line in foot {
+        out += &format!("{line}\n");
+    }
+    out
+}

@@ -1,0 +1,223 @@
+//! What a figure must carry with it: the setting of each run it shows.
+
+use polars::prelude::DataFrame;
+
+/// The setting of one run, stamped on every plot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// Id in the run store.
+    pub run_id: String,
+    /// The name the user gave, or empty.
+    pub name: String,
+    /// Data set as it was asked for.
+    pub data: String,
+    /// Model.
+    pub model: String,
+    /// Strategy.
+    pub strategy: String,
+    /// Where the kernels ran: `cpu` or `cuda`.
+    pub backend: String,
+    /// How ranks were started: `threads`, `mpi`, `slurm`.
+    pub launch: String,
+    /// `ok`, `running`, `interrupted`, `failed` or `stalled`.
+    pub status: String,
+    /// Class of machine, as the run recorded it.
+    pub host_class: String,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Seed, if known.
+    pub seed: Option<u64>,
+    /// More ranks than cores: read shapes, not speed-ups.
+    pub oversubscribed: bool,
+}
+
+/// One run in a plot: its setting and the frame that the plot reads.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Stamped on the figure and used to label the run.
+    pub setting: Setting,
+    /// The frame of the kind's [`frame`](super::Kind::frame).
+    pub frame: DataFrame,
+}
+
+impl Setting {
+    /// True when the graph was generated, not measured.
+    pub fn synthetic(&self) -> bool {
+        ["sbm", "rmat", "like"]
+            .iter()
+            .any(|kind| self.data == *kind || self.data.starts_with(&format!("{kind}:")))
+    }
+
+    /// The data set's name with its mark: `sbm:nodes=400 (synthetic)`.
+    pub fn data_label(&self) -> String {
+        let data = if self.data.is_empty() {
+            "unnamed data"
+        } else {
+            &self.data
+        };
+        let mark = if self.synthetic() { " (synthetic)" } else { "" };
+        format!("{data}{mark}")
+    }
+
+    /// Everything but the run's own id and seed, as one key: runs that repeat one setting.
+    pub(crate) fn group(&self) -> String {
+        let Setting {
+            name,
+            data,
+            model,
+            strategy,
+            backend,
+            launch,
+            ranks,
+            ..
+        } = self;
+        format!("{name}|{data}|{model}|{strategy}|{backend}|{launch}|{ranks}")
+    }
+
+    fn ranks_label(&self) -> String {
+        let ranks = super::units::plural(self.ranks as usize, "rank");
+        match self.launch.as_str() {
+            "" => ranks,
+            _ if self.ranks <= 1 => ranks,
+            launch => format!("{ranks} ({launch})"),
+        }
+    }
+
+    /// The words a reader may tell runs apart by, the most telling first.
+    fn words(&self) -> [String; 6] {
+        [
+            self.strategy.clone(),
+            self.ranks_label(),
+            self.model.clone(),
+            self.data_label(),
+            self.backend.clone(),
+            self.seed.map(|s| format!("seed {s}")).unwrap_or_default(),
+        ]
+    }
+
+    fn early(&self) -> bool {
+        matches!(self.status.as_str(), "interrupted" | "failed" | "stalled")
+    }
+
+    /// Why the run has fewer epochs than it should, for a mark in the plot.
+    pub(crate) fn stop_label(&self) -> Option<String> {
+        match self.status.as_str() {
+            "running" => Some("still running".into()),
+            status if self.early() => Some(status.to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// The shortest labels that tell `settings` apart, in their order.
+pub(crate) fn labels(settings: &[&Setting]) -> Vec<String> {
+    let words: Vec<[String; 6]> = settings.iter().map(|s| s.words()).collect();
+    let varies = |i: usize| words.iter().any(|w| w[i] != words[0][i]);
+    let mut keep: Vec<usize> = (0..6).filter(|i| *i < 2 || varies(*i)).collect();
+    if settings.len() > 1 && keep.iter().any(|i| varies(*i)) {
+        keep.retain(|i| varies(*i) || *i == 0);
+    }
+    let mut labels: Vec<String> = words
+        .iter()
+        .map(|w| {
+            let kept: Vec<&str> = keep.iter().map(|i| w[*i].as_str()).collect();
+            let kept: Vec<&str> = kept.into_iter().filter(|w| !w.is_empty()).collect();
+            kept.join(" · ")
+        })
+        .collect();
+    for (label, setting) in labels.iter_mut().zip(settings) {
+        if !setting.name.is_empty() {
+            *label = setting.name.clone();
+        }
+    }
+    let twice: Vec<bool> = labels
+        .iter()
+        .map(|l| labels.iter().filter(|m| *m == l).count() > 1)
+        .collect();
+    for ((label, setting), twice) in labels.iter_mut().zip(settings).zip(twice) {
+        if twice {
+            *label = format!("{label} · {}", setting.run_id);
+        }
+    }
+    labels
+}
+
+/// Two lines for the foot of a figure: the setting, then run ids and the machine.
+pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
+    let Some(first) = settings.first() else {
+        return Vec::new();
+    };
+    let words: Vec<[String; 6]> = settings.iter().map(|s| s.words()).collect();
+    let common: Vec<&str> = (0..6)
+        .filter(|i| words.iter().all(|w| w[*i] == words[0][*i]))
+        .map(|i| words[0][i].as_str())
+        .filter(|w| !w.is_empty())
+        .collect();
+    // What varies is in the labels; the data set's mark is said even then.
+    let mut line = vec![common.join(" · ")];
+    if words.iter().any(|w| w[3] != words[0][3]) {
+        let mut data: Vec<String> = settings.iter().map(|s| s.data_label()).collect();
+        data.dedup();
+        line.push(data.join(", "));
+    }
+    line.retain(|l| !l.is_empty());
+    let ids: Vec<&str> = settings.iter().map(|s| s.run_id.as_str()).collect();
+    let word = if ids.len() == 1 { "run" } else { "runs" };
+    let mut second = vec![format!("{word} {}", ids.join(", "))];
+    if !first.host_class.is_empty() {
+        second.push(first.host_class.clone());
+    }
+    if settings.iter().any(|s| s.oversubscribed) {
+        second.push("more ranks than cores: read shapes, not speed-ups".into());
+    }
+    vec![line.join(" · "), second.join(" · ")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(strategy: &str, ranks: u32, seed: u64) -> Setting {
+        Setting {
+            run_id: format!("id-{seed}"),
+            data: "sbm:nodes=40".into(),
+            model: "gcn".into(),
+            strategy: strategy.into(),
+            ranks,
+            seed: Some(seed),
+            ..Setting::default()
+        }
+    }
+
+    #[test]
+    fn labels_say_only_what_differs() {
+        let (a, b, c) = (
+            setting("single", 1, 0),
+            setting("halo", 2, 0),
+            setting("halo", 4, 0),
+        );
+        assert_eq!(labels(&[&b, &c]), ["halo · 2 ranks", "halo · 4 ranks"]);
+        assert_eq!(labels(&[&a, &c]), ["single · 1 rank", "halo · 4 ranks"]);
+        assert_eq!(
+            labels(&[&b, &setting("halo", 2, 7)]),
+            ["halo · seed 0", "halo · seed 7"]
+        );
+        assert_eq!(
+            labels(&[&b, &b]),
+            ["halo · 2 ranks · id-0", "halo · 2 ranks · id-0"]
+        );
+        assert_eq!(labels(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn generated_data_says_so_everywhere() {
+        let one = setting("halo", 2, 0);
+        assert!(stamp(&[&one])[0].contains("sbm:nodes=40 (synthetic)"));
+        let other = Setting {
+            data: "karate".into(),
+            ..one.clone()
+        };
+        assert!(!other.synthetic());
+        assert!(stamp(&[&one, &other])[0].contains("(synthetic), karate"));
+    }
+}

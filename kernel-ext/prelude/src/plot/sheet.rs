@@ -1,0 +1,312 @@
+//! The sheet a plot is drawn on: card, title, legend, foot, and the SVG around them.
+//!
+//! The card is part of the figure, so that words have their contrast on any page; its dark
+//! twin is chosen by the reader's system. Nothing outside the file is referred to.
+
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, IntoDrawingArea};
+use plotters::element::{Circle, PathElement, Rectangle};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, TextStyle};
+
+use super::PlotError;
+use super::ink::Ink;
+use super::paper::{Paper, U, escape, text_width};
+
+/// A part of the sheet.
+pub(crate) type Area<'a> = DrawingArea<Paper<'a>, Shift>;
+
+/// The words around a plot.
+pub(crate) struct Head {
+    pub title: String,
+    pub subtitle: String,
+    /// Lines at the foot.
+    pub foot: Vec<String>,
+    /// The plot in words, for a screen reader.
+    pub desc: String,
+    pub legend: Vec<(Key, String)>,
+}
+
+/// A legend's sample.
+#[derive(Clone, Copy)]
+pub(crate) enum Key {
+    Box(Ink),
+    Line(Ink),
+    Dot(Ink),
+    Ring(Ink),
+    Dashed(Ink),
+}
+
+/// Margin left and right, px.
+pub(crate) const SIDE: i32 = 22;
+const FAMILY: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
+
+/// Draws a sheet of `width` px whose body is `height` px; `body` draws into that middle part.
+pub(crate) fn sheet(
+    head: &Head,
+    (width, height): (i32, i32),
+    body: impl FnOnce(&Area<'_>) -> Result<(), PlotError>,
+) -> Result<String, PlotError> {
+    let rows = legend_rows(&head.legend, width - 2 * SIDE);
+    let top = 58 + 20 * rows.len() as i32 + 6;
+    let foot = 14 + 15 * head.foot.len() as i32;
+    let total = top + height + foot;
+    let id = format!(
+        "hb{:08x}",
+        fnv(&[&head.title, &head.desc, &head.foot.join("\n")])
+    );
+    let mut out = opening(head, &id, width, total);
+    {
+        let paper = Paper::new(&mut out, (width as u32, total as u32), format!("{id}h"));
+        let root = paper.into_drawing_area();
+        let text_room = f64::from(width - 2 * SIDE);
+        word(
+            &root,
+            &fit(&head.title, 17.0, text_room),
+            (SIDE, 28),
+            Type::new(17).bold(),
+        )?;
+        word(
+            &root,
+            &fit(&head.subtitle, 12.5, text_room),
+            (SIDE, 48),
+            Type::new(12).faint(),
+        )?;
+        for (r, row) in rows.iter().enumerate() {
+            legend_row(&root, row, 66 + 20 * r as i32)?;
+        }
+        body(&part(&root, (0, top), (width, height)))?;
+        for (i, line) in head.foot.iter().enumerate() {
+            let at = (SIDE, top + height + 14 + 15 * i as i32);
+            word(
+                &root,
+                &fit(line, 11.0, text_room),
+                at,
+                Type::new(11).faint(),
+            )?;
+        }
+        root.present().map_err(PlotError::draw)?;
+    }
+    out.push_str("</svg>\n");
+    Ok(out)
+}
+
+/// Everything before the drawing: names for readers, palette, hatch, card.
+fn opening(head: &Head, id: &str, width: i32, height: i32) -> String {
+    let mut dark = String::new();
+    for ink in Ink::all() {
+        let (n, tone) = (ink.id(), ink.tone().dark);
+        dark += &format!(".hb-f{n}{{fill:{tone}}}.hb-s{n}{{stroke:{tone}}}");
+    }
+    let (card, rim, other) = (Ink::CARD, Ink::GRID, Ink::OTHER);
+    format!(
+        concat!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" ",
+            "role=\"img\" aria-labelledby=\"{id}t {id}d\" font-family=\"{family}\" style=\"max-width:100%;height:auto\">\n",
+            "<title id=\"{id}t\">{title}</title>\n<desc id=\"{id}d\">{desc}</desc>\n",
+            "<style>@media screen and (prefers-color-scheme:dark){{{dark}}}</style>\n",
+            "<defs><pattern id=\"{id}h\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">",
+            "<rect width=\"5\" height=\"5\" class=\"hb-f{c}\" fill=\"{cl}\"/><line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"5\" class=\"hb-s{o}\" stroke=\"{ol}\" stroke-width=\"3\"/></pattern></defs>\n",
+            "<rect x=\"0.5\" y=\"0.5\" width=\"{cw}\" height=\"{ch}\" rx=\"8\" class=\"hb-f{c} hb-s{r}\" fill=\"{cl}\" stroke=\"{rl}\"/>\n"
+        ),
+        w = width,
+        h = height,
+        cw = width - 1,
+        ch = height - 1,
+        id = id,
+        family = FAMILY,
+        title = escape(&head.title),
+        desc = escape(&format!("{} {}. {}", head.subtitle, head.desc, head.foot.join(". "))),
+        dark = dark,
+        c = card.id(),
+        cl = card.tone().light,
+        o = other.id(),
+        ol = other.tone().light,
+        r = rim.id(),
+        rl = rim.tone().light,
+    )
+}
+
+/// Size, weight, role and anchor of some words.
+#[derive(Clone, Copy)]
+pub(crate) struct Type {
+    size: i32,
+    bold: bool,
+    ink: Ink,
+    pos: Pos,
+    turned: bool,
+}
+
+impl Type {
+    /// `size` in px, left-aligned, resting on its middle line.
+    pub fn new(size: i32) -> Self {
+        Self {
+            size,
+            bold: false,
+            ink: Ink::TEXT,
+            pos: Pos::new(HPos::Left, VPos::Center),
+            turned: false,
+        }
+    }
+
+    pub fn bold(mut self) -> Self {
+        self.bold = true;
+        self
+    }
+
+    pub fn ink(mut self, ink: Ink) -> Self {
+        self.ink = ink;
+        self
+    }
+
+    pub fn faint(self) -> Self {
+        self.ink(Ink::FAINT)
+    }
+
+    pub fn centered(mut self) -> Self {
+        self.pos.h_pos = HPos::Center;
+        self
+    }
+
+    pub fn right(mut self) -> Self {
+        self.pos.h_pos = HPos::Right;
+        self
+    }
+
+    /// Reads upwards.
+    pub fn turned(mut self) -> Self {
+        self.turned = true;
+        self
+    }
+
+    /// As plotters wants it.
+    pub fn style(self) -> TextStyle<'static> {
+        let font = ("sans-serif", f64::from(self.size * U)).into_font();
+        let font = font.style(if self.bold {
+            FontStyle::Bold
+        } else {
+            FontStyle::Normal
+        });
+        let font = font.transform(if self.turned {
+            FontTransform::Rotate270
+        } else {
+            FontTransform::None
+        });
+        TextStyle {
+            font,
+            color: self.ink.to_backend_color(),
+            pos: self.pos,
+        }
+    }
+}
+
+/// Words at `at`, in px of `area`.
+pub(crate) fn word(
+    area: &Area<'_>,
+    text: &str,
+    at: (i32, i32),
+    face: Type,
+) -> Result<(), PlotError> {
+    area.draw_text(text, &face.style(), (at.0 * U, at.1 * U))
+        .map_err(PlotError::draw)
+}
+
+/// The part of `area` at `at`, `size` px.
+pub(crate) fn part<'a>(area: &Area<'a>, at: (i32, i32), size: (i32, i32)) -> Area<'a> {
+    area.clone()
+        .shrink((at.0 * U, at.1 * U), (size.0 * U, size.1 * U))
+}
+
+/// A stroke of `width` tenths of a px.
+pub(crate) fn stroke(ink: Ink, width: u32) -> ShapeStyle {
+    ShapeStyle {
+        color: ink.to_rgba(),
+        filled: false,
+        stroke_width: width,
+    }
+}
+
+/// `text` cut to `room` px with an ellipsis.
+pub(crate) fn fit(text: &str, size: f64, room: f64) -> String {
+    if text_width(text, size) <= room {
+        return text.to_owned();
+    }
+    let mut kept: String = text.to_owned();
+    while !kept.is_empty() && text_width(&kept, size) + size > room {
+        kept.pop();
+    }
+    kept.trim_end().to_owned() + "…"
+}
+
+const SAMPLE: i32 = 26;
+
+fn entry_width(label: &str) -> i32 {
+    SAMPLE + 6 + text_width(label, 12.0).ceil() as i32 + 20
+}
+
+/// Breaks the legend into rows that fit `room` px.
+fn legend_rows(legend: &[(Key, String)], room: i32) -> Vec<Vec<(Key, String)>> {
+    let mut rows: Vec<Vec<(Key, String)>> = Vec::new();
+    let mut used = i32::MAX;
+    for (key, label) in legend {
+        let label = fit(label, 12.0, f64::from(room - SAMPLE - 30));
+        let width = entry_width(&label);
+        if used.saturating_add(width) > room + 20 {
+            rows.push(Vec::new());
+            used = 0;
+        }
+        used += width;
+        rows.last_mut()
+            .expect("a row was pushed")
+            .push((*key, label));
+    }
+    rows
+}
+
+fn legend_row(root: &Area<'_>, row: &[(Key, String)], y: i32) -> Result<(), PlotError> {
+    let mut x = SIDE;
+    for (key, label) in row {
+        let (x0, x1, mid) = (x * U, (x + SAMPLE) * U, (x + SAMPLE / 2) * U);
+        let box_at = [(mid - 8 * U, (y - 5) * U), (mid + 8 * U, (y + 5) * U)];
+        let line = vec![(x0, y * U), (x1, y * U)];
+        let drawn = match key {
+            Key::Box(ink) => root
+                .draw(&Rectangle::new(box_at, ink.filled()))
+                .and_then(|()| root.draw(&Rectangle::new(box_at, stroke(Ink::TEXT, 6)))),
+            Key::Dashed(ink) => root.draw(&Rectangle::new(box_at, stroke(*ink, 10))),
+            Key::Line(ink) => root.draw(&PathElement::new(line, stroke(*ink, 22))),
+            Key::Dot(ink) => root.draw(&Circle::new((mid, y * U), 4 * U, ink.filled())),
+            Key::Ring(ink) => root.draw(&Circle::new((mid, y * U), 5 * U, stroke(*ink, 18))),
+        };
+        drawn.map_err(PlotError::draw)?;
+        word(root, label, (x + SAMPLE + 6, y), Type::new(12))?;
+        x += entry_width(label);
+    }
+    Ok(())
+}
+
+/// FNV-1a; ids in one page must differ, nothing more.
+fn fnv(parts: &[&str]) -> u32 {
+    let mut hash = 0x811c_9dc5_u32;
+    for byte in parts.iter().flat_map(|p| p.bytes().chain([0])) {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_cut_and_legends_wrap() {
+        assert!(fit(&"x".repeat(500), 12.0, 100.0).ends_with('…'));
+        assert_eq!(fit("short", 12.0, 100.0), "short");
+        let many: Vec<_> = (0..20)
+            .map(|i| (Key::Box(Ink::TEXT), format!("series {i}")))
+            .collect();
+        let rows = legend_rows(&many, 500);
+        assert!(rows.len() > 2 && rows.iter().map(Vec::len).sum::<usize>() == 20);
+        assert!(legend_rows(&[], 500).is_empty());
+    }
+}

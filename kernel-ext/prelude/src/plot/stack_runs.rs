@@ -1,0 +1,136 @@
+//! `stack` for several runs: one bar a run, made of medians.
+
+use plotters::chart::ChartBuilder;
+use plotters::element::Rectangle;
+use plotters::style::Color;
+
+use super::ink::Ink;
+use super::setting::{labels, stamp};
+use super::sheet::{Area, Head, SIDE, Type, fit, part, sheet, stroke, word};
+use super::stack::{Bar, PARTS, bars, legend, typical};
+use super::text::table;
+use super::{Case, Plot, PlotError, Setting, paper::U, twin, units};
+
+/// Height of a run's lane, px.
+const LANE: i32 = 40;
+/// Room for labels left of the bars, px.
+const NAMES: i32 = 210;
+
+/// One horizontal bar a run: long names stay readable, and lengths compare along one edge.
+pub(super) fn stack_runs(cases: &[Case]) -> Result<Plot, PlotError> {
+    let settings: Vec<&Setting> = cases.iter().map(|c| &c.setting).collect();
+    let mut has = [false; 5];
+    let mut usual = Vec::new();
+    for case in cases {
+        let (own, epochs) = bars(&case.frame)?;
+        has = std::array::from_fn(|p| has[p] || own[p]);
+        usual.push((typical(&epochs), epochs.len()));
+    }
+    let names = labels(&settings);
+    let title = "Where the time of an epoch went, run by run".to_owned();
+    let notes = vec![
+        "bars stack the median of each part over the epochs that are not warm-up, slowest rank of each"
+            .to_owned(),
+    ];
+    let foot = stamp(&settings);
+    let walls: Vec<String> = names
+        .iter()
+        .zip(&usual)
+        .map(|(name, (bar, _))| format!("{name}: {}", units::ms(bar.wall)))
+        .collect();
+    let head = Head {
+        title: title.clone(),
+        subtitle: notes[0].clone(),
+        desc: format!("Median epoch: {}", walls.join(", ")),
+        legend: legend(&has, usual.iter().any(|(b, _)| b.hidden > 0.0), None),
+        foot: foot.clone(),
+    };
+    let lanes: Vec<(&str, &Bar)> = names
+        .iter()
+        .zip(&usual)
+        .map(|(name, (bar, _))| (name.as_str(), bar))
+        .collect();
+    let height = LANE * lanes.len() as i32 + 50;
+    let svg = sheet(&head, (880, height), |area| {
+        draw(
+            &part(area, (SIDE, 0), (880 - 2 * SIDE, height)),
+            &lanes,
+            &has,
+        )
+    })?;
+    let text = twin(&title, &notes, &numbers(&names, &usual, &has), &foot);
+    Ok(Plot { svg, text })
+}
+
+fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), PlotError> {
+    let known = |v: f64| if v.is_finite() { v } else { 0.0 };
+    let longest = lanes.iter().map(|(_, b)| known(b.top())).fold(0.0, f64::max);
+    let right = if longest > 0.0 { longest * 1.16 } else { 1.0 };
+    let n = lanes.len() as f64;
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(10 * U)
+        .x_label_area_size(40 * U)
+        .y_label_area_size(NAMES * U)
+        .build_cartesian_2d(0.0..right, n..0.0)
+        .map_err(PlotError::draw)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .bold_line_style(stroke(Ink::GRID, 8))
+        .light_line_style(plotters::style::TRANSPARENT)
+        .axis_style(stroke(Ink::FAINT, 10))
+        .set_all_tick_mark_size(4 * U)
+        .label_style(Type::new(11).faint().style())
+        .axis_desc_style(Type::new(12).style())
+        .x_labels(7)
+        .y_labels(0)
+        .x_label_formatter(&|v| units::tick(*v))
+        .x_desc("median epoch wall time (ms)")
+        .draw()
+        .map_err(PlotError::draw)?;
+    for (i, (name, bar)) in lanes.iter().enumerate() {
+        let (y0, y1) = (i as f64 + 0.18, i as f64 + 0.82);
+        let mut base = 0.0;
+        for p in (0..5).filter(|p| has[*p] && known(bar.parts[*p]) > 0.0) {
+            let rect = [(base, y0), (base + bar.parts[p], y1)];
+            let fill = Rectangle::new(rect, PARTS[p].2.filled());
+            let rim = Rectangle::new(rect, stroke(Ink::TEXT, 6));
+            chart.draw_series([fill, rim]).map_err(PlotError::draw)?;
+            base += bar.parts[p];
+        }
+        if known(bar.hidden) > 0.0 {
+            let rect = [(base, y0), (base + bar.hidden, y1)];
+            let outline = Rectangle::new(rect, stroke(Ink::HIDDEN, 10));
+            chart.draw_series([outline]).map_err(PlotError::draw)?;
+        }
+        let end = chart.backend_coord(&(base + known(bar.hidden), (y0 + y1) / 2.0));
+        let (ox, oy) = area.get_base_pixel();
+        let (x, y) = ((end.0 - ox) / U, (end.1 - oy) / U);
+        word(area, &units::ms(bar.wall), (x + 7, y), Type::new(12).bold())?;
+        let label = fit(name, 12.0, f64::from(NAMES - 16));
+        word(area, &label, (NAMES - 10, y), Type::new(12).right())?;
+    }
+    Ok(())
+}
+
+fn numbers(names: &[String], usual: &[(Bar, usize)], has: &[bool; 5]) -> String {
+    let kept: Vec<usize> = (0..5).filter(|p| has[*p]).collect();
+    let mut head = vec!["median ms", "epochs"];
+    head.extend(kept.iter().map(|p| PARTS[*p].0));
+    head.extend(["wall", "hidden comm"]);
+    let number = |v: f64| match v.is_finite() {
+        true => format!("{v:.2}"),
+        false => "-".to_owned(),
+    };
+    let rows: Vec<Vec<String>> = names
+        .iter()
+        .zip(usual)
+        .map(|(name, (bar, epochs))| {
+            let mut row = vec![name.clone(), epochs.to_string()];
+            row.extend(kept.iter().map(|p| number(bar.parts[*p])));
+            row.extend([number(bar.wall), number(bar.hidden)]);
+            row
+        })
+        .collect();
+    table(&head, &rows)
+}

@@ -1,0 +1,226 @@
+//! A run in the store, as cells hold it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use polars::prelude::{DataFrame, PolarsError, PolarsResult};
+
+use crate::plot::{Case, Kind, Plot, PlotError, Setting};
+use crate::source::{self, Manifest};
+
+/// A run: its id and its folder, nothing else.
+///
+/// Every question is answered from the disk at the moment it is asked, so a `Run` stays true while
+/// the run goes on, and a copy costs nothing.
+///
+/// ```no_run
+/// use halobook::prelude::*;
+/// let r1 = Run::open("latest");
+/// let slow = r1.epochs().lazy().filter(col("wait_ms").gt(1.0)).collect()?;
+/// r1.plot("stack");
+/// # Ok::<(), PolarsError>(())
+/// ```
+///
+/// Frames come as plain [`DataFrame`]s because a cell reads better without `?` on every line: what
+/// cannot be answered ends the cell with one line what is wrong. Use [`Run::try_open`],
+/// [`Run::try_frame`] and [`Run::try_plot`] in code that handles errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    id: String,
+    dir: PathBuf,
+}
+
+impl Run {
+    /// The run called `id`: a whole id, a beginning that fits one run only, or `latest`.
+    ///
+    /// # Panics
+    /// When the store has no such run.
+    pub fn open(id: &str) -> Run {
+        or_end(Run::try_open(id))
+    }
+
+    /// Like [`Run::open`].
+    ///
+    /// # Errors
+    /// When the store has no such run, or several.
+    pub fn try_open(id: &str) -> PolarsResult<Run> {
+        Ok(Run::at(source::run_dir(id)?))
+    }
+
+    /// The run whose folder is `dir`, inside or outside the store.
+    pub fn at(dir: impl AsRef<Path>) -> Run {
+        let dir = dir.as_ref().to_path_buf();
+        let id = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+        Run {
+            id: id.unwrap_or_default(),
+            dir,
+        }
+    }
+
+    /// Id in the store.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The run's folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// `running`, `ok`, `interrupted`, `failed` or `stalled`.
+    ///
+    /// # Panics
+    /// When the run's folder is gone.
+    pub fn status(&self) -> String {
+        self.manifest().text("status")
+    }
+
+    /// The manifest: the settings, the final numbers, the machine.
+    ///
+    /// # Panics
+    /// When the run's folder is gone.
+    pub fn manifest(&self) -> Manifest {
+        or_end(source::manifest(&self.dir))
+    }
+
+    /// One row an epoch: loss, accuracy, and where the time went.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn epochs(&self) -> DataFrame {
+        or_end(self.try_frame("epochs"))
+    }
+
+    /// One row an epoch and rank: time, traffic and memory of each rank.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn ranks(&self) -> DataFrame {
+        or_end(self.try_frame("ranks"))
+    }
+
+    /// One row an epoch, layer, direction, pair of ranks and operation: bytes and messages.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn comm(&self) -> DataFrame {
+        or_end(self.try_frame("comm"))
+    }
+
+    /// One row a part of the graph: nodes, edges, halo, cut.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn partition(&self) -> DataFrame {
+        or_end(self.try_frame("partition"))
+    }
+
+    /// The run in one row: its setting, its status, its results.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn summary(&self) -> DataFrame {
+        or_end(self.try_frame("runs"))
+    }
+
+    /// Any frame by name: `runs` (this run's row), `epochs`, `ranks`, `comm`, `partition`.
+    ///
+    /// # Errors
+    /// An unknown name, or what the disk says.
+    pub fn try_frame(&self, name: &str) -> PolarsResult<DataFrame> {
+        source::load(&self.dir, name)
+    }
+
+    /// A plot of this run: `curve`, `stack`, `balance`, `matrix` ([`KINDS`](crate::plot::KINDS)).
+    ///
+    /// # Panics
+    /// An unknown kind, or a frame that cannot be read.
+    pub fn plot(&self, kind: &str) -> Plot {
+        or_end(self.try_plot(kind))
+    }
+
+    /// Like [`Run::plot`].
+    ///
+    /// # Errors
+    /// An unknown kind, or a frame that cannot be read.
+    pub fn try_plot(&self, kind: &str) -> Result<Plot, PlotError> {
+        try_compare(&[self], kind)
+    }
+
+    /// The setting that plots are stamped with.
+    ///
+    /// # Errors
+    /// When the manifest cannot be read.
+    pub fn setting(&self) -> PolarsResult<Setting> {
+        Ok(source::manifest(&self.dir)?.setting())
+    }
+}
+
+/// Several runs in one plot, in the order given: `curve` and `stack`.
+///
+/// # Panics
+/// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
+pub fn compare(runs: &[&Run], kind: &str) -> Plot {
+    or_end(try_compare(runs, kind))
+}
+
+/// Like [`compare`].
+///
+/// # Errors
+/// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
+pub fn try_compare(runs: &[&Run], kind: &str) -> Result<Plot, PlotError> {
+    let kind = Kind::parse(kind)?;
+    let case = |run: &&Run| {
+        Ok::<_, PolarsError>(Case {
+            setting: run.setting()?,
+            frame: run.try_frame(kind.frame())?,
+        })
+    };
+    let cases: Vec<Case> = runs.iter().map(case).collect::<Result<_, _>>()?;
+    kind.draw(&cases)
+}
+
+/// Every run in the store, one row each, the newest first.
+///
+/// # Panics
+/// When the store cannot be read.
+pub fn runs() -> DataFrame {
+    or_end(source::runs())
+}
+
+/// One line: `run 20260101-120000-ab12: ok, halo on 4 ranks, gcn on karate, 200 epochs`.
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {}", self.id)?;
+        let Ok(manifest) = source::manifest(&self.dir) else {
+            return write!(f, ": its folder cannot be read");
+        };
+        let setting = manifest.setting();
+        write!(
+            f,
+            ": {}, {} on {}, {} on {}",
+            setting.status,
+            setting.strategy,
+            plural(u64::from(setting.ranks), "rank"),
+            setting.model,
+            setting.data_label(),
+        )?;
+        match manifest.number("epochs_done") {
+            Some(epochs) => write!(f, ", {}", plural(epochs as u64, "epoch")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn plural(n: u64, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The value, or the end of the cell with the error's words.
+#[track_caller]
+fn or_end<T, E: fmt::Display>(result: Result<T, E>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,105 @@
+//! Frames with the columns of a real run, made from formulas so that every check knows its answer.
+#![allow(dead_code)] // each test binary uses its own part
+
+use halobook::plot::{Case, Setting};
+use halobook::prelude::*;
+
+/// A setting on a generated graph.
+pub fn setting(strategy: &str, ranks: u32) -> Setting {
+    Setting {
+        run_id: format!("20260101-120000-{strategy}{ranks}"),
+        data: "sbm:nodes=2000,classes=4".into(),
+        model: "gcn".into(),
+        strategy: strategy.into(),
+        backend: "cpu".into(),
+        launch: if ranks > 1 { "mpi" } else { "threads" }.into(),
+        status: "ok".into(),
+        host_class: "2-core x86-64".into(),
+        ranks,
+        seed: Some(0),
+        ..Setting::default()
+    }
+}
+
+pub fn case(setting: Setting, frame: DataFrame) -> Case {
+    Case { setting, frame }
+}
+
+/// A repeatable wobble in -1..1.
+fn wobble(i: usize) -> f64 {
+    ((i as f64 * 12.9898).sin() * 43758.547).fract()
+}
+
+/// An `epochs` frame: the first epoch is warm-up, every fifth has no accuracy.
+pub fn epochs(n: u32, ranks: u32) -> DataFrame {
+    let each = |f: &dyn Fn(usize) -> f64| (0..n as usize).map(f).collect::<Vec<f64>>();
+    let p = f64::from(ranks);
+    let slow = |i: usize| if i == 0 { 6.0 } else { 1.0 };
+    let compute = each(&|i| slow(i) * (8.0 / p) * (1.0 + 0.05 * wobble(i)));
+    let copy = each(&|i| slow(i) * 0.25);
+    let exposed = each(&|i| if ranks > 1 { 0.9 + 0.2 * wobble(i + 7) } else { 0.0 });
+    let wait = each(&|i| if ranks > 1 { 0.7 + 0.3 * wobble(i + 3) } else { 0.0 });
+    let other = each(&|_| 0.15);
+    let hidden = each(&|i| if ranks > 1 { 0.8 + 0.1 * wobble(i + 1) } else { 0.0 });
+    let wall = each(&|i| compute[i] + copy[i] + exposed[i] + wait[i] + other[i]);
+    let loss = each(&|i| 0.25 + 1.2 * (-(i as f64) / 40.0).exp() + 0.01 * wobble(i));
+    let acc = |i: usize| 0.84 - 0.6 * (-(i as f64) / 25.0).exp() + 0.01 * wobble(i + 5);
+    let val: Vec<Option<f64>> = (0..n as usize).map(|i| (i % 5 != 4).then(|| acc(i))).collect();
+    let test: Vec<Option<f64>> = val.iter().map(|v| v.map(|v| v - 0.015)).collect();
+    df!(
+        "run_id" => vec!["r"; n as usize],
+        "epoch" => (0..n).collect::<Vec<u32>>(),
+        "is_warmup" => (0..n).map(|i| i == 0).collect::<Vec<bool>>(),
+        "wall_ms" => wall, "train_loss" => loss, "val_acc" => val, "test_acc" => test,
+        "compute_ms" => compute, "copy_ms" => copy, "xfer_exposed_ms" => exposed,
+        "wait_ms" => wait, "other_ms" => other, "comm_hidden_ms" => hidden,
+    )
+    .expect("columns have equal lengths")
+}
+
+/// A `ranks` frame; rank `i` computes `1 + i / 4` times the base.
+pub fn ranks(n: u32, p: u32) -> DataFrame {
+    let rows: Vec<(u32, u32)> = (0..n).flat_map(|e| (0..p).map(move |r| (e, r))).collect();
+    let per = |f: &dyn Fn(u32) -> u64| rows.iter().map(|(_, r)| f(*r)).collect::<Vec<u64>>();
+    let most = 4.0 * (1.0 + f64::from(p - 1) / 4.0);
+    let compute: Vec<f64> = rows
+        .iter()
+        .map(|(e, r)| 4.0 * (1.0 + f64::from(*r) / 4.0) * if *e == 0 { 5.0 } else { 1.0 })
+        .collect();
+    let wait: Vec<f64> = compute.iter().map(|c| (most - c).max(0.0) + 0.2).collect();
+    df!(
+        "epoch" => rows.iter().map(|(e, _)| *e).collect::<Vec<u32>>(),
+        "rank" => rows.iter().map(|(_, r)| *r).collect::<Vec<u32>>(),
+        "is_warmup" => rows.iter().map(|(e, _)| *e == 0).collect::<Vec<bool>>(),
+        "compute_ms" => compute, "wait_ms" => wait,
+        "owned_nodes" => per(&|r| 500 + 20 * u64::from(r)),
+        "halo_nodes" => per(&|r| 310 - 15 * u64::from(r)),
+        "train_nodes" => per(&|r| 40 + u64::from(r)),
+    )
+    .expect("columns have equal lengths")
+}
+
+/// A `comm` frame of two layers and a gradient; the pair 0 → 1 sends most, `eval` rows apart.
+pub fn comm(n: u32, p: u32) -> DataFrame {
+    let mut rows: Vec<(u32, u32, &str, u32, u32, u64)> = Vec::new();
+    for epoch in 0..n {
+        for (layer, direction) in [(0, "forward"), (1, "forward"), (1, "backward"), (0, "eval")] {
+            for src in 0..p {
+                for dst in (0..p).filter(|d| *d != src) {
+                    let distance = u64::from(src.abs_diff(dst));
+                    let bytes = 40_000 / (distance * distance * distance) + u64::from(3 * (p - src));
+                    rows.push((epoch, layer, direction, src, dst, bytes >> layer));
+                }
+            }
+        }
+    }
+    df!(
+        "epoch" => rows.iter().map(|r| r.0).collect::<Vec<u32>>(),
+        "layer" => rows.iter().map(|r| r.1).collect::<Vec<u32>>(),
+        "direction" => rows.iter().map(|r| r.2).collect::<Vec<&str>>(),
+        "src" => rows.iter().map(|r| r.3).collect::<Vec<u32>>(),
+        "dst" => rows.iter().map(|r| r.4).collect::<Vec<u32>>(),
+        "bytes" => rows.iter().map(|r| r.5).collect::<Vec<u64>>(),
+    )
+    .expect("columns have equal lengths")
+}

@@ -1,0 +1,257 @@
+//! Plots as documents: well-formed, complete, honest about what they lack. Catches wrong marks,
+//! wrong words and broken markup; cannot catch what only an eye sees (overlaps, ugliness).
+
+mod common;
+
+use common::{case, comm, epochs, ranks, setting};
+use halobook::plot::{Axis, Case, Kind, balance, curve, matrix, matrix_by_layer, stack};
+use halobook::prelude::*;
+
+/// Panics unless tags nest and close, attributes are quoted, and no bare `<` or `&` is left.
+fn well_formed(svg: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = svg;
+    while let Some(at) = rest.find('<') {
+        let text = &rest[..at];
+        for (i, _) in text.match_indices('&') {
+            let entity = text[i..].split(';').next().unwrap_or_default();
+            assert!(
+                ["&lt", "&gt", "&amp", "&quot", "&#39"].contains(&entity),
+                "bare & in {text}"
+            );
+        }
+        let end = at + rest[at..].find('>').expect("a tag ends");
+        let tag = &rest[at + 1..end];
+        assert_eq!(tag.matches('"').count() % 2, 0, "unquoted: {tag}");
+        assert!(!tag.contains('<') && !tag.contains("NaN") && !tag.contains("inf"), "{tag}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else if !tag.ends_with('/') {
+            open.push(tag.split(' ').next().unwrap_or_default());
+        }
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    for outside in ["<script", "href", "@import", "url(http"] {
+        assert!(!svg.contains(outside), "{outside}");
+    }
+    assert!(svg.contains("<title") && svg.contains("<desc") && svg.contains("role=\"img\""));
+}
+
+/// Filled rectangles of role `class` that are not in the legend (whose boxes are 16 px wide).
+fn boxes(svg: &str, class: u8) -> usize {
+    let fill = format!("class=\"hb-f{class}\"");
+    svg.lines()
+        .filter(|l| l.starts_with("<rect") && l.contains(&fill))
+        .filter(|l| !l.contains("width=\"16\" height=\"10\""))
+        .count()
+}
+
+const COMPUTE: u8 = 8;
+const WAIT: u8 = 11;
+
+fn checked(plot: Plot) -> Plot {
+    well_formed(&plot.svg);
+    assert!(!plot.text.is_empty() && !plot.text.contains("NaN"), "{}", plot.text);
+    plot
+}
+
+fn every_kind(setting: &halobook::plot::Setting, epochs: u32) -> Vec<(Kind, Case)> {
+    let frame = |kind: Kind| match kind.frame() {
+        "epochs" => common::epochs(epochs, setting.ranks),
+        "ranks" => ranks(epochs, setting.ranks),
+        _ => comm(epochs, setting.ranks),
+    };
+    let kinds = plot::KINDS.iter().map(|(_, kind, _)| *kind);
+    kinds.map(|k| (k, case(setting.clone(), frame(k)))).collect()
+}
+
+#[test]
+fn every_kind_draws_every_size() {
+    for (p, n) in [(1, 0), (1, 1), (2, 1), (4, 200), (4, 1500), (40, 3)] {
+        for (kind, case) in every_kind(&setting("halo", p), n) {
+            let plot = kind.draw(std::slice::from_ref(&case));
+            let plot = checked(plot.unwrap_or_else(|e| panic!("{kind:?} p={p} n={n}: {e}")));
+            assert!(plot.svg.contains("(synthetic)"), "{kind:?}");
+            assert!(plot.text.contains(&case.setting.run_id), "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let mut hostile = setting("<img src=x onerror=alert(1)>", 2);
+    hostile.data = "a\"b'c<script>&\u{1}".into();
+    hostile.run_id = "]]></svg>".into();
+    hostile.name = "<svg onload=x>".into();
+    hostile.status = "interrupted".into();
+    for (kind, case) in every_kind(&hostile, 3) {
+        checked(kind.draw(&[case]).expect("frames are complete"));
+    }
+    let both = [
+        case(hostile.clone(), epochs(3, 2)),
+        case(setting("halo", 2), epochs(3, 2)),
+    ];
+    checked(stack(&both).expect("frames are complete"));
+    checked(curve(&both, Axis::Epoch).expect("frames are complete"));
+}
+
+#[test]
+fn stack_has_a_bar_an_epoch_and_outlines_hidden_traffic() {
+    let plot = checked(stack(&[case(setting("halo", 2), epochs(30, 2))]).expect("complete"));
+    assert_eq!(boxes(&plot.svg, COMPUTE), 30);
+    assert_eq!(boxes(&plot.svg, WAIT), 30);
+    // One dashed outline an epoch and the legend's, less the clipped warm-up bar's.
+    assert_eq!(plot.svg.matches("hb-s4\"").count(), 30);
+    assert_eq!(plot.svg.matches("opacity=\"0.35\"").count(), 4 + 1 - 1);
+    assert!(plot.svg.contains("▲ "), "the warm-up bar is cut and says its size");
+    assert!(plot.svg.contains("1 warm-up (pale) left out of medians"));
+    assert!(plot.svg.contains("epoch wall time (ms)"));
+    let single = checked(stack(&[case(setting("single", 1), epochs(30, 1))]).expect("complete"));
+    assert_eq!(boxes(&single.svg, WAIT), 0);
+}
+
+#[test]
+fn absent_parts_are_not_invented_and_gaps_are_told() {
+    let frame = epochs(5, 2).drop("copy_ms").expect("the column is there");
+    let plot = checked(stack(&[case(setting("halo", 2), frame)]).expect("complete"));
+    assert!(!plot.text.contains("copy"));
+    assert!(plot.svg.contains("parts miss wall time by up to"));
+    let error = stack(&[case(
+        setting("halo", 2),
+        epochs(5, 2).drop("wall_ms").expect("there"),
+    )]);
+    let error = error.expect_err("wall time is needed").to_string();
+    assert!(error.contains("\"wall_ms\"") && error.contains("help:"), "{error}");
+}
+
+#[test]
+fn long_runs_share_bars_and_say_so() {
+    let plot = checked(stack(&[case(setting("halo", 2), epochs(1000, 2))]).expect("complete"));
+    assert!(boxes(&plot.svg, COMPUTE) <= 202);
+    assert!(plot.svg.contains("each bar is the mean of 5 epochs"));
+}
+
+#[test]
+fn stacked_runs_get_one_bar_each() {
+    let runs = [
+        case(setting("single", 1), epochs(20, 1)),
+        case(setting("halo", 2), epochs(20, 2)),
+        case(setting("halo", 4), DataFrame::empty()),
+    ];
+    let error = stack(&runs).expect_err("a frame without columns").to_string();
+    assert!(error.contains("epoch"), "{error}");
+    let plot = checked(stack(&runs[..2]).expect("complete"));
+    assert_eq!(boxes(&plot.svg, COMPUTE), 2);
+    assert!(plot.text.contains("single · 1 rank") && plot.text.contains("halo · 2 ranks"));
+}
+
+#[test]
+fn curve_marks_the_best_epoch_and_an_early_end() {
+    let mut early = setting("halo", 2);
+    early.status = "interrupted".into();
+    let frame = epochs(57, 2);
+    let plot = checked(curve(&[case(early.clone(), frame)], Axis::Epoch).expect("complete"));
+    assert!(plot.svg.contains(">interrupted<"));
+    assert!(plot.text.contains("interrupted, last finished epoch 56"));
+    assert!(plot.text.contains("best val"));
+    let calm = checked(curve(&[case(setting("halo", 2), epochs(57, 2))], Axis::Seconds).expect("ok"));
+    assert!(calm.svg.contains("training time (s)") && !calm.svg.contains("interrupted"));
+}
+
+#[test]
+fn curve_survives_missing_numbers() {
+    let unknown = df!("epoch" => [0_u32, 1, 2], "train_loss" => [1.0, f64::NAN, 0.5],
+        "val_acc" => [None::<f64>, None, None]);
+    let frame = unknown.expect("columns have equal lengths");
+    let plot = checked(curve(&[case(setting("halo", 2), frame)], Axis::Epoch).expect("complete"));
+    assert!(plot.svg.contains("no accuracy was evaluated"));
+    let nothing = df!("epoch" => [0_u32], "train_loss" => [f64::NAN]).expect("equal lengths");
+    let plot = checked(curve(&[case(setting("halo", 2), nothing)], Axis::Epoch).expect("ok"));
+    assert!(plot.svg.contains("no finite loss"));
+}
+
+#[test]
+fn seeds_become_a_band_other_settings_stay_lines() {
+    let seeds: Vec<Case> = (0..3)
+        .map(|s| {
+            let mut setting = setting("halo", 2);
+            setting.seed = Some(s);
+            setting.run_id = format!("run-{s}");
+            case(setting, epochs(20, 2))
+        })
+        .chain([case(setting("single", 1), epochs(20, 1))])
+        .collect();
+    let plot = checked(curve(&seeds, Axis::Epoch).expect("complete"));
+    assert_eq!(plot.svg.matches("<polygon").count(), 2, "a band in each panel");
+    assert!(plot.svg.contains("halo · 2 ranks (3 seeds)"));
+    assert!(plot.svg.contains("single · 1 rank"));
+}
+
+#[test]
+fn balance_names_the_slowest_rank() {
+    let plot = checked(balance(&case(setting("halo", 4), ranks(10, 4))).expect("complete"));
+    // Compute is 4, 5, 6, 7 ms without the warm-up epoch: 7 / 5.5.
+    assert!(plot.svg.contains("max/mean compute 1.27 · slowest is rank 3 with 7.00 ms"));
+    assert_eq!(boxes(&plot.svg, COMPUTE), 4);
+    assert_eq!(plot.svg.matches("<circle").count(), 4 * 3 + 3);
+    let one = checked(balance(&case(setting("single", 1), ranks(10, 1))).expect("complete"));
+    assert!(one.svg.contains("nothing to balance"));
+}
+
+#[test]
+fn matrix_counts_what_was_sent() {
+    let all = case(setting("halo", 3), comm(2, 3));
+    let plot = checked(matrix(&all).expect("complete"));
+    assert!(plot.svg.contains("evaluation&#39;s") && plot.svg.contains("largest pair 0 → 1"));
+    assert_eq!(plot.text.matches("rank ").count(), 3);
+    let heats: usize = (32..=40).map(|k| boxes(&plot.svg, k)).sum();
+    assert_eq!(heats, 6 + 9, "six pairs and the scale");
+    let faceted = checked(matrix_by_layer(&all).expect("complete"));
+    assert!(faceted.svg.contains("layer 0: ") && faceted.svg.contains("layer 1: "));
+    let quiet = df!("src" => [0_u32], "dst" => [1_u32], "bytes" => [0_u64]).expect("equal");
+    let plot = checked(matrix(&case(setting("halo", 2), quiet)).expect("complete"));
+    assert!(plot.svg.contains("no bytes moved"));
+}
+
+#[test]
+fn an_unknown_kind_names_the_nearest() {
+    let error = Kind::parse("stak").expect_err("no such kind").to_string();
+    assert!(error.contains("did you mean \"stack\"") && error.contains("help: kinds are curve"));
+    assert_eq!(Kind::parse("curve_seconds").expect("known"), Kind::CurveSeconds);
+    let two = vec![case(setting("halo", 2), ranks(1, 2)); 2];
+    let error = Kind::Balance.draw(&two).expect_err("one run").to_string();
+    assert!(error.contains("got 2"), "{error}");
+}
+
+/// Writes the plots to the folder in `HALOBOOK_PLOT_SAMPLES`, for eyes; skipped otherwise.
+#[test]
+fn samples_for_eyes() {
+    let Some(dir) = std::env::var_os("HALOBOOK_PLOT_SAMPLES") else {
+        println!("skip: HALOBOOK_PLOT_SAMPLES is not set");
+        return;
+    };
+    let dir = std::path::PathBuf::from(dir);
+    let save = |name: &str, plot: Plot| {
+        plot.save(dir.join(format!("{name}.svg"))).expect("the folder is writable");
+        println!("{name}\n{}\n", plot.text);
+    };
+    for (kind, case) in every_kind(&setting("halo", 4), 200) {
+        save(&format!("{kind:?}"), kind.draw(&[case]).expect("complete"));
+    }
+    let few = [("single", 1), ("halo", 2), ("halo", 4)];
+    let runs: Vec<Case> = few
+        .iter()
+        .map(|(s, p)| case(setting(s, *p), epochs(40 * p + 20, *p)))
+        .collect();
+    let mut stopped = runs.clone();
+    stopped[1].setting.status = "interrupted".into();
+    save("curve-runs", curve(&stopped, Axis::Epoch).expect("complete"));
+    save("curve-stopped", curve(&stopped[1..2], Axis::Epoch).expect("complete"));
+    save("stack-runs", stack(&runs).expect("complete"));
+    save("stack-30", stack(&[case(setting("halo", 4), epochs(30, 4))]).expect("complete"));
+    save("balance-40", balance(&case(setting("halo", 40), ranks(3, 40))).expect("complete"));
+    save("matrix-16", matrix(&case(setting("halo", 16), comm(3, 16))).expect("complete"));
+    save("matrix-2", matrix(&case(setting("halo", 2), comm(3, 2))).expect("complete"));
+    save("blank", stack(&[case(setting("halo", 2), DataFrame::empty())]).expect("complete"));
+}
