@@ -76,6 +76,11 @@ impl Backend for Cpu {
         kernels::rows::gather_rows_into(&self.par, x, rows, out);
     }
 
+    fn copy_rows(&self, x: &Mat, out: &mut Mat, first: usize) {
+        out.slice_mut(ndarray::s![first..first + x.nrows(), ..])
+            .assign(x);
+    }
+
     fn scatter_add_rows(&self, g: &Mat, rows: &[u32], out: &mut Mat) {
         kernels::rows::scatter_add_rows(&self.par, g, rows, out);
     }

@@ -74,6 +74,10 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Copy, |b| b.gather_rows(x, rows, out));
     }
 
+    fn copy_rows(&self, x: &Mat, out: &mut Mat, first: usize) {
+        self.timed(Phase::Copy, |b| b.copy_rows(x, out, first));
+    }
+
     fn scatter_add_rows(&self, g: &Mat, rows: &[u32], out: &mut Mat) {
         self.timed(Phase::Copy, |b| b.scatter_add_rows(g, rows, out));
     }

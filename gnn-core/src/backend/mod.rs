@@ -92,6 +92,9 @@ pub trait Backend {
     /// `out[i, :] = x[rows[i], :]`.
     fn gather_rows(&self, x: &Mat, rows: &[u32], out: &mut Mat);
 
+    /// `out[first + i, :] = x[i, :]` for every row of `x`.
+    fn copy_rows(&self, x: &Mat, out: &mut Mat, first: usize);
+
     /// `out[rows[i], :] += g[i, :]`, in the order of `i`.
     fn scatter_add_rows(&self, g: &Mat, rows: &[u32], out: &mut Mat);
 

@@ -72,7 +72,8 @@ proptest! {
         let b = g.propagation(Propagation::Mean);
         for v in 0..n {
             let sum: f32 = b.csr().span(v).map(|e| b.csr().weight(e)).sum();
-            prop_assert!((sum - if g.in_degree(v) == 0 { 0.0 } else { 1.0 }).abs() < 1e-5);
+            let expected = if g.in_degree(v) == 0 { 0.0 } else { 1.0 };
+            prop_assert!((sum - expected).abs() < 1e-5);
         }
     }
 }

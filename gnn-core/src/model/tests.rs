@@ -37,7 +37,7 @@ fn gradients_match_central_differences() {
                 for (l, layer) in grads.iter().enumerate() {
                     for (t, g) in layer.iter().enumerate() {
                         for (i, &exact) in g.iter().enumerate() {
-                            let step = 1e-2f32;
+                            let step = 1e-3f32;
                             let mut at = |delta: f32, cx: &mut crate::ctx::Ctx| {
                                 let w = &mut reference.model_mut().weights[l][t];
                                 let w = w.as_slice_mut().expect("standard layout");
@@ -50,7 +50,7 @@ fn gradients_match_central_differences() {
                             let numeric = (at(step, cx) - at(-step, cx)) / (2.0 * f64::from(step));
                             let error = (numeric - f64::from(exact)).abs();
                             assert!(
-                                error < 2e-3 + 0.05 * f64::from(exact.abs()),
+                                error < 1e-3 + 0.02 * f64::from(exact.abs()),
                                 "{model} layers {layers} sparse {sparse}: layer {l} tensor {t} element {i}: \
                                  backward {exact}, differences {numeric}"
                             );

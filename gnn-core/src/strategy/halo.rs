@@ -13,7 +13,7 @@
 //! Always.
 
 use super::full_graph::{FullGraph, input_of, model_of, predict_gradients};
-use super::neighbours::{Meanwhile, Neighbours, OverBlock, split_columns};
+use super::neighbours::{Neighbours, OverBlock};
 use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
 use crate::backend::Mat;
 use crate::comm::Label;
@@ -35,13 +35,6 @@ struct Halo {
     overlap: bool,
 }
 
-fn label(at: At) -> Label {
-    Label {
-        layer: at.layer as u16,
-        direction: at.direction,
-    }
-}
-
 fn matrix(rows: usize, width: usize, floats: Vec<f32>) -> Result<Mat> {
     Mat::from_shape_vec((rows, width), floats).map_err(|e| Error::Shape {
         op: "halo".into(),
@@ -50,57 +43,84 @@ fn matrix(rows: usize, width: usize, floats: Vec<f32>) -> Result<Mat> {
     })
 }
 
+impl Halo {
+    /// Sends and receives, with `meanwhile` in between or after.
+    fn exchange(
+        &self,
+        cx: &mut Ctx,
+        at: At,
+        send: Vec<Vec<f32>>,
+        lens: &[usize],
+        meanwhile: &mut dyn FnMut(&mut Ctx) -> Result<()>,
+    ) -> Result<Vec<Vec<f32>>> {
+        let label = Label {
+            layer: at.layer as u16,
+            direction: at.direction,
+        };
+        let ticket = cx.comm.post_all_to_all_v(label, send, lens)?;
+        if self.overlap {
+            meanwhile(cx)?;
+            return cx.comm.finish(ticket);
+        }
+        let parts = cx.comm.finish(ticket)?;
+        meanwhile(cx)?;
+        Ok(parts)
+    }
+
+    /// Rows before the remote ones of a matrix of `rows` rows.
+    fn local_rows(&self, rows: usize) -> usize {
+        rows - self.read.iter().sum::<usize>()
+    }
+}
+
 impl Neighbours for Halo {
-    fn pull(&mut self, cx: &mut Ctx, at: At, x: &Mat, meanwhile: Meanwhile<'_>) -> Result<Mat> {
+    fn pull(
+        &mut self,
+        cx: &mut Ctx,
+        at: At,
+        x: &mut Mat,
+        meanwhile: &mut dyn FnMut(&mut Ctx, &Mat) -> Result<()>,
+    ) -> Result<()> {
         let width = x.ncols();
-        let mut out = Vec::with_capacity(self.send.len());
+        let mut send = Vec::with_capacity(self.send.len());
         for rows in &self.send {
             let mut packed = Mat::zeros((rows.len(), width));
             cx.backend.gather_rows(x, rows, &mut packed);
-            out.push(packed.into_raw_vec_and_offset().0);
+            send.push(packed.into_raw_vec_and_offset().0);
         }
         let lens: Vec<usize> = self.read.iter().map(|n| n * width).collect();
-        let ticket = cx.comm.post_all_to_all_v(label(at), out, &lens)?;
-        let parts = if self.overlap {
-            meanwhile(cx)?;
-            cx.comm.finish(ticket)?
-        } else {
-            let parts = cx.comm.finish(ticket)?;
-            meanwhile(cx)?;
-            parts
-        };
-        matrix(self.read.iter().sum(), width, parts.concat())
+        let local = &*x;
+        let parts = self.exchange(cx, at, send, &lens, &mut |cx| meanwhile(cx, local))?;
+        let mut first = self.local_rows(x.nrows());
+        for (&rows, part) in self.read.iter().zip(parts) {
+            cx.backend.copy_rows(&matrix(rows, width, part)?, x, first);
+            first += rows;
+        }
+        Ok(())
     }
 
     fn push(
         &mut self,
         cx: &mut Ctx,
         at: At,
-        g: Mat,
-        out: &mut Mat,
+        g: &mut Mat,
         meanwhile: &mut dyn FnMut(&mut Ctx, &mut Mat) -> Result<()>,
     ) -> Result<()> {
         let width = g.ncols();
-        let mut rest = g.as_slice().unwrap_or_default();
+        let mut first = self.local_rows(g.nrows());
         let mut send = Vec::with_capacity(self.read.len());
-        for &n in &self.read {
-            let (mine, others) = rest.split_at(n * width);
-            send.push(mine.to_vec());
-            rest = others;
+        for &rows in &self.read {
+            let remote: Vec<u32> = (first as u32..(first + rows) as u32).collect();
+            let mut packed = Mat::zeros((rows, width));
+            cx.backend.gather_rows(g, &remote, &mut packed);
+            send.push(packed.into_raw_vec_and_offset().0);
+            first += rows;
         }
         let lens: Vec<usize> = self.send.iter().map(|rows| rows.len() * width).collect();
-        let ticket = cx.comm.post_all_to_all_v(label(at), send, &lens)?;
-        let parts = if self.overlap {
-            meanwhile(cx, out)?;
-            cx.comm.finish(ticket)?
-        } else {
-            let parts = cx.comm.finish(ticket)?;
-            meanwhile(cx, out)?;
-            parts
-        };
+        let parts = self.exchange(cx, at, send, &lens, &mut |cx| meanwhile(cx, g))?;
         for (rows, part) in self.send.iter().zip(parts) {
-            let part = matrix(rows.len(), width, part)?;
-            cx.backend.scatter_add_rows(&part, rows, out);
+            cx.backend
+                .scatter_add_rows(&matrix(rows.len(), width, part)?, rows, g);
         }
         Ok(())
     }
@@ -140,7 +160,6 @@ fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
     let row_bytes = (data.features.bytes() / data.graph.n().max(1)) as u64;
     let cut = partition::facts(&whole, owner, ranks, &data.train, row_bytes)[me];
     drop(whole);
-    let (local, remote) = split_columns(&part.block, part.own.len())?;
     let read = part.recv_counts();
     let rows = Rows::of(data, &part.own);
     let input = input_of(data, &part.own);
@@ -168,15 +187,12 @@ fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
         partition_ms: cx.plan.partition_ms,
     };
     let overlap = cx.plan.spec.knobs.flag("overlap");
-    let aggregate = OverBlock::new(
-        Halo {
-            send: part.send,
-            read,
-            overlap,
-        },
-        local,
-        remote,
-    );
+    let halo = Halo {
+        send: part.send,
+        read,
+        overlap,
+    };
+    let aggregate = OverBlock::new(halo, part.block, part.n_interior);
     let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx);
     Ok(Built {
         strategy: Box::new(strategy),

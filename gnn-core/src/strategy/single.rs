@@ -8,12 +8,11 @@
 //! Always: it defines what exact means.
 
 use super::full_graph::{FullGraph, input_of, model_of};
-use super::neighbours::{Meanwhile, Neighbours, OverBlock};
+use super::neighbours::{Neighbours, OverBlock};
 use super::{Built, Determinism, Entry, Exact, Rows, Setup};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::graph::Block;
 use crate::model::{Aggregate, At, ModelKind};
 use crate::record::RankFacts;
 
@@ -21,20 +20,24 @@ use crate::record::RankFacts;
 struct Alone;
 
 impl Neighbours for Alone {
-    fn pull(&mut self, cx: &mut Ctx, _at: At, x: &Mat, meanwhile: Meanwhile<'_>) -> Result<Mat> {
-        meanwhile(cx)?;
-        Ok(Mat::zeros((0, x.ncols())))
+    fn pull(
+        &mut self,
+        cx: &mut Ctx,
+        _at: At,
+        x: &mut Mat,
+        meanwhile: &mut dyn FnMut(&mut Ctx, &Mat) -> Result<()>,
+    ) -> Result<()> {
+        meanwhile(cx, x)
     }
 
     fn push(
         &mut self,
         cx: &mut Ctx,
         _at: At,
-        _g: Mat,
-        out: &mut Mat,
+        g: &mut Mat,
         meanwhile: &mut dyn FnMut(&mut Ctx, &mut Mat) -> Result<()>,
     ) -> Result<()> {
-        meanwhile(cx, out)
+        meanwhile(cx, g)
     }
 }
 
@@ -47,9 +50,8 @@ pub(crate) fn reference(
     let n = data.graph.n();
     let ids: Vec<u32> = (0..n as u32).collect();
     let block = data.graph.propagation(cx.plan.spec.model.propagation());
-    let remote = Block::new(n, 0, vec![0; n + 1], Vec::new(), None)?;
     let rows = Rows::of(data, &ids);
-    let aggregate = OverBlock::new(Alone, block, remote);
+    let aggregate = OverBlock::new(Alone, block, n);
     let model = model_of(setup, cx);
     Ok((
         FullGraph::new(aggregate, model, input_of(data, &ids), rows.clone(), cx),
