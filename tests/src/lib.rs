@@ -1,0 +1,18 @@
+//! The whole system from outside: the binaries as a user starts them, a real Jupyter client, runs
+//! on real MPI ranks, killed processes. Nothing here looks inside a crate.
+//!
+//! - [`binaries`]: where the release binaries lie, and what to do when they do not.
+//! - [`kernel`]: a Jupyter client over ZMQ.
+//! - [`runs`]: starting `halobook`, watching it, reading back what it left.
+//! - [`folder`]: data sets written on the spot, whole and damaged.
+//! - [`skip`]: what happens when this machine lacks something.
+
+pub mod binaries;
+pub mod folder;
+pub mod kernel;
+pub mod processes;
+pub mod runs;
+pub mod skip;
+
+/// What a test returns: any error fails it, with its chain of causes.
+pub type Outcome = anyhow::Result<()>;
