@@ -222,3 +222,56 @@ pub const ENTRY: Entry = Entry {
     determinism: Determinism::SameRanks,
     build,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng;
+    use crate::spec::RunSpec;
+    use crate::testing::{random_dataset, world};
+    use proptest::prelude::*;
+
+    fn value(seed: u64, rank: usize, row: usize, column: usize) -> f32 {
+        rng::uniform_f32(seed ^ rank as u64, (row * 64 + column) as u64) - 0.5
+    }
+
+    fn dot(a: &Mat, b: &Mat) -> f64 {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// ⟨pull x, g⟩ = ⟨x, push g⟩ summed over ranks, for a `pull` that keeps local rows.
+        #[test]
+        fn push_is_the_adjoint_of_pull(
+            n in 1usize..50, degree in 0usize..5, ranks in 1usize..5, width in 1usize..6, seed: u64,
+        ) {
+            let data = random_dataset(n, n * degree, 2, 2, false, seed);
+            let whole = data.graph.propagation(ModelKind::Gcn.propagation());
+            let owner: Vec<u32> =
+                (0..n).map(|v| rng::below(seed, v as u64, ranks as u64) as u32).collect();
+            let sides = world(&RunSpec::default(), ranks, |cx, _| {
+                let me = cx.rank();
+                let part = LocalPart::new(&whole, &owner, me, ranks).expect("a valid cut");
+                let (n_local, rows) = (part.own.len(), part.own.len() + part.halo.len());
+                let read = part.recv_counts();
+                let mut halo = Halo { send: part.send, read, overlap: true };
+                let at = At { layer: 0, direction: Direction::Forward };
+                let x = Mat::from_shape_fn((rows, width), |(r, c)| {
+                    if r < n_local { value(seed, me, r, c) } else { 0.0 }
+                });
+                let g = Mat::from_shape_fn((rows, width), |(r, c)| value(!seed, me, r, c));
+                let (mut pulled, mut pushed) = (x.clone(), g.clone());
+                halo.pull(cx, at, &mut pulled, &mut |_, _| Ok(())).expect("pulls");
+                halo.push(cx, at, &mut pushed, &mut |_, _| Ok(())).expect("pushes");
+                (dot(&pulled, &g), dot(&x, &pushed))
+            });
+            let (left, right) = sides.iter().fold((0.0, 0.0), |s, t| (s.0 + t.0, s.1 + t.1));
+            prop_assert!((left - right).abs() <= 1e-5 * left.abs().max(1.0), "{} {}", left, right);
+        }
+    }
+}

@@ -314,3 +314,21 @@ fn entries_are_complete() {
         entry.parse_knobs(Vec::new()).expect("defaults are allowed");
     }
 }
+
+/// Waiting for rows before or after local work changes no bit.
+#[test]
+fn overlap_changes_no_bit() {
+    let data = Arc::new(random_dataset(70, 300, 6, 3, false, 8));
+    let entry = super::find("halo").expect("registered");
+    let run = |overlap: bool| {
+        let mut pairs = spec(entry, ModelKind::Sage, 2, 8).to_pairs();
+        pairs.push(("overlap".into(), Value::Bool(overlap)));
+        let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+        let trained = train(entry, &spec, &data, Some(random_owner(70, 3, false, 3)), 3);
+        trained
+            .into_iter()
+            .map(|r| (r.losses, r.gradients))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(true), run(false));
+}
