@@ -16,7 +16,10 @@ pub fn find(name: &str) -> PathBuf {
         let mut above = test.ancestors().skip(1);
         let deps = above.next().expect("a test lies in a folder");
         match deps.ends_with("deps") {
-            true => above.next().expect("deps lies in a profile's folder").into(),
+            true => above
+                .next()
+                .expect("deps lies in a profile's folder")
+                .into(),
             false => deps.into(),
         }
     });

@@ -65,7 +65,9 @@ impl Kernel {
     /// When it ends or is silent for a minute.
     pub fn start() -> anyhow::Result<Self> {
         let turn = TURN.lock().unwrap_or_else(|broken| broken.into_inner());
-        let home = tempfile::Builder::new().prefix("halobook-kernel-").tempdir()?;
+        let home = tempfile::Builder::new()
+            .prefix("halobook-kernel-")
+            .tempdir()?;
         let runtime = Runtime::new()?;
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let ports = runtime.block_on(zmq::peek_ports(local, 5))?;
@@ -100,7 +102,10 @@ impl Kernel {
                 if let Some(status) = child.try_wait()? {
                     bail!("the kernel {status} at once: {}", log_of(home.path()));
                 }
-                ensure!(started.elapsed() < Duration::from_secs(60), "port {port} never opened");
+                ensure!(
+                    started.elapsed() < Duration::from_secs(60),
+                    "port {port} never opened"
+                );
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
@@ -108,7 +113,8 @@ impl Kernel {
         let (shell, control, iopub) = runtime.block_on(async {
             let identity = zmq::peer_identity_for_session(&session)?;
             let shell =
-                zmq::create_client_shell_connection_with_identity(&info, &session, identity).await?;
+                zmq::create_client_shell_connection_with_identity(&info, &session, identity)
+                    .await?;
             let control = zmq::create_client_control_connection(&info, &session).await?;
             let mut iopub = zmq::create_client_iopub_connection(&info, "", &session).await?;
             let (heard, hear) = unbounded_channel();
@@ -144,7 +150,11 @@ impl Kernel {
         while started.elapsed() < Duration::from_secs(60) {
             let id = self.send("kernel_info_request", json!({}))?;
             if let Ok(answer) = self.receive(&id, Duration::from_secs(2)) {
-                ensure!(answer.reply["content"]["status"] == "ok", "{}", answer.reply);
+                ensure!(
+                    answer.reply["content"]["status"] == "ok",
+                    "{}",
+                    answer.reply
+                );
                 self.ready_after = started.elapsed();
                 return Ok(());
             }
@@ -233,10 +243,15 @@ impl Kernel {
             let left = limit.saturating_sub(started.elapsed());
             let next = self.next_iopub(id, left)?;
             iopub.push(next.with_context(|| {
-                format!("no idle after {limit:?}; so far {iopub:?}; {}", log_of(self.home.path()))
+                format!(
+                    "no idle after {limit:?}; so far {iopub:?}; {}",
+                    log_of(self.home.path())
+                )
             })?);
         }
-        let left = limit.saturating_sub(started.elapsed()).max(Duration::from_secs(5));
+        let left = limit
+            .saturating_sub(started.elapsed())
+            .max(Duration::from_secs(5));
         let reply = self.runtime.block_on(self.shell.reply(id, left))?;
         Ok(Answer {
             reply,
@@ -274,11 +289,19 @@ impl Kernel {
     /// When no reply comes.
     pub fn complete(&mut self, code: &str) -> anyhow::Result<Vec<String>> {
         let cursor = code.chars().count();
-        let answer = self.ask("complete_request", json!({"code": code, "cursor_pos": cursor}))?;
+        let answer = self.ask(
+            "complete_request",
+            json!({"code": code, "cursor_pos": cursor}),
+        )?;
         let content = answer.content();
         ensure!(content["status"] == "ok", "{content}");
-        let matches = content["matches"].as_array().context("no list of matches")?;
-        Ok(matches.iter().filter_map(|m| Some(m.as_str()?.to_string())).collect())
+        let matches = content["matches"]
+            .as_array()
+            .context("no list of matches")?;
+        Ok(matches
+            .iter()
+            .filter_map(|m| Some(m.as_str()?.to_string()))
+            .collect())
     }
 
     /// `complete`, `incomplete` or `invalid`.
@@ -334,8 +357,11 @@ impl Kernel {
             let session = uuid::Uuid::new_v4().to_string();
             let identity = zmq::peer_identity_for_session(&session)?;
             let mut shell =
-                zmq::create_client_shell_connection_with_identity(&info, &session, identity).await?;
-            shell.send(message("kernel_info_request", json!({}))?).await?;
+                zmq::create_client_shell_connection_with_identity(&info, &session, identity)
+                    .await?;
+            shell
+                .send(message("kernel_info_request", json!({}))?)
+                .await?;
             // A reply that our own key cannot read is an answer too.
             Ok(tokio::time::timeout(limit, shell.read()).await.is_ok())
         })
@@ -349,7 +375,10 @@ impl Kernel {
         let reply = self.command("shutdown_request", json!({"restart": false}))?;
         let until = Instant::now() + Duration::from_secs(10);
         while self.is_alive()? {
-            ensure!(Instant::now() < until, "still there ten seconds after its shutdown_reply");
+            ensure!(
+                Instant::now() < until,
+                "still there ten seconds after its shutdown_reply"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(reply)
@@ -392,7 +421,11 @@ impl Channel {
         let wait = async {
             loop {
                 let message = self.replies.recv().await.context("the channel is closed")?;
-                if message.parent_header.as_ref().is_some_and(|parent| parent.msg_id == id) {
+                if message
+                    .parent_header
+                    .as_ref()
+                    .is_some_and(|parent| parent.msg_id == id)
+                {
                     return Ok(serde_json::to_value(message)?);
                 }
             }
@@ -434,7 +467,8 @@ impl Answer {
     pub fn stream(&self, name: &str) -> String {
         let streams = self.of("stream");
         let ours = streams.iter().filter(|content| content["name"] == name);
-        ours.filter_map(|content| content["text"].as_str()).collect()
+        ours.filter_map(|content| content["text"].as_str())
+            .collect()
     }
 
     /// The first `execute_result`, `display_data` or `update_display_data` of this MIME type.

@@ -41,7 +41,9 @@ impl Store {
     /// # Errors
     /// When no temporary folder can be made.
     pub fn new() -> anyhow::Result<Self> {
-        let home = tempfile::Builder::new().prefix("halobook-test-").tempdir()?;
+        let home = tempfile::Builder::new()
+            .prefix("halobook-test-")
+            .tempdir()?;
         let count = std::cell::Cell::new(0);
         Ok(Self { home, count })
     }
@@ -173,7 +175,9 @@ impl Store {
                 };
                 let mut up: Vec<(u64, u32)> = named("rank_up")
                     .iter()
-                    .filter_map(|e| Some((e["rank"].as_u64()?, e["pid"].as_u64()?.try_into().ok()?)))
+                    .filter_map(|e| {
+                        Some((e["rank"].as_u64()?, e["pid"].as_u64()?.try_into().ok()?))
+                    })
                     .collect();
                 up.sort_unstable();
                 if up.len() == ranks && named("epoch").len() >= epochs {
@@ -183,7 +187,11 @@ impl Store {
             if run.has_ended()? {
                 bail!("ended before epoch {epochs}: {}", run.so_far());
             }
-            ensure!(Instant::now() < until, "no epoch {epochs} in a minute: {}", run.so_far());
+            ensure!(
+                Instant::now() < until,
+                "no epoch {epochs} in a minute: {}",
+                run.so_far()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -215,7 +223,11 @@ impl Running {
     /// What it has printed so far.
     pub fn so_far(&self) -> String {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        format!("stdout:\n{}\nstderr:\n{}", read(&self.stdout), read(&self.stderr))
+        format!(
+            "stdout:\n{}\nstderr:\n{}",
+            read(&self.stdout),
+            read(&self.stderr)
+        )
     }
 
     /// Waits for its end; past `limit` it is killed and that is an error.
@@ -251,7 +263,8 @@ impl Ended {
     /// When that is not one JSON object.
     pub fn json(&self) -> anyhow::Result<Value> {
         let last = self.stdout.lines().last().unwrap_or_default();
-        let value: Value = serde_json::from_str(last).with_context(|| format!("last line of {self}"))?;
+        let value: Value =
+            serde_json::from_str(last).with_context(|| format!("last line of {self}"))?;
         ensure!(value.is_object(), "not an object: {last}");
         Ok(value)
     }
@@ -262,7 +275,10 @@ impl Ended {
     /// When one of them is not there.
     pub fn complaint(&self) -> anyhow::Result<(&str, &str)> {
         let line = |start: &str| {
-            let found = self.stderr.lines().find_map(|line| line.strip_prefix(start));
+            let found = self
+                .stderr
+                .lines()
+                .find_map(|line| line.strip_prefix(start));
             found.with_context(|| format!("no `{start}` line: {self}"))
         };
         Ok((line("error: ")?, line("help: ")?))
@@ -271,7 +287,11 @@ impl Ended {
 
 impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "{} after {:?}\nstdout:\n{}\nstderr:\n{}", self.status, self.took, self.stdout, self.stderr)
+        write!(
+            f,
+            "{} after {:?}\nstdout:\n{}\nstderr:\n{}",
+            self.status, self.took, self.stdout, self.stderr
+        )
     }
 }
 

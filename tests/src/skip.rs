@@ -14,7 +14,10 @@ pub fn skip(what: &str, reason: &str) {
         !required.split(',').any(|word| word.trim() == what),
         "HALOBOOK_REQUIRE has `{what}`, and {reason}"
     );
-    let test = std::thread::current().name().unwrap_or("a test").to_string();
+    let test = std::thread::current()
+        .name()
+        .unwrap_or("a test")
+        .to_string();
     // Not `eprintln!`: that would be captured, and shown only when the test fails.
     let _ = writeln!(std::io::stderr(), "skip: {test}: {reason}");
 }

@@ -2,7 +2,6 @@
 
 use crate::flow::{Step, Stop};
 use crate::places::Places;
-use crate::stamp::Inputs;
 use std::process::Command;
 
 /// Cargo, as this process was called by it, without what `cargo run` left in the environment.
@@ -73,37 +72,26 @@ pub fn workspace(step: &mut Step, places: &Places) -> Result<(), Stop> {
     Ok(())
 }
 
-/// `halobook-kernel prepare`: the prebuilt prelude and the scratch folder that kernels clone.
+/// `halobook-kernel prepare`: the prebuilt prelude and what kernels start from. It knows itself
+/// whether anything has changed.
 ///
 /// # Errors
 /// When it fails.
 pub fn prelude(step: &mut Step, places: &Places) -> Result<(), Stop> {
-    let kernel = places.binary("halobook-kernel");
-    let stamp = places.target.join("halobook-prelude.stamp");
-    let rustc = crate::exec::output("rustc", &["-vV"]).unwrap_or_default();
-    let inputs = ["kernels", "gnn-core", "launcher", "kernel-ext/prelude"]
-        .iter()
-        .fold(Inputs::default(), |inputs, folder| {
-            inputs.sources(&places.root.join(folder))
-        })
-        .content(&places.root.join("Cargo.toml"))
-        .content(&places.root.join("Cargo.lock"))
-        .identity(&kernel)
-        .text(&rustc);
-    if inputs.unchanged(&stamp) {
-        step.unchanged();
-        return Ok(());
-    }
-    let mut prepare = Command::new(&kernel);
+    let mut prepare = Command::new(places.binary("halobook-kernel"));
     prepare.current_dir(&places.root);
     clean(&mut prepare);
-    step.run(
+    let log = step.run(
         prepare
             .arg("prepare")
             .arg("--target-dir")
             .arg(&places.target),
     )?;
-    inputs.keep(&stamp);
+    let last = crate::exec::tail(&log, 1);
+    if last.starts_with("prepared already") {
+        step.unchanged();
+    }
+    step.note(last);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Whether anything a step reads has changed since it last succeeded.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A hash over everything a step reads. FNV-1a: it guards against work, not against people.
 #[derive(Clone, Copy, Debug)]
@@ -44,15 +44,6 @@ impl Inputs {
         }
     }
 
-    /// Adds every `.rs` and `.toml` file below `folder`.
-    #[must_use]
-    pub fn sources(self, folder: &Path) -> Self {
-        let mut files = Vec::new();
-        collect(folder, &mut files);
-        files.sort();
-        files.iter().fold(self, |inputs, file| inputs.content(file))
-    }
-
     /// Whether `stamp` holds this very hash.
     pub fn unchanged(self, stamp: &Path) -> bool {
         std::fs::read_to_string(stamp).is_ok_and(|text| text == self.to_string())
@@ -73,20 +64,6 @@ impl std::fmt::Display for Inputs {
     }
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path
-            .extension()
-            .is_some_and(|end| end == "rs" || end == "toml")
-        {
-            files.push(path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,9 +71,9 @@ mod tests {
     #[test]
     fn a_stamp_holds_until_an_input_changes() {
         let folder = std::env::temp_dir().join(format!("setup-stamp-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("src")).expect("a folder in the temporary folder");
-        let (file, stamp) = (folder.join("src/a.rs"), folder.join("stamps/step"));
-        let read = || Inputs::default().sources(&folder).text("1.0");
+        std::fs::create_dir_all(&folder).expect("a folder in the temporary folder");
+        let (file, stamp) = (folder.join("a.rs"), folder.join("stamps/step"));
+        let read = || Inputs::default().content(&file).text("1.0");
         std::fs::write(&file, "one").expect("a file in our own folder");
         assert!(!read().unchanged(&stamp));
         read().keep(&stamp);

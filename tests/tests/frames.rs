@@ -1,0 +1,329 @@
+//! Frames of real runs, read back through `halobook frames`.
+//!
+//! Can catch: rows that do not add up, frames that miss epochs, ranks or columns, bytes that
+//! differ from the closed form of a graph that this file writes and cuts itself. Cannot catch: a
+//! clock that is wrong but consistent, or bytes that the transport copies beyond the payload.
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use tests::folder::Known;
+use tests::runs::Store;
+use tests::{Outcome, skip};
+
+/// More ranks than a tiny test needs only where an MPI is there.
+fn launches() -> Vec<&'static str> {
+    match skip::mpi() {
+        true => vec!["threads", "mpi"],
+        false => vec!["threads"],
+    }
+}
+
+fn number(row: &Value, column: &str) -> anyhow::Result<f64> {
+    row[column]
+        .as_f64()
+        .with_context(|| format!("no `{column}` in {row}"))
+}
+
+fn adds_up(row: &Value) -> Outcome {
+    let parts = [
+        "compute_ms",
+        "copy_ms",
+        "xfer_exposed_ms",
+        "wait_ms",
+        "other_ms",
+    ];
+    let wall = number(row, "wall_ms")?;
+    let mut sum = 0.0;
+    for part in parts {
+        let value = number(row, part)?;
+        ensure!(value >= -1e-6, "{part} is negative: {row}");
+        sum += value;
+    }
+    ensure!(
+        (sum - wall).abs() <= 1e-6 + 1e-6 * wall,
+        "parts sum to {sum}: {row}"
+    );
+    let (hidden, exposed) = (
+        number(row, "comm_hidden_ms")?,
+        number(row, "xfer_exposed_ms")?,
+    );
+    let comm = number(row, "comm_ms")?;
+    ensure!(
+        (hidden + exposed - comm).abs() <= 1e-6 + 1e-6 * comm,
+        "comm_ms: {row}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_parts_of_every_row_sum_to_its_wall_time() -> Outcome {
+    let store = Store::new()?;
+    for launch in launches() {
+        let args = format!("--data karate --model sage -s halo -n 3 --epochs 7 --launch {launch}");
+        let run = store.train(&args)?;
+        let id = run["run_id"].as_str().context("no run_id")?;
+        for (frame, rows) in [("epochs", 7), ("ranks", 21)] {
+            let found = store.frame(id, frame)?;
+            ensure!(
+                found.len() == rows,
+                "{frame}: {} rows, not {rows}",
+                found.len()
+            );
+            found.iter().try_for_each(adds_up)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_epoch_row_is_its_slowest_rank_and_the_sum_of_bytes() -> Outcome {
+    let store = Store::new()?;
+    store.train("--data karate -s halo -n 4 --epochs 5 --launch threads")?;
+    let (epochs, ranks) = (
+        store.frame("latest", "epochs")?,
+        store.frame("latest", "ranks")?,
+    );
+    for row in &epochs {
+        let of_epoch = |r: &&Value| r["epoch"] == row["epoch"];
+        let ranks: Vec<&Value> = ranks.iter().filter(of_epoch).collect();
+        let mut slowest = 0.0_f64;
+        let (mut tx, mut rx) = (0.0, 0.0);
+        for rank in &ranks {
+            slowest = slowest.max(number(rank, "wall_ms")?);
+            tx += number(rank, "bytes_tx")?;
+            rx += number(rank, "bytes_rx")?;
+        }
+        ensure!(
+            (number(row, "wall_ms")? - slowest).abs() < 1e-6,
+            "wall_ms of {row}"
+        );
+        ensure!(tx == rx, "sent {tx}, received {rx}");
+        ensure!(number(row, "bytes")? == tx, "{} is not {tx}", row["bytes"]);
+    }
+    Ok(())
+}
+
+#[test]
+fn one_rank_sends_nothing() -> Outcome {
+    let store = Store::new()?;
+    for strategy in ["single", "halo"] {
+        store.train(&format!("--data karate -s {strategy} -n 1 --epochs 3"))?;
+        for row in store.frame("latest", "epochs")? {
+            ensure!(number(&row, "bytes")? == 0.0, "{strategy}: {row}");
+        }
+        ensure!(
+            store.frame("latest", "comm")?.is_empty(),
+            "{strategy}: comm has rows"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn halo_bytes_are_the_closed_form_for_every_partition_method() -> Outcome {
+    // Wider than hidden, hidden wider than classes: each layer sends after its dense part.
+    let (features, hidden, classes) = (24, 16, 5);
+    let known = Known::new(101, features, classes);
+    let store = Store::new()?;
+    let folder = store.home().join("known");
+    known.write(&folder)?;
+    for launch in launches() {
+        for method in ["metis", "chunk", "hash"] {
+            for ranks in [2, 3, 4] {
+                let run = store.train(&format!(
+                    "--data {} --model gcn --layers 2 --hidden {hidden} -s halo -n {ranks} \
+                     --partition {method} --launch {launch} --epochs 2 --dropout 0.5",
+                    folder.display()
+                ))?;
+                let id = run["run_id"].as_str().context("no run_id")?;
+                check_bytes(&store, id, &known, &[hidden, classes])
+                    .with_context(|| format!("{method}, {ranks} ranks, {launch}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_bytes(store: &Store, id: &str, known: &Known, widths: &[usize]) -> Outcome {
+    let owner = std::fs::read(store.run(id).join("part.bin"))?;
+    let owner: Vec<u32> = owner
+        .chunks_exact(4)
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect();
+    ensure!(
+        owner.len() == known.n,
+        "{} owners of {} vertices",
+        owner.len(),
+        known.n
+    );
+    let boundary = known.boundary(&owner);
+    ensure!(boundary > 0, "nothing is cut, so nothing is tested");
+    let comm = store.frame(id, "comm")?;
+    for epoch in 0..2 {
+        for (layer, width) in widths.iter().enumerate() {
+            for direction in ["forward", "backward"] {
+                let lane = comm.iter().filter(|row| {
+                    row["epoch"] == epoch && row["layer"] == layer && row["direction"] == direction
+                });
+                let mut measured = 0;
+                for row in lane {
+                    let bytes = row["bytes"].as_u64().context("no bytes")?;
+                    if let Some(predicted) = row["predicted_bytes"].as_u64() {
+                        ensure!(predicted == bytes, "predicted {predicted}: {row}");
+                    }
+                    measured += bytes;
+                }
+                let expected = (4 * width * boundary) as u64;
+                ensure!(
+                    measured == expected,
+                    "epoch {epoch}, layer {layer}, {direction}: {measured} bytes, not {expected} \
+                     = 4 · {width} · {boundary}"
+                );
+            }
+        }
+    }
+    let halo: f64 = store
+        .frame(id, "partition")?
+        .iter()
+        .map(|row| number(row, "halo_nodes"))
+        .sum::<anyhow::Result<f64>>()?;
+    ensure!(
+        halo == boundary as f64,
+        "partition says {halo} halo nodes, the graph {boundary}"
+    );
+    Ok(())
+}
+
+#[test]
+fn every_frame_has_the_columns_of_the_contract() -> Outcome {
+    let store = Store::new()?;
+    store.train("--data karate -s halo -n 2 --epochs 3 --launch threads --name columns")?;
+    let wanted: [(&str, usize, &[&str]); 5] = [
+        (
+            "runs",
+            1,
+            &[
+                "run_id",
+                "name",
+                "started",
+                "status",
+                "data",
+                "model",
+                "strategy",
+                "ranks",
+                "seed",
+                "determinism",
+                "epochs_done",
+                "wall_ms",
+                "best_val_acc",
+                "test_acc",
+                "bytes_total",
+                "oversubscribed",
+                "host_class",
+            ],
+        ),
+        (
+            "epochs",
+            3,
+            &[
+                "run_id",
+                "epoch",
+                "is_warmup",
+                "wall_ms",
+                "train_loss",
+                "val_acc",
+                "test_acc",
+                "compute_ms",
+                "copy_ms",
+                "xfer_exposed_ms",
+                "wait_ms",
+                "other_ms",
+                "comm_ms",
+                "comm_hidden_ms",
+                "overlap_pct",
+                "imbalance",
+                "slowest_rank",
+                "bytes",
+                "messages",
+                "edges_per_s",
+                "nodes_per_s",
+                "mem_peak_bytes",
+            ],
+        ),
+        (
+            "ranks",
+            6,
+            &[
+                "run_id",
+                "epoch",
+                "rank",
+                "host",
+                "cpu_ms",
+                "late_ms",
+                "forward_ms",
+                "backward_ms",
+                "optim_ms",
+                "bytes_tx",
+                "bytes_rx",
+                "msgs_tx",
+                "owned_nodes",
+                "halo_nodes",
+                "train_nodes",
+                "mem_peak_bytes",
+            ],
+        ),
+        (
+            "comm",
+            1,
+            &[
+                "run_id",
+                "epoch",
+                "layer",
+                "direction",
+                "src",
+                "dst",
+                "op",
+                "bytes",
+                "messages",
+                "xfer_ms",
+                "wait_ms",
+            ],
+        ),
+        (
+            "partition",
+            2,
+            &[
+                "part",
+                "nodes",
+                "edges",
+                "halo_nodes",
+                "halo_share",
+                "cut_edges",
+                "train_nodes",
+                "feature_bytes",
+                "peers",
+                "method",
+                "partition_ms",
+            ],
+        ),
+    ];
+    for (frame, rows, columns) in wanted {
+        let found = store.frame("latest", frame)?;
+        ensure!(found.len() >= rows, "{frame}: {} rows", found.len());
+        let mut there = BTreeSet::new();
+        for row in &found {
+            let object = row
+                .as_object()
+                .with_context(|| format!("not a row: {row}"))?;
+            there.extend(object.keys().map(String::as_str));
+        }
+        for column in columns {
+            ensure!(
+                there.contains(column),
+                "{frame} has no `{column}`, only {there:?}"
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Ranks that die and ranks that hang, under `mpirun`.
+//!
+//! Can catch: a run that outlives one of its ranks, a wrong rank, phase or signal in the report,
+//! lost epochs, processes left behind. Cannot catch: a host that disappears, or a failure inside
+//! the MPI library's own set-up, before a rank reports itself.
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use tests::runs::{Running, Store};
+use tests::{Outcome, processes, skip};
+
+const RANKS: usize = 3;
+
+fn endless(store: &Store, more: &str) -> anyhow::Result<Running> {
+    store.start(&format!(
+        "train --data sbm:nodes=600,classes=4 -s halo -n {RANKS} --epochs 1000000 --launch mpi --json {more}"
+    ))
+}
+
+/// A number below `n`, from the clock: the very point is another epoch every time.
+fn any(n: u32) -> u32 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let nanos = now.map_or(0, |now| now.subsec_nanos());
+    (nanos / 97).wrapping_mul(2_654_435_761) % n
+}
+
+/// What every run owes that was ended from outside: whole epochs, no processes.
+fn nothing_lost_nothing_left(store: &Store, id: &str, epochs: usize) -> Outcome {
+    let rows = store.frame(id, "epochs")?;
+    ensure!(
+        rows.len() >= epochs,
+        "{} epochs kept, {epochs} were finished",
+        rows.len()
+    );
+    for (at, row) in rows.iter().enumerate() {
+        ensure!(
+            row["epoch"].as_u64() == Some(at as u64),
+            "row {at} is {row}"
+        );
+        ensure!(
+            row["train_loss"].as_f64().is_some_and(f64::is_finite),
+            "{row}"
+        );
+    }
+    let left = processes::wait_gone(&store.run(id), Duration::from_secs(2));
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+fn kill_one(round: u32) -> Outcome {
+    let store = Store::new()?;
+    let mut run = endless(&store, "")?;
+    let (victim, epochs) = (any(RANKS as u32), 1 + any(40) as usize);
+    let (id, pids) = store.wait_epochs(&mut run, epochs, RANKS)?;
+    // Not always at the same point of an epoch.
+    std::thread::sleep(Duration::from_micros(u64::from(any(20_000))));
+    let killed = Instant::now();
+    processes::signal(pids[victim as usize], libc::SIGKILL);
+    let ended = run.wait(Duration::from_secs(20))?;
+    let took = killed.elapsed();
+    let context = || format!("round {round}, rank {victim}, epoch {epochs}: {ended}");
+    ensure!(
+        took <= Duration::from_secs(2),
+        "ended {took:?} after the kill; {}",
+        context()
+    );
+    ensure!(ended.status.code() == Some(1), "{}", context());
+    let manifest = store.manifest(&id)?;
+    let error = &manifest["error"];
+    ensure!(manifest["status"] == "failed", "{manifest}");
+    ensure!(error["name"] == "HaloRankFailed", "{error}");
+    ensure!(
+        error["rank"].as_u64() == Some(victim.into()),
+        "not rank {victim}: {error}; {}",
+        context()
+    );
+    let phase = error["phase"].as_str().unwrap_or_default();
+    ensure!(!phase.is_empty(), "no phase: {error}");
+    let signal = error["signal"].as_str().unwrap_or_default();
+    ensure!(
+        signal.contains("SIGKILL") || signal.contains("killed"),
+        "signal: {error}"
+    );
+    let (wrong, _) = ended.complaint().with_context(context)?;
+    ensure!(wrong.contains(&format!("rank {victim}")), "{wrong}");
+    nothing_lost_nothing_left(&store, &id, epochs).with_context(context)
+}
+
+#[test]
+fn a_killed_rank_ends_the_run_and_is_named() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let rounds = if skip::soak() { 50 } else { 5 };
+    (0..rounds).try_for_each(kill_one)
+}
+
+#[test]
+fn a_killed_launcher_leaves_no_rank_behind() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let store = Store::new()?;
+    let mut run = endless(&store, "")?;
+    let (id, _) = store.wait_epochs(&mut run, 2, RANKS)?;
+    processes::signal(run.pid(), libc::SIGKILL);
+    run.wait(Duration::from_secs(5))?;
+    let left = processes::wait_gone(&store.run(&id), Duration::from_secs(5));
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+#[test]
+fn a_stalled_rank_is_named_with_those_who_wait_for_it() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let store = Store::new()?;
+    let mut run = endless(&store, "--stall 2")?;
+    let (id, pids) = store.wait_epochs(&mut run, 3, RANKS)?;
+    processes::signal(pids[1], libc::SIGSTOP);
+    let stopped = Instant::now();
+    let ended = run.wait(Duration::from_secs(30))?;
+    ensure!(ended.status.code() == Some(1), "{ended}");
+    ensure!(
+        stopped.elapsed() < Duration::from_secs(10),
+        "after {:?}",
+        stopped.elapsed()
+    );
+    let manifest = store.manifest(&id)?;
+    let error = &manifest["error"];
+    ensure!(
+        manifest["status"] == "stalled" && error["name"] == "HaloStalled",
+        "{manifest}"
+    );
+    let waits = error["waits"].as_array().context("no table of who waits")?;
+    let of = |rank: u64| {
+        waits
+            .iter()
+            .find(|wait| wait["rank"].as_u64() == Some(rank))
+    };
+    for rank in [0, 2] {
+        let wait = of(rank).with_context(|| format!("rank {rank} is not in {waits:?}"))?;
+        ensure!(
+            wait["op"].is_string(),
+            "rank {rank} waits in no operation: {wait}"
+        );
+        ensure!(
+            wait["waiting_s"].as_f64().is_some_and(|s| s >= 1.0),
+            "{wait}"
+        );
+    }
+    ensure!(
+        ended.stderr.contains("rank 1"),
+        "rank 1 is not named: {ended}"
+    );
+    nothing_lost_nothing_left(&store, &id, 3)
+}
+
+#[test]
+fn a_time_limit_ends_the_run() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let store = Store::new()?;
+    let mut run = endless(&store, "--timeout 4")?;
+    let (id, _) = store.wait_epochs(&mut run, 1, RANKS)?;
+    let ended = run.wait(Duration::from_secs(20))?;
+    ensure!(ended.status.code() == Some(1), "{ended}");
+    let error: &Value = &store.manifest(&id)?["error"];
+    ensure!(error["name"] == "HaloTimeout", "{error}");
+    nothing_lost_nothing_left(&store, &id, 1)
+}
