@@ -46,6 +46,7 @@ mod show;
 mod source;
 
 pub use frame_html::df_html;
+pub use launcher::Error;
 pub use polars;
 pub use run::{Run, compare, runs, try_compare};
 pub use show::Show;

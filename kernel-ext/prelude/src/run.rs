@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use polars::prelude::{DataFrame, PolarsError, PolarsResult};
+use launcher::Result;
+use polars::prelude::DataFrame;
 
 use crate::plot::{Case, Kind, Plot, PlotError, Setting};
 use crate::source::{self, Manifest};
@@ -31,7 +32,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run called `id`: a whole id, a beginning that fits one run only, or `latest`.
+    /// The run called `id`: a whole id, a beginning that fits one run only, a name, or `latest`.
     ///
     /// # Panics
     /// When the store has no such run.
@@ -43,14 +44,16 @@ impl Run {
     ///
     /// # Errors
     /// When the store has no such run, or several.
-    pub fn try_open(id: &str) -> PolarsResult<Run> {
+    pub fn try_open(id: &str) -> Result<Run> {
         Ok(Run::at(source::run_dir(id)?))
     }
 
     /// The run whose folder is `dir`, inside or outside the store.
     pub fn at(dir: impl AsRef<Path>) -> Run {
         let dir = dir.as_ref().to_path_buf();
-        let id = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+        let id = dir
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         Run {
             id: id.unwrap_or_default(),
             dir,
@@ -72,7 +75,7 @@ impl Run {
     /// # Panics
     /// When the run's folder is gone.
     pub fn status(&self) -> String {
-        self.manifest().text("status")
+        self.manifest().status.label().to_owned()
     }
 
     /// The manifest: the settings, the final numbers, the machine.
@@ -127,7 +130,7 @@ impl Run {
     ///
     /// # Errors
     /// An unknown name, or what the disk says.
-    pub fn try_frame(&self, name: &str) -> PolarsResult<DataFrame> {
+    pub fn try_frame(&self, name: &str) -> Result<DataFrame> {
         source::load(&self.dir, name)
     }
 
@@ -143,7 +146,7 @@ impl Run {
     ///
     /// # Errors
     /// An unknown kind, or a frame that cannot be read.
-    pub fn try_plot(&self, kind: &str) -> Result<Plot, PlotError> {
+    pub fn try_plot(&self, kind: &str) -> std::result::Result<Plot, PlotError> {
         try_compare(&[self], kind)
     }
 
@@ -151,8 +154,8 @@ impl Run {
     ///
     /// # Errors
     /// When the manifest cannot be read.
-    pub fn setting(&self) -> PolarsResult<Setting> {
-        Ok(source::manifest(&self.dir)?.setting())
+    pub fn setting(&self) -> Result<Setting> {
+        Ok(source::setting(&source::manifest(&self.dir)?))
     }
 }
 
@@ -168,19 +171,20 @@ pub fn compare(runs: &[&Run], kind: &str) -> Plot {
 ///
 /// # Errors
 /// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
-pub fn try_compare(runs: &[&Run], kind: &str) -> Result<Plot, PlotError> {
+pub fn try_compare(runs: &[&Run], kind: &str) -> std::result::Result<Plot, PlotError> {
     let kind = Kind::parse(kind)?;
     let case = |run: &&Run| {
-        Ok::<_, PolarsError>(Case {
+        Ok(Case {
             setting: run.setting()?,
             frame: run.try_frame(kind.frame())?,
         })
     };
-    let cases: Vec<Case> = runs.iter().map(case).collect::<Result<_, _>>()?;
+    let cases: Result<Vec<Case>> = runs.iter().map(case).collect();
+    let cases = cases.map_err(|e| PlotError::Run(source::in_words(&e)))?;
     kind.draw(&cases)
 }
 
-/// Every run in the store, one row each, the newest first.
+/// Every run in the store, one row each, the oldest first.
 ///
 /// # Panics
 /// When the store cannot be read.
@@ -195,20 +199,17 @@ impl fmt::Display for Run {
         let Ok(manifest) = source::manifest(&self.dir) else {
             return write!(f, ": its folder cannot be read");
         };
-        let setting = manifest.setting();
+        let setting = source::setting(&manifest);
         write!(
             f,
-            ": {}, {} on {}, {} on {}",
+            ": {}, {} on {}, {} on {}, {}",
             setting.status,
             setting.strategy,
             plural(u64::from(setting.ranks), "rank"),
             setting.model,
             setting.data_label(),
-        )?;
-        match manifest.number("epochs_done") {
-            Some(epochs) => write!(f, ", {}", plural(epochs as u64, "epoch")),
-            None => Ok(()),
-        }
+            plural(u64::from(manifest.epochs_done), "epoch"),
+        )
     }
 }
 
@@ -216,11 +217,28 @@ fn plural(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
+/// An error that tells what to do.
+trait InWords {
+    fn in_words(&self) -> String;
+}
+
+impl InWords for launcher::Error {
+    fn in_words(&self) -> String {
+        source::in_words(self)
+    }
+}
+
+impl InWords for PlotError {
+    fn in_words(&self) -> String {
+        self.to_string()
+    }
+}
+
 /// The value, or the end of the cell with the error's words.
 #[track_caller]
-fn or_end<T, E: fmt::Display>(result: Result<T, E>) -> T {
+fn or_end<T, E: InWords>(result: std::result::Result<T, E>) -> T {
     match result {
         Ok(value) => value,
-        Err(error) => panic!("{error}"),
+        Err(error) => panic!("{}", error.in_words()),
     }
 }

@@ -51,7 +51,11 @@ impl Show for LazyFrame {
         let hint = "LazyFrame: nothing has run; .collect() gives the frame";
         Bundle::text(format!("{hint}\n{plan}")).with(
             "text/html",
-            format!("<small>{}</small><pre>{}</pre>", escape(hint), escape(&plan)),
+            format!(
+                "<small>{}</small><pre>{}</pre>",
+                escape(hint),
+                escape(&plan)
+            ),
         )
     }
 }
@@ -67,7 +71,9 @@ impl Show for Run {
         let text = self.to_string();
         match self.try_frame("runs") {
             Ok(frame) => Bundle::text(&text).with("text/html", df_html(&frame)),
-            Err(_) => Bundle::text(&text).with("text/html", format!("<pre>{}</pre>", escape(&text))),
+            Err(_) => {
+                Bundle::text(&text).with("text/html", format!("<pre>{}</pre>", escape(&text)))
+            }
         }
     }
 }
@@ -91,13 +97,26 @@ mod tests {
     fn frames_series_plans_and_errors_show() {
         let frame = df!("n" => [1_i64, 2]).expect("one column is always a frame");
         let lazy = frame.clone().lazy().filter(col("n").gt(1));
-        let series = frame.column("n").expect("just made").as_materialized_series().clone();
+        let series = frame
+            .column("n")
+            .expect("just made")
+            .as_materialized_series()
+            .clone();
         for bundle in [frame.bundle(), series.bundle(), lazy.bundle()] {
             assert!(bundle.get("text/plain").is_some_and(|t| !t.is_empty()));
             assert!(bundle.get("text/html").is_some());
         }
-        assert!(lazy.bundle().get("text/html").is_some_and(|h| h.contains("FILTER")));
+        assert!(
+            lazy.bundle()
+                .get("text/html")
+                .is_some_and(|h| h.contains("FILTER"))
+        );
         let error: PolarsResult<DataFrame> = frame.select(["missing"]);
-        assert!(error.bundle().get("text/plain").is_some_and(|t| t.starts_with("error: ")));
+        assert!(
+            error
+                .bundle()
+                .get("text/plain")
+                .is_some_and(|t| t.starts_with("error: "))
+        );
     }
 }

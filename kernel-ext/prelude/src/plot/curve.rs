@@ -174,12 +174,7 @@ enum What {
 }
 
 /// The lines of one group in one panel: values and line style, the most important first.
-fn lines<'a>(
-    what: What,
-    track: &'a Track,
-    alone: bool,
-    k: usize,
-) -> Vec<(&'a [f64], Ink)> {
+fn lines<'a>(what: What, track: &'a Track, alone: bool, k: usize) -> Vec<(&'a [f64], Ink)> {
     let val_known = track.val.iter().any(|v| v.is_finite());
     match what {
         What::Loss => vec![(&track.loss[..], Ink::line(k))],
@@ -253,7 +248,11 @@ fn draw_panel(
         .y_desc(name)
         .draw()
         .map_err(PlotError::draw)?;
-    for (k, group) in groups.iter().enumerate().filter(|(_, g)| g.members.len() > 1) {
+    for (k, group) in groups
+        .iter()
+        .enumerate()
+        .filter(|(_, g)| g.members.len() > 1)
+    {
         let series: Vec<(&Track, &[f64])> = group
             .members
             .iter()
@@ -276,7 +275,11 @@ fn draw_panel(
             .draw_series(LineSeries::new(median, stroke(Ink::line(k), 20)))
             .map_err(PlotError::draw)?;
     }
+    // Runs that agree lie on one another: the first wide, the later ones dashed and thinner on it.
+    let wide = [42, 26, 20];
     for (track, y, ink, members) in drawn() {
+        let k = (0..Ink::LINES).find(|k| Ink::line(*k) == ink).unwrap_or(0);
+        let width = if alone { 20 } else { wide[k.min(2)] };
         let points: Vec<(f64, f64)> = track.points(y).collect();
         if members > 1 {
             continue;
@@ -287,10 +290,10 @@ fn draw_panel(
                 .map_err(PlotError::draw)?;
         }
         chart
-            .draw_series(LineSeries::new(points, stroke(ink, 20)))
+            .draw_series(LineSeries::new(points, stroke(ink, width)))
             .map_err(PlotError::draw)?;
     }
-    for (track, setting) in tracks.iter().zip(settings) {
+    for (m, (track, setting)) in tracks.iter().zip(settings).enumerate() {
         if let (What::Accuracy, Some(b)) = (what, track.best()) {
             let at = (track.x[b], track.val[b]);
             chart
@@ -305,8 +308,14 @@ fn draw_panel(
                 .map_err(PlotError::draw)?;
             let (px, py) = chart.backend_coord(&(*x, ys.end));
             let (ox, oy) = panel.get_base_pixel();
-            let at = ((px - ox) / U - 5, (py - oy) / U + 14);
+            // Where a learning run leaves room: high beside a falling loss, low under accuracy.
+            let drop = if what == What::Loss { 14 } else { 236 };
+            let at = ((px - ox) / U - 5, (py - oy) / U + drop);
             let left = at.0 > 190;
+            let label = match groups.iter().find(|g| g.members.contains(&m)) {
+                Some(group) if !alone => format!("{} {label}", group.label),
+                _ => label,
+            };
             let face = Type::new(11).ink(Ink::STOP);
             let (at, face) = if left {
                 (at, face.right())

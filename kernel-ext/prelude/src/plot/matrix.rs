@@ -77,10 +77,11 @@ fn draw_matrix(case: &Case, by_layer: bool) -> Result<Plot, PlotError> {
         foot: foot.clone(),
     };
     let per_row = if grids.len() > 1 { 2 } else { 1 };
-    let side = if per_row == 1 { 340 } else { 300 };
-    let (cell_w, cell_h) = (if per_row == 1 { 620 } else { 372 }, side + 84);
+    let (side, cell_w) = if per_row == 1 { (340, 540) } else { (270, 350) };
+    let cell_h = side + 84;
+    let scale_at = cell_w * per_row as i32 + 24;
     let height = 22 + cell_h * grids.len().div_ceil(per_row) as i32;
-    let svg = sheet(&head, (880, height), |area| {
+    let svg = sheet(&head, (scale_at + 130, height), |area| {
         word(area, &notes[1], (SIDE, 6), Type::new(12).faint())?;
         for (i, (name, grid)) in grids.iter().enumerate() {
             let at = (
@@ -96,7 +97,7 @@ fn draw_matrix(case: &Case, by_layer: bool) -> Result<Plot, PlotError> {
                 per_row == 1,
             )?;
         }
-        scale.draw(&part(area, (744, 22), (130, 300)))
+        scale.draw(&part(area, (scale_at, 52), (130, 300)))
     })?;
     let text = twin(&title, &notes, &numbers(&grids), &foot);
     Ok(Plot { svg, text })
@@ -182,7 +183,11 @@ fn notes(traffic: &Traffic, sum: &Grid) -> Vec<String> {
             let apart: f64 = pairs().map(|(s, d)| (sum[s][d] - sum[d][s]).abs()).sum();
             let even = match apart / 2.0 / all {
                 0.0 => "exactly symmetric".to_owned(),
-                a => format!("{} of bytes lack a counterpart the other way", units::percent(a)),
+                a if a < 0.001 => "symmetric within 0.1 %".to_owned(),
+                a => format!(
+                    "{} of bytes lack a counterpart the other way",
+                    units::percent(a)
+                ),
             };
             let (most, share) = (units::bytes(sum[s][d]), units::percent(sum[s][d] / all));
             format!("largest pair {s} → {d}: {most} ({share}) · {even}")

@@ -84,9 +84,9 @@ pub enum PlotError {
         /// How many runs were given.
         got: usize,
     },
-    /// A frame could not be read.
+    /// A run or one of its frames could not be read.
     #[error("{0}")]
-    Frame(#[from] polars::prelude::PolarsError),
+    Run(String),
     /// Drawing failed.
     #[error("drawing failed: {0}")]
     Draw(String),

@@ -74,20 +74,11 @@ impl Setting {
         format!("{name}|{data}|{model}|{strategy}|{backend}|{launch}|{ranks}")
     }
 
-    fn ranks_label(&self) -> String {
-        let ranks = super::units::plural(self.ranks as usize, "rank");
-        match self.launch.as_str() {
-            "" => ranks,
-            _ if self.ranks <= 1 => ranks,
-            launch => format!("{ranks} ({launch})"),
-        }
-    }
-
     /// The words a reader may tell runs apart by, the most telling first.
     fn words(&self) -> [String; 6] {
         [
             self.strategy.clone(),
-            self.ranks_label(),
+            super::units::plural(self.ranks as usize, "rank"),
             self.model.clone(),
             self.data_label(),
             self.backend.clone(),
@@ -164,6 +155,16 @@ pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
     let ids: Vec<&str> = settings.iter().map(|s| s.run_id.as_str()).collect();
     let word = if ids.len() == 1 { "run" } else { "runs" };
     let mut second = vec![format!("{word} {}", ids.join(", "))];
+    let mut launches: Vec<&str> = settings
+        .iter()
+        .filter(|s| s.ranks > 1 && !s.launch.is_empty())
+        .map(|s| s.launch.as_str())
+        .collect();
+    launches.sort_unstable();
+    launches.dedup();
+    if !launches.is_empty() {
+        second.push(format!("ranks by {}", launches.join(" and ")));
+    }
     if !first.host_class.is_empty() {
         second.push(first.host_class.clone());
     }

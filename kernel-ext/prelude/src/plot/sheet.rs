@@ -48,7 +48,7 @@ pub(crate) fn sheet(
     body: impl FnOnce(&Area<'_>) -> Result<(), PlotError>,
 ) -> Result<String, PlotError> {
     let rows = legend_rows(&head.legend, width - 2 * SIDE);
-    let top = 58 + 20 * rows.len() as i32 + 6;
+    let top = 62 + 20 * rows.len() as i32 + 6;
     let foot = 14 + 15 * head.foot.len() as i32;
     let total = top + height + foot;
     let id = format!(
@@ -73,7 +73,7 @@ pub(crate) fn sheet(
             Type::new(12).faint(),
         )?;
         for (r, row) in rows.iter().enumerate() {
-            legend_row(&root, row, 66 + 20 * r as i32)?;
+            legend_row(&root, row, 72 + 20 * r as i32)?;
         }
         body(&part(&root, (0, top), (width, height)))?;
         for (i, line) in head.foot.iter().enumerate() {
@@ -116,7 +116,12 @@ fn opening(head: &Head, id: &str, width: i32, height: i32) -> String {
         id = id,
         family = FAMILY,
         title = escape(&head.title),
-        desc = escape(&format!("{} {}. {}", head.subtitle, head.desc, head.foot.join(". "))),
+        desc = escape(&format!(
+            "{} {}. {}",
+            head.subtitle,
+            head.desc,
+            head.foot.join(". ")
+        )),
         dark = dark,
         c = card.id(),
         cl = card.tone().light,

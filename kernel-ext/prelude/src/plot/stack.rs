@@ -4,7 +4,7 @@
 //! part, and is outlined above the bar. Epochs marked as warm-up are pale and left out of medians.
 
 use plotters::chart::ChartBuilder;
-use plotters::element::Rectangle;
+use plotters::element::{PathElement, Rectangle};
 use plotters::style::Color;
 use polars::prelude::DataFrame;
 
@@ -148,7 +148,10 @@ fn single(case: &Case) -> Result<Plot, PlotError> {
         notes.push(gap);
     }
     if let Some(stop) = case.setting.stop_label() {
-        notes.push(format!("{stop} after {}", units::plural(epochs.len(), "epoch")));
+        notes.push(format!(
+            "{stop} after {}",
+            units::plural(epochs.len(), "epoch")
+        ));
     }
     let foot = stamp(&[&case.setting]);
     let head = Head {
@@ -204,7 +207,7 @@ pub(super) fn legend(has: &[bool; 5], hidden: bool, usual: Option<&Bar>) -> Vec<
         let ms = value(usual.map_or(f64::NAN, |u| u.hidden));
         legend.push((
             Key::Dashed(Ink::HIDDEN),
-            format!("comm hidden behind compute{ms}, not in wall"),
+            format!("hidden comm{ms} (not in wall)"),
         ));
     }
     legend
@@ -241,16 +244,12 @@ fn ceiling(bars: &[Bar]) -> f64 {
     } else {
         units::median(bars.iter().map(Bar::top))
     };
-    let limit = if usual > 0.0 {
-        4.0 * usual
-    } else {
-        f64::INFINITY
+    // A warm-up bar may not flatten the others; an outlier may, up to a point.
+    let fits = |bar: &&Bar| {
+        let times = if bar.warm { 1.6 } else { 4.0 };
+        usual <= 0.0 || bar.top() <= times * usual
     };
-    let top = bars
-        .iter()
-        .map(Bar::top)
-        .filter(|t| *t <= limit)
-        .fold(0.0, f64::max);
+    let top = bars.iter().filter(fits).map(Bar::top).fold(0.0, f64::max);
     if top > 0.0 { top * 1.12 } else { 1.0 }
 }
 
@@ -297,11 +296,20 @@ fn draw(area: &Area<'_>, bars: &[Bar], has: &[bool; 5]) -> Result<(), PlotError>
             }
             base = end;
         }
-        if bar.hidden > 0.0 && base < top {
+        if bar.hidden > 0.0 && base < top && width > f64::from(8 * U) {
             let rect = [(x0, base), (x1, (base + bar.hidden).min(top))];
             let outline = Rectangle::new(rect, stroke(Ink::HIDDEN, 8));
             chart.draw_series([outline]).map_err(PlotError::draw)?;
         }
+    }
+    if width <= f64::from(8 * U) && bars.iter().any(|b| b.hidden > 0.0) {
+        // Bars too narrow for an outline each share one contour.
+        let steps = bars.iter().enumerate().flat_map(|(i, bar)| {
+            let y = bar.top().min(top);
+            [(i as f64, y), (i as f64 + 1.0, y)]
+        });
+        let contour = PathElement::new(steps.collect::<Vec<_>>(), stroke(Ink::HIDDEN, 9));
+        chart.draw_series([contour]).map_err(PlotError::draw)?;
     }
     let spot = |x: f64, y: f64| {
         let ((px, py), (ox, oy)) = (chart.backend_coord(&(x, y)), area.get_base_pixel());
@@ -319,13 +327,12 @@ fn draw(area: &Area<'_>, bars: &[Bar], has: &[bool; 5]) -> Result<(), PlotError>
         told = if room { x } else { told };
         word(area, &text, ((px - 5).max(60), py - 8), Type::new(11))?;
     }
-    for i in ticks(bars.len()) {
+    for i in ticks(bars) {
         let (px, py) = spot(i as f64 + 0.5, 0.0);
         let (first, last) = bars[i].epochs;
-        let text = if first == last {
-            format!("{first:.0}")
-        } else {
-            format!("{first:.0}–{last:.0}")
+        let text = match first == last || bars.len() > 12 {
+            true => format!("{first:.0}"),
+            false => format!("{first:.0}–{last:.0}"),
         };
         word(area, &text, (px, py + 11), Type::new(11).faint().centered())?;
     }
@@ -333,10 +340,12 @@ fn draw(area: &Area<'_>, bars: &[Bar], has: &[bool; 5]) -> Result<(), PlotError>
     word(area, "epoch", (px, py + 29), Type::new(12).centered())
 }
 
-/// At most about a dozen evenly spread bar numbers, the first and the last among them.
-fn ticks(n: usize) -> Vec<usize> {
-    if n <= 12 {
-        return (0..n).collect();
-    }
-    (0..=10).map(|k| k * (n - 1) / 10).collect()
+/// Bars to be numbered: where a multiple of a round step begins, about a dozen at most.
+fn ticks(bars: &[Bar]) -> Vec<usize> {
+    let round = (0..)
+        .flat_map(|k| [1.0, 2.0, 5.0].map(|step| step * 10_f64.powi(k)))
+        .find(|step| bars.last().map_or(0.0, |b| b.epochs.1) / step <= 12.0)
+        .unwrap_or(1.0);
+    let holds = |bar: &Bar| (bar.epochs.0 / round).ceil() * round <= bar.epochs.1;
+    (0..bars.len()).filter(|i| holds(&bars[*i])).collect()
 }

@@ -64,7 +64,10 @@ pub(super) fn stack_runs(cases: &[Case]) -> Result<Plot, PlotError> {
 
 fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), PlotError> {
     let known = |v: f64| if v.is_finite() { v } else { 0.0 };
-    let longest = lanes.iter().map(|(_, b)| known(b.top())).fold(0.0, f64::max);
+    let longest = lanes
+        .iter()
+        .map(|(_, b)| known(b.top()))
+        .fold(0.0, f64::max);
     let right = if longest > 0.0 { longest * 1.16 } else { 1.0 };
     let n = lanes.len() as f64;
     let mut chart = ChartBuilder::on(area)

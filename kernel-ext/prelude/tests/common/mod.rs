@@ -37,14 +37,34 @@ pub fn epochs(n: u32, ranks: u32) -> DataFrame {
     let slow = |i: usize| if i == 0 { 6.0 } else { 1.0 };
     let compute = each(&|i| slow(i) * (8.0 / p) * (1.0 + 0.05 * wobble(i)));
     let copy = each(&|i| slow(i) * 0.25);
-    let exposed = each(&|i| if ranks > 1 { 0.9 + 0.2 * wobble(i + 7) } else { 0.0 });
-    let wait = each(&|i| if ranks > 1 { 0.7 + 0.3 * wobble(i + 3) } else { 0.0 });
+    let exposed = each(&|i| {
+        if ranks > 1 {
+            0.9 + 0.2 * wobble(i + 7)
+        } else {
+            0.0
+        }
+    });
+    let wait = each(&|i| {
+        if ranks > 1 {
+            0.7 + 0.3 * wobble(i + 3)
+        } else {
+            0.0
+        }
+    });
     let other = each(&|_| 0.15);
-    let hidden = each(&|i| if ranks > 1 { 0.8 + 0.1 * wobble(i + 1) } else { 0.0 });
+    let hidden = each(&|i| {
+        if ranks > 1 {
+            0.8 + 0.1 * wobble(i + 1)
+        } else {
+            0.0
+        }
+    });
     let wall = each(&|i| compute[i] + copy[i] + exposed[i] + wait[i] + other[i]);
     let loss = each(&|i| 0.25 + 1.2 * (-(i as f64) / 40.0).exp() + 0.01 * wobble(i));
     let acc = |i: usize| 0.84 - 0.6 * (-(i as f64) / 25.0).exp() + 0.01 * wobble(i + 5);
-    let val: Vec<Option<f64>> = (0..n as usize).map(|i| (i % 5 != 4).then(|| acc(i))).collect();
+    let val: Vec<Option<f64>> = (0..n as usize)
+        .map(|i| (i % 5 != 4).then(|| acc(i)))
+        .collect();
     let test: Vec<Option<f64>> = val.iter().map(|v| v.map(|v| v - 0.015)).collect();
     df!(
         "run_id" => vec!["r"; n as usize],
@@ -87,7 +107,8 @@ pub fn comm(n: u32, p: u32) -> DataFrame {
             for src in 0..p {
                 for dst in (0..p).filter(|d| *d != src) {
                     let distance = u64::from(src.abs_diff(dst));
-                    let bytes = 40_000 / (distance * distance * distance) + u64::from(3 * (p - src));
+                    let bytes =
+                        40_000 / (distance * distance * distance) + u64::from(3 * (p - src));
                     rows.push((epoch, layer, direction, src, dst, bytes >> layer));
                 }
             }
