@@ -1,1 +1,40 @@
-//! Placeholder while the skeleton compiles.
+//! Halobook's launcher: run folders, launching and supervising ranks, and frames.
+//!
+//! The run folder is the only channel: a request is resolved into a plan that lies in it, ranks
+//! append rows, the supervisor appends events, and frames are made out of rows. The command line,
+//! the magics and the Rust API are three skins over the functions of this crate.
+//!
+//! | module | one idea |
+//! |---|---|
+//! | [`request`] | flags, files and cells become one [`gnn_core::spec::RunSpec`] |
+//! | [`resolve`] | a request becomes a plan, or is refused before anything starts |
+//! | [`launch`], [`mpi`] | a plan becomes processes in a group of their own |
+//! | `supervise` | watch ranks, end the whole run when one fails, say why |
+//! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
+//! | [`frames`] | rows become Polars frames; the only place that links Polars |
+//! | [`rank_error`] | what a failing rank says about itself |
+//! | [`tail`], [`mod@log`], [`mod@stop`], [`doctor`] | follow, read, end, check |
+
+pub mod doctor;
+mod error;
+pub mod frames;
+pub mod host;
+pub mod launch;
+pub mod log;
+pub mod manifest;
+pub mod mpi;
+pub mod rank_error;
+pub mod request;
+pub mod resolve;
+pub mod stop;
+pub mod store;
+mod supervise;
+pub mod sys;
+pub mod tail;
+mod time;
+mod train;
+
+pub use error::{Error, Result};
+pub use log::{LogQuery, log};
+pub use stop::stop;
+pub use train::{Options, Prepared, prepare, train};

@@ -1,0 +1,147 @@
+//! The small commands: looking at runs, and ending them.
+
+use super::words::Words;
+use gnn_core::strategy::{Exact, STRATEGIES};
+use launcher::store::{list, run_dir};
+use launcher::{LogQuery, Result, doctor as doctors, frames as framing};
+use serde_json::json;
+
+/// `halobook runs`.
+pub fn runs(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    words.names([])?;
+    if words.has("json") {
+        framing::json_lines(&framing::runs()?)
+            .iter()
+            .for_each(|line| println!("{line}"));
+        return Ok(0);
+    }
+    println!(
+        "{:<21} {:<12} {:<10} {:>5} {:<6} {:>7} {:>9} {:>9}  data",
+        "run", "status", "strategy", "ranks", "model", "epochs", "test acc", "seconds"
+    );
+    for run in list()? {
+        let test = run.result.as_ref().and_then(|r| r.test_acc);
+        println!(
+            "{:<21} {:<12} {:<10} {:>5} {:<6} {:>7} {:>9} {:>9.2}  {}",
+            run.run_id,
+            run.status.label(),
+            run.strategy,
+            run.ranks,
+            run.model,
+            run.epochs_done,
+            test.map_or("-".into(), |x| format!("{:.1} %", 100.0 * x)),
+            run.wall_ms / 1e3,
+            run.data,
+        );
+    }
+    Ok(0)
+}
+
+/// `halobook frames RUN FRAME`.
+pub fn frames(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    let [run, frame] = words.names(["RUN", "FRAME"])?;
+    let frame = framing::load(&run_dir(run)?, frame)?;
+    if words.has("json") {
+        framing::json_lines(&frame)
+            .iter()
+            .for_each(|line| println!("{line}"));
+    } else {
+        println!("{frame}");
+    }
+    Ok(0)
+}
+
+/// `halobook log RUN`.
+pub fn log(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &[], &["rank", "tail", "grep"])?;
+    let [run] = words.names(["RUN"])?;
+    let query = LogQuery {
+        rank: words.number("rank")?,
+        tail: words.number("tail")?,
+        grep: words.value("grep").map(str::to_owned),
+    };
+    let text = launcher::log(&run_dir(run)?, query)?;
+    if !text.is_empty() {
+        println!("{text}");
+    }
+    Ok(0)
+}
+
+/// `halobook stop RUN`.
+pub fn stop(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["now"], &[])?;
+    let [run] = words.names(["RUN"])?;
+    let dir = run_dir(run)?;
+    let id = dir.file_name().unwrap_or_default().to_string_lossy();
+    match (launcher::stop(&dir, words.has("now"))?, words.has("now")) {
+        (true, true) => println!("run {id} is being ended"),
+        (true, false) => println!("run {id} ends after its epoch"),
+        (false, _) => println!("run {id} is not running"),
+    }
+    Ok(0)
+}
+
+/// `halobook strategies`.
+pub fn strategies(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    words.names([])?;
+    for entry in STRATEGIES {
+        let models: Vec<&str> = entry.models.iter().map(|m| m.name()).collect();
+        let exact = match entry.exact {
+            Exact::Always => "always".to_owned(),
+            Exact::With(knobs) => {
+                let knobs: Vec<String> = knobs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+                format!("with {}", knobs.join(", "))
+            }
+        };
+        if words.has("json") {
+            let knob = |k: &gnn_core::strategy::Knob| json!({ "name": k.name, "default": k.default, "doc": k.doc });
+            let knobs: Vec<_> = entry.knobs.iter().map(knob).collect();
+            let object = json!({
+                "name": entry.name, "paper": entry.paper, "summary": entry.summary, "models": models,
+                "ranks": [entry.ranks.0, entry.ranks.1], "exact": exact, "knobs": knobs,
+            });
+            println!("{object}");
+            continue;
+        }
+        println!("{:<10} {}", entry.name, entry.summary);
+        println!(
+            "{:<10} models {}; exact {exact}; {}",
+            "",
+            models.join(", "),
+            entry.paper
+        );
+        for knob in entry.knobs {
+            println!("{:<10} {} = {}: {}", "", knob.name, knob.default, knob.doc);
+        }
+    }
+    Ok(0)
+}
+
+/// `halobook datasets`.
+pub fn datasets(words: &[String]) -> Result<i32> {
+    Words::sort(words, &[], &[])?.names([])?;
+    for entry in gnn_core::dataset::catalogue() {
+        println!("{:<55} {}", entry.name, entry.about);
+    }
+    println!(
+        "{:<55} a folder with graph.npz, or with edges.csv, features and labels",
+        "PATH"
+    );
+    Ok(0)
+}
+
+/// `halobook doctor`.
+pub fn doctor(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    words.names([])?;
+    let report = doctors::report();
+    if words.has("json") {
+        println!("{}", json!(report));
+    } else {
+        println!("{report}");
+    }
+    Ok(i32::from(!report.ok))
+}

@@ -1,0 +1,103 @@
+//! Help, generated from the table of keys and the registries.
+
+use super::Command;
+use gnn_core::spec::{KEYS, KeyType, RunSpec};
+use gnn_core::strategy::STRATEGIES;
+use std::fmt::Write;
+
+/// All commands.
+pub fn overview(commands: &[Command]) -> String {
+    let mut text = String::from(
+        "Halobook trains graph neural networks on several ranks and returns what happened as frames.\n\n",
+    );
+    for command in commands {
+        let _ = writeln!(text, "  halobook {:<11} {}", command.name, command.about);
+    }
+    text.push_str(
+        "\nExit status: 0 ok, 1 the run failed, 2 the request was wrong, 130 interrupted.\n\
+         Runs lie in $HALOBOOK_HOME/runs (see `halobook doctor`).\n",
+    );
+    text
+}
+
+/// One command; `train` with every key.
+pub fn command(command: &Command) -> String {
+    let mut text = format!(
+        "halobook {} {}\n\n{}\n",
+        command.name, command.arguments, command.about
+    );
+    if command.name == "train" {
+        text.push_str(&keys());
+    }
+    text
+}
+
+fn values(kind: KeyType) -> String {
+    const MANY: i64 = 1 << 40;
+    match kind {
+        KeyType::Text => "TEXT".into(),
+        KeyType::Int(lo, hi) if hi > MANY => format!("{lo}…"),
+        KeyType::Int(lo, hi) => format!("{lo}…{hi}"),
+        KeyType::Float(lo, hi) if hi >= 1e6 => format!("{lo}…"),
+        KeyType::Float(lo, hi) => format!("{lo}…{hi}"),
+        KeyType::Choice(words) => words.join("|"),
+    }
+}
+
+/// Every key, every strategy's knobs, and the flags that are no keys.
+fn keys() -> String {
+    let defaults = RunSpec::default();
+    let mut text = String::from("\nKeys (flags here; the same names in a file and in a cell):\n");
+    for key in KEYS {
+        let short = key.short.map_or(String::from("   "), |c| format!("-{c},"));
+        let name = key.name.replace('_', "-");
+        let default = (key.get)(&defaults).to_string();
+        let default = if default.is_empty() {
+            String::new()
+        } else {
+            format!(" [{default}]")
+        };
+        let _ = writeln!(
+            text,
+            "  {short} --{name:<13} {:<24} {}{default}",
+            values(key.kind),
+            key.doc
+        );
+    }
+    for entry in STRATEGIES.iter().filter(|e| !e.knobs.is_empty()) {
+        let _ = writeln!(text, "\nKnobs of {}:", entry.name);
+        for knob in entry.knobs {
+            let name = knob.name.replace('_', "-");
+            let _ = writeln!(
+                text,
+                "      --{name:<13} {:<24} {} [{}]",
+                "", knob.doc, knob.default
+            );
+        }
+    }
+    text.push_str(
+        "\nOther flags:\n\
+         \x20     --config FILE        read keys from a TOML file\n\
+         \x20     --set KEY=VALUE      set one key\n\
+         \x20     --run-id ID          name the run's folder\n\
+         \x20     --dry-run            resolve and check the request, start nothing\n\
+         \x20     --json               end with one JSON object on standard output\n\
+         \x20     --quiet              no progress, no table\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn help_lists_every_key() {
+        let text = super::keys();
+        for key in gnn_core::spec::KEYS {
+            assert!(
+                text.contains(&format!("--{}", key.name.replace('_', "-"))),
+                "{}",
+                key.name
+            );
+        }
+    }
+}

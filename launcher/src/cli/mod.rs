@@ -1,0 +1,135 @@
+//! The command line: words in, exit status out.
+//!
+//! Exit status: 0 ok, 1 the run failed, 2 the request was wrong and nothing was started, 130
+//! interrupted. Errors are two lines on standard error: what is wrong, what to do.
+
+mod commands;
+mod help;
+mod progress;
+mod train;
+mod words;
+mod worker;
+
+use launcher::{Error, Result, sys};
+
+/// A subcommand: its name, its arguments, one line about it, and what it does.
+struct Command {
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<i32>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "train",
+        arguments: "[--key value …]",
+        about: "train once and wait; --help lists the keys",
+        run: train::train,
+    },
+    Command {
+        name: "runs",
+        arguments: "[--json]",
+        about: "list runs",
+        run: commands::runs,
+    },
+    Command {
+        name: "frames",
+        arguments: "RUN FRAME [--json]",
+        about: "print a frame of a run: runs, epochs, ranks, comm, partition",
+        run: commands::frames,
+    },
+    Command {
+        name: "log",
+        arguments: "RUN [--rank K] [--tail N] [--grep TEXT]",
+        about: "print what the ranks printed",
+        run: commands::log,
+    },
+    Command {
+        name: "stop",
+        arguments: "RUN [--now]",
+        about: "end a run after its epoch, or at once",
+        run: commands::stop,
+    },
+    Command {
+        name: "strategies",
+        arguments: "[--json]",
+        about: "list strategies and their knobs",
+        run: commands::strategies,
+    },
+    Command {
+        name: "datasets",
+        arguments: "",
+        about: "list the data sets that need no file",
+        run: commands::datasets,
+    },
+    Command {
+        name: "doctor",
+        arguments: "[--json]",
+        about: "look at what this machine has and lacks",
+        run: commands::doctor,
+    },
+    Command {
+        name: "worker",
+        arguments: "--run-dir DIR",
+        about: "be a rank of a run (started by the launcher)",
+        run: worker::worker,
+    },
+];
+
+/// Runs the command that the process's arguments name; returns the exit status.
+pub fn main() -> i32 {
+    let words: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|w| w.to_string_lossy().into_owned())
+        .collect();
+    let Some((name, rest)) = words.split_first() else {
+        eprint!("{}", help::overview(COMMANDS));
+        return 2;
+    };
+    match name.as_str() {
+        "help" | "--help" | "-h" => {
+            print!("{}", help::overview(COMMANDS));
+            return 0;
+        }
+        "--version" | "-V" => {
+            println!("halobook {}", env!("CARGO_PKG_VERSION"));
+            return 0;
+        }
+        _ => {}
+    }
+    let outcome = match COMMANDS.iter().find(|c| c.name == name) {
+        Some(command) => {
+            if !matches!(command.name, "train" | "worker") {
+                sys::restore_sigpipe();
+            }
+            if rest.iter().any(|w| w == "--help" || w == "-h") {
+                print!("{}", help::command(command));
+                return 0;
+            }
+            (command.run)(rest)
+        }
+        None => Err(unknown_command(name)),
+    };
+    outcome.unwrap_or_else(|error| report(&error))
+}
+
+fn unknown_command(name: &str) -> Error {
+    let near = gnn_core::error::nearest(name, COMMANDS.iter().map(|c| c.name));
+    let near = near.map_or(String::new(), |n| format!("; did you mean '{n}'?"));
+    Error::refused(
+        format!("unknown command '{name}'{near}"),
+        "`halobook help` lists the commands",
+    )
+}
+
+/// Prints an error in two lines; returns the exit status it stands for.
+fn report(error: &Error) -> i32 {
+    let one_line = |text: String| text.lines().collect::<Vec<_>>().join(" ");
+    eprintln!("error: {}", one_line(error.to_string()));
+    eprintln!("help: {}", one_line(error.help()));
+    match error {
+        Error::Refused { .. } | Error::Core(_) => 2,
+        _ => 1,
+    }
+}

@@ -1,0 +1,236 @@
+//! `halobook train`: one run, waited for.
+
+use super::progress::Progress;
+use launcher::frames;
+use launcher::manifest::{Manifest, Status};
+use launcher::request::{parse_flags, parse_pairs};
+use launcher::resolve::{Resolved, resolve};
+use launcher::{Error, Options, Result, prepare, sys};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+use std::path::Path;
+
+const SWITCHES: [&str; 3] = ["json", "dry-run", "quiet"];
+const VALUED: [&str; 1] = ["run-id"];
+
+/// Runs the command.
+pub fn train(words: &[String]) -> Result<i32> {
+    let known = |flag: &str| {
+        let flag = flag.replace('_', "-");
+        if SWITCHES.contains(&flag.as_str()) {
+            return Some(false);
+        }
+        VALUED.contains(&flag.as_str()).then_some(true)
+    };
+    let (pairs, flags) = parse_flags(words, &known)?;
+    let has = |name: &str| flags.iter().any(|(flag, _)| flag.replace('_', "-") == name);
+    let run_id = flags
+        .iter()
+        .rev()
+        .find(|(flag, _)| flag.replace('_', "-") == "run-id");
+    let run_id = run_id.and_then(|(_, value)| value.clone());
+    let spec = parse_pairs(pairs).map_err(also_our_flags)?;
+    let resolved = resolve(spec)?;
+    if has("dry-run") {
+        print!(
+            "{}",
+            if has("json") {
+                dry_json(&resolved)
+            } else {
+                dry_text(&resolved)
+            }
+        );
+        return Ok(0);
+    }
+    sys::catch_interrupts();
+    let worker = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
+    let prepared = prepare(resolved, Options { run_id, worker })?;
+    let run_dir = prepared.run_dir.clone();
+    let progress = if has("quiet") {
+        None
+    } else {
+        Progress::show(&run_dir)
+    };
+    let manifest = prepared.run();
+    if let Some(progress) = progress {
+        progress.end();
+    }
+    let manifest = manifest?;
+    if has("json") {
+        println!("{}", result_json(&run_dir, &manifest));
+    } else if !has("quiet") {
+        print!("{}", result_text(&run_dir, &manifest));
+    }
+    complain(&manifest);
+    Ok(manifest.status.exit_code())
+}
+
+/// An unknown key that is nearly one of the flags which are no keys.
+fn also_our_flags(error: Error) -> Error {
+    match &error {
+        Error::Core(gnn_core::Error::UnknownName {
+            kind,
+            got,
+            nearest: None,
+            ..
+        }) if kind == "key" => {
+            let ours = SWITCHES
+                .iter()
+                .chain(&VALUED)
+                .copied()
+                .chain(["config", "set"]);
+            match gnn_core::error::nearest(got, ours) {
+                Some(near) => Error::refused(
+                    format!("unknown flag '{got}'; did you mean '--{near}'?"),
+                    "`halobook train --help` lists all flags",
+                ),
+                None => error,
+            }
+        }
+        _ => error,
+    }
+}
+
+/// The two lines about a run that did not finish, after the end of the failing rank's log.
+fn complain(manifest: &Manifest) {
+    let Some(error) = &manifest.error else {
+        if manifest.status == Status::Interrupted {
+            eprintln!("error: interrupted after {} epochs", manifest.epochs_done);
+            eprintln!(
+                "help: finished epochs are kept: halobook frames {} epochs",
+                manifest.run_id
+            );
+        }
+        return;
+    };
+    for line in &error.log_tail {
+        eprintln!("  | {line}");
+    }
+    eprintln!("error: {}: {}", error.name, error.message);
+    let rank = error
+        .rank
+        .map_or(String::new(), |rank| format!(" --rank {rank}"));
+    let help = match error.name.as_str() {
+        "HaloStalled" => "raise --stall if the ranks are only slow, or see",
+        "HaloTimeout" => "raise --timeout, or see",
+        _ => "see",
+    };
+    eprintln!(
+        "help: {help} halobook log {}{rank} --tail 50",
+        manifest.run_id
+    );
+}
+
+fn result_json(run_dir: &Path, manifest: &Manifest) -> Value {
+    let written: Map<String, Value> = frames::FRAMES
+        .iter()
+        .map(|name| (*name, frames::path(run_dir, name)))
+        .filter(|(_, path)| path.exists())
+        .map(|(name, path)| (name.to_owned(), path.to_string_lossy().into()))
+        .collect();
+    let mut object = json!({
+        "run_id": manifest.run_id,
+        "status": manifest.status,
+        "epochs_done": manifest.epochs_done,
+        "final": manifest.result,
+        "wall_ms": manifest.wall_ms,
+        "frames": written,
+    });
+    if let Some(error) = &manifest.error {
+        object["error"] = json!(error);
+    }
+    object
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or("-".into(), |x| format!("{:.1} %", 100.0 * x))
+}
+
+fn result_text(run_dir: &Path, manifest: &Manifest) -> String {
+    let mut text = String::new();
+    let launch = manifest.mpi.as_deref().unwrap_or(&manifest.launch);
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "run {}: {}\n  {} on {} with {} on {} rank{} ({launch})",
+        manifest.run_id,
+        manifest.status.label(),
+        manifest.model,
+        manifest.data,
+        manifest.strategy,
+        manifest.ranks,
+        if manifest.ranks == 1 { "" } else { "s" },
+    );
+    let _ = writeln!(
+        text,
+        "  {} epochs in {:.2} s, {} bytes sent, peak memory of a rank {:.0} MiB",
+        manifest.epochs_done,
+        manifest.wall_ms / 1e3,
+        manifest.bytes_total,
+        manifest.mem_peak_bytes as f64 / f64::from(1 << 20),
+    );
+    if let Some(end) = &manifest.result {
+        let _ = writeln!(
+            text,
+            "  train loss {}   train acc {}   val acc {}   test acc {}{}",
+            end.train_loss.map_or("-".into(), |x| format!("{x:.4}")),
+            percent(end.train_acc),
+            percent(end.val_acc),
+            percent(end.test_acc),
+            end.best_epoch
+                .map_or(String::new(), |e| format!("   (best epoch {e})")),
+        );
+    }
+    for note in &manifest.notes {
+        let _ = writeln!(text, "  note: {note}");
+    }
+    let _ = writeln!(text, "  frames: {}", run_dir.join("frames").display());
+    text
+}
+
+fn dry_json(resolved: &Resolved) -> String {
+    let object = json!({
+        "status": "dry-run",
+        "launch": resolved.starter.label(),
+        "data": resolved.data,
+        "plan": resolved.plan,
+        "part_nodes": part_sizes(resolved),
+        "notes": resolved.notes,
+    });
+    format!("{object}\n")
+}
+
+fn part_sizes(resolved: &Resolved) -> Vec<usize> {
+    let mut sizes = vec![0; resolved.plan.spec.ranks];
+    match &resolved.owner {
+        Some(owner) => owner.iter().for_each(|&rank| sizes[rank as usize] += 1),
+        None => sizes[0] = resolved.data.nodes,
+    }
+    sizes
+}
+
+fn dry_text(resolved: &Resolved) -> String {
+    let (data, plan) = (&resolved.data, &resolved.plan);
+    let mut text = String::new();
+    for (key, value) in plan.spec.to_pairs() {
+        let _ = writeln!(text, "{key} = {value}");
+    }
+    let _ = writeln!(
+        text,
+        "# {}: {} vertices, {} edges, {} features, {} classes, {} to train on",
+        data.name, data.nodes, data.edges, data.features, data.classes, data.train_nodes
+    );
+    let _ = writeln!(
+        text,
+        "# {} rank(s) by {}, {} thread(s) each, vertices of each {:?}",
+        plan.spec.ranks,
+        resolved.starter.label(),
+        plan.threads,
+        part_sizes(resolved),
+    );
+    for note in &resolved.notes {
+        let _ = writeln!(text, "# note: {note}");
+    }
+    let _ = writeln!(text, "# nothing was started");
+    text
+}

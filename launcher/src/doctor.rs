@@ -1,0 +1,283 @@
+//! What this machine has and lacks.
+
+use crate::host::Host;
+use crate::mpi::{Mpi, on_path};
+use crate::store;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How much something matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// There.
+    Ok,
+    /// Not there, and only some things need it.
+    Optional,
+    /// Not there, and needed.
+    Missing,
+}
+
+/// One thing that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// What.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub verdict: Verdict,
+    /// What was found, or what is missing without it.
+    pub found: String,
+    /// What to do, when it is not there.
+    pub help: Option<&'static str>,
+}
+
+/// Everything that was looked for. Its `Display` is a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The things.
+    pub items: Vec<Item>,
+    /// Whether nothing needed is missing.
+    pub ok: bool,
+}
+
+fn item(
+    name: &'static str,
+    found: Option<String>,
+    otherwise: (Verdict, &str, &'static str),
+) -> Item {
+    match found {
+        Some(found) => Item {
+            name,
+            verdict: Verdict::Ok,
+            found,
+            help: None,
+        },
+        None => Item {
+            name,
+            verdict: otherwise.0,
+            found: otherwise.1.into(),
+            help: Some(otherwise.2),
+        },
+    }
+}
+
+/// The first line that a program prints.
+fn says(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(on_path(program)?)
+        .args(arguments)
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .next()
+        .map(|line| line.trim().to_owned())
+        .filter(|l| !l.is_empty())
+}
+
+/// Looks at this machine. Loads no library: what is found by its file may still not work.
+pub fn report() -> Report {
+    use Verdict::{Missing, Optional};
+    let host = Host::this();
+    let items = vec![
+        item("processor", Some(host.class()), (Missing, "", "")),
+        item(
+            "run store",
+            writable(&store::home()),
+            (
+                Missing,
+                "cannot be written",
+                "set HALOBOOK_HOME to a folder that can be",
+            ),
+        ),
+        item(
+            "Rust",
+            says("rustc", &["--version"]),
+            (
+                Optional,
+                "not found: notebook cells in Rust need it",
+                "install it from https://rustup.rs",
+            ),
+        ),
+        item(
+            "MPI",
+            Mpi::find().map(|mpi| format!("{mpi} ({})", mpi.mpirun.display())),
+            (
+                Optional,
+                "not found: ranks run as threads of one process",
+                "Debian: apt-get install openmpi-bin libopenmpi-dev",
+            ),
+        ),
+        item(
+            "Slurm",
+            on_path("srun").map(|path| path.display().to_string()),
+            (
+                Optional,
+                "not found: --launch slurm is not possible",
+                "needed on a cluster only",
+            ),
+        ),
+        item(
+            "CUDA",
+            cuda(),
+            (
+                Optional,
+                "not found: the CPU is used",
+                "needed with an NVIDIA GPU only",
+            ),
+        ),
+        item(
+            "Python",
+            says("python3", &["--version"]),
+            (
+                Optional,
+                "not found: JupyterLab needs it",
+                "Debian: apt-get install python3 python3-venv",
+            ),
+        ),
+        item(
+            "Jupyter",
+            jupyter(),
+            (
+                Optional,
+                "not found",
+                "`cargo quickstart` installs it, or: pip install jupyterlab",
+            ),
+        ),
+        item(
+            "kernelspec",
+            kernelspec().map(|path| path.display().to_string()),
+            (
+                Optional,
+                "halobook is not installed as a Jupyter kernel",
+                "`cargo quickstart`, or: halobook-kernel install --prefix DIR",
+            ),
+        ),
+    ];
+    let ok = items.iter().all(|item| item.verdict != Missing);
+    Report { items, ok }
+}
+
+/// The folder, when a file can be made in it.
+fn writable(folder: &Path) -> Option<String> {
+    std::fs::create_dir_all(folder).ok()?;
+    let probe = folder.join(format!(".probe-{}", std::process::id()));
+    std::fs::write(&probe, b"").ok()?;
+    std::fs::remove_file(&probe).ok()?;
+    Some(folder.display().to_string())
+}
+
+fn cuda() -> Option<String> {
+    let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
+        .map(|paths| std::env::split_paths(&paths).collect())
+        .unwrap_or_default();
+    let usual = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/local/cuda/lib64",
+    ];
+    folders.extend(usual.map(PathBuf::from));
+    let find = |begin: &str| {
+        folders.iter().find_map(|folder| {
+            let mut files = std::fs::read_dir(folder).ok()?.filter_map(Result::ok);
+            let named = |f: &std::fs::DirEntry| f.file_name().to_string_lossy().starts_with(begin);
+            files.find(named).map(|f| f.path().display().to_string())
+        })
+    };
+    let driver = find("libcuda.so")?;
+    let parts = [("NVRTC", "libnvrtc.so"), ("NCCL", "libnccl.so")];
+    let have: Vec<&str> = parts
+        .iter()
+        .filter(|p| find(p.1).is_some())
+        .map(|p| p.0)
+        .collect();
+    Some(if have.is_empty() {
+        driver
+    } else {
+        format!("{driver}, {}", have.join(", "))
+    })
+}
+
+/// The environment that belongs to a project, wherever in it we are.
+fn project_environments() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .iter()
+        .filter_map(|name| std::env::var_os(name).map(PathBuf::from))
+        .collect();
+    if let Ok(here) = std::env::current_dir() {
+        folders.extend(here.ancestors().take(6).map(|dir| dir.join(".venv")));
+    }
+    folders
+}
+
+fn jupyter() -> Option<String> {
+    let own = project_environments()
+        .into_iter()
+        .map(|env| env.join("bin/jupyter"));
+    own.filter(|file| file.is_file())
+        .chain(on_path("jupyter"))
+        .next()
+        .map(|path| path.display().to_string())
+}
+
+fn kernelspec() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let mut folders: Vec<PathBuf> = project_environments()
+        .into_iter()
+        .map(|env| env.join("share/jupyter"))
+        .collect();
+    if let Some(paths) = std::env::var_os("JUPYTER_PATH") {
+        folders.extend(std::env::split_paths(&paths));
+    }
+    folders.extend(variable("XDG_DATA_HOME").map(|data| data.join("jupyter")));
+    folders.extend(variable("HOME").map(|home| home.join(".local/share/jupyter")));
+    folders.extend(variable("HOME").map(|home| home.join("Library/Jupyter")));
+    folders.extend(["/usr/local/share/jupyter", "/usr/share/jupyter"].map(PathBuf::from));
+    let spec = |folder: PathBuf| folder.join("kernels/halobook/kernel.json");
+    folders.into_iter().map(spec).find(|file| file.is_file())
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for item in &self.items {
+            let mark = match item.verdict {
+                Verdict::Ok => "ok",
+                Verdict::Optional => "-",
+                Verdict::Missing => "MISSING",
+            };
+            writeln!(f, "{mark:<8} {:<11} {}", item.name, item.found)?;
+            if let Some(help) = item.help {
+                writeln!(f, "{:<20} {help}", "")?;
+            }
+        }
+        let end = if self.ok {
+            "everything needed is there"
+        } else {
+            "something needed is missing"
+        };
+        write!(f, "{end}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_a_table_and_an_object() {
+        let missing = item("thing", None, (Verdict::Missing, "not found", "get one"));
+        let there = item("other", Some("1.0".into()), (Verdict::Missing, "", ""));
+        let report = Report {
+            items: vec![missing, there],
+            ok: false,
+        };
+        let text = report.to_string();
+        assert!(
+            text.contains("MISSING  thing") && text.contains("get one"),
+            "{text}"
+        );
+        let value = serde_json::to_value(&report).expect("plain data");
+        assert_eq!(value["items"][1]["verdict"], "ok");
+    }
+}

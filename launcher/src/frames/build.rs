@@ -1,0 +1,63 @@
+//! Columns out of row structs, with the types that the rows declare.
+
+use super::rows::Rows;
+use gnn_core::record::rows::{Column as Kind, CommRow, PartRow, RankRow, Row};
+use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
+use serde_json::Value;
+
+/// Columns of rank rows that no frame shows: they only feed `epochs`.
+const INTERNAL: [&str; 1] = ["edges"];
+
+/// A text column with one value throughout.
+pub(crate) fn constant(name: &str, value: &str, height: usize) -> Column {
+    Series::new(name.into(), vec![value; height]).into()
+}
+
+/// A frame with the columns that `R` declares, `run_id` first.
+fn frame<R: Row>(rows: &[R], run_id: &str) -> PolarsResult<DataFrame> {
+    let objects: Vec<Value> = rows
+        .iter()
+        .map(|row| serde_json::to_value(row).expect("a row struct is plain data with text keys"))
+        .collect();
+    let mut columns = vec![constant("run_id", run_id, rows.len())];
+    for &(name, kind) in R::COLUMNS.iter().filter(|c| !INTERNAL.contains(&c.0)) {
+        columns.push(column(name, kind, &objects));
+    }
+    DataFrame::new(rows.len(), columns)
+}
+
+/// One column of the objects, typed; null where a value is missing.
+fn column(name: &str, kind: Kind, objects: &[Value]) -> Column {
+    let cells = || objects.iter().map(|o| o.get(name).unwrap_or(&Value::Null));
+    let name = name.into();
+    let series = match kind {
+        Kind::Bool => Series::new(name, cells().map(Value::as_bool).collect::<Vec<_>>()),
+        Kind::U16 => {
+            let narrow = |v: &Value| v.as_u64().and_then(|x| u16::try_from(x).ok());
+            Series::new(name, cells().map(narrow).collect::<Vec<_>>())
+        }
+        Kind::U32 => {
+            let narrow = |v: &Value| v.as_u64().and_then(|x| u32::try_from(x).ok());
+            Series::new(name, cells().map(narrow).collect::<Vec<_>>())
+        }
+        Kind::U64 => Series::new(name, cells().map(Value::as_u64).collect::<Vec<_>>()),
+        Kind::F64 => Series::new(name, cells().map(Value::as_f64).collect::<Vec<_>>()),
+        Kind::Str => Series::new(name, cells().map(Value::as_str).collect::<Vec<_>>()),
+    };
+    series.into()
+}
+
+/// The `ranks` frame.
+pub(crate) fn ranks(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
+    frame::<RankRow>(&rows.ranks, run_id)
+}
+
+/// The `comm` frame: every sender's rows.
+pub(crate) fn comm(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
+    frame::<CommRow>(&rows.comm, run_id)
+}
+
+/// The `partition` frame.
+pub(crate) fn partition(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
+    frame::<PartRow>(&rows.partition, run_id)
+}

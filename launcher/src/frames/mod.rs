@@ -1,0 +1,136 @@
+//! Rows become Polars frames: built from what ranks appended, written as Parquet at a run's end.
+//!
+//! Columns and types are those of the row structs ([`gnn_core::record::rows`]), with `run_id`
+//! first. A frame of a run that is still going, or whose supervisor died, is built from the rows
+//! there are; only epochs that every rank finished are in it.
+//!
+//! # Not done
+//! Enumerations (`status`, `direction`, `op` …) are text columns; times of the day are UTC without
+//! a zone in their type.
+
+mod build;
+mod epochs;
+mod identity;
+mod json;
+mod rows;
+mod summary;
+
+pub use identity::{OTHER_SHARE, check as check_identity};
+pub use json::json_lines;
+pub(crate) use rows::metrics as metrics_row;
+
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::store;
+use polars::prelude::{DataFrame, ParquetReader, ParquetWriter, SerReader};
+use rows::Rows;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Names of all frames of a run.
+pub const FRAMES: [&str; 5] = ["runs", "epochs", "ranks", "comm", "partition"];
+
+/// Where a frame lies once it is written.
+pub fn path(run_dir: &Path, frame: &str) -> PathBuf {
+    run_dir.join("frames").join(format!("{frame}.parquet"))
+}
+
+/// A frame of a run: from its Parquet file if there is one, else built from the rows so far.
+///
+/// # Errors
+/// [`Error::Refused`] for a name that is no frame, [`Error::Identity`] when a row does not add up,
+/// else what reading or building reports.
+pub fn load(run_dir: &Path, frame: &str) -> Result<DataFrame> {
+    if !FRAMES.contains(&frame) {
+        let near = gnn_core::error::nearest(frame, FRAMES)
+            .map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+        return Err(Error::refused(
+            format!("unknown frame '{frame}'{near}"),
+            format!("known: {}", FRAMES.join(", ")),
+        ));
+    }
+    let path = path(run_dir, frame);
+    match File::open(&path) {
+        Ok(file) => ParquetReader::new(file)
+            .finish()
+            .map_err(Error::frame(frame)),
+        Err(_) => build(run_dir, frame),
+    }
+}
+
+fn build(run_dir: &Path, frame: &str) -> Result<DataFrame> {
+    let manifest = Manifest::read(run_dir)?;
+    if frame == "runs" {
+        return summary::runs(&[manifest]).map_err(Error::frame(frame));
+    }
+    let rows = Rows::read(run_dir, manifest.ranks)?;
+    identity::check(&rows.ranks)?;
+    frame_of(&rows, &manifest.run_id, frame)
+}
+
+fn frame_of(rows: &Rows, run_id: &str, frame: &str) -> Result<DataFrame> {
+    match frame {
+        "epochs" => epochs::epochs(rows, run_id),
+        "ranks" => build::ranks(rows, run_id),
+        "comm" => build::comm(rows, run_id),
+        _ => build::partition(rows, run_id),
+    }
+    .map_err(Error::frame(frame))
+}
+
+/// One row a run, all runs of the store, oldest first.
+///
+/// # Errors
+/// When the store cannot be listed.
+pub fn runs() -> Result<DataFrame> {
+    summary::runs(&store::list()?).map_err(Error::frame("runs"))
+}
+
+/// Builds and writes every frame of a run, and enters into `manifest` what only the rows know:
+/// total bytes, peak memory, epochs finished, and a note when much time is unaccounted for. The
+/// manifest itself is not written.
+///
+/// # Errors
+/// [`Error::Identity`] when a row does not add up; else what building or writing reports.
+pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
+    let rows = Rows::read(run_dir, manifest.ranks)?;
+    identity::check(&rows.ranks)?;
+    if let Some(note) = identity::note(&rows.ranks) {
+        manifest.note(note);
+    }
+    manifest.epochs_done = rows.epochs.len() as u32;
+    manifest.bytes_total = rows.ranks.iter().map(|r| r.bytes_tx).sum();
+    manifest.mem_peak_bytes = rows
+        .ranks
+        .iter()
+        .map(|r| r.mem_peak_bytes)
+        .max()
+        .unwrap_or(0);
+    manifest.result = summary::result(&rows);
+    for frame in FRAMES.into_iter().filter(|frame| *frame != "runs") {
+        let mut made = frame_of(&rows, &manifest.run_id, frame)?;
+        write(&path(run_dir, frame), frame, &mut made)?;
+    }
+    write_run(run_dir, manifest)
+}
+
+/// Writes the frame `runs` of one run.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_run(run_dir: &Path, manifest: &Manifest) -> Result<()> {
+    let mut made = summary::runs(std::slice::from_ref(manifest)).map_err(Error::frame("runs"))?;
+    write(&path(run_dir, "runs"), "runs", &mut made)
+}
+
+fn write(path: &Path, frame: &str, made: &mut DataFrame) -> Result<()> {
+    let temporary = path.with_extension("tmp");
+    let file = File::create(&temporary).map_err(Error::io(&temporary))?;
+    ParquetWriter::new(file)
+        .finish(made)
+        .map_err(Error::frame(frame))?;
+    std::fs::rename(&temporary, path).map_err(Error::io(path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! Frames from handwritten rows. Cannot catch what a rank measures wrongly, only what becomes of it.
+
+use super::*;
+use crate::manifest::tests::sample;
+use gnn_core::record::rows::{MetricsRow, RankRow, Row};
+use gnn_core::record::{Direction, Op};
+use std::io::Write;
+
+fn rank_row(epoch: u32, rank: u32) -> RankRow {
+    let compute = 2.0 + f64::from(rank);
+    RankRow {
+        epoch,
+        rank,
+        host: "h".into(),
+        device: "cpu".into(),
+        wall_ms: compute + 1.0,
+        compute_ms: compute,
+        copy_ms: 0.25,
+        xfer_exposed_ms: 0.25,
+        wait_ms: 0.5,
+        other_ms: 0.0,
+        comm_ms: 0.5,
+        comm_hidden_ms: 0.25,
+        overlap_pct: Some(50.0),
+        cpu_ms: 1.0,
+        late_ms: 0.0,
+        forward_ms: 1.0,
+        backward_ms: 1.0,
+        optim_ms: 0.0,
+        bytes_tx: 100,
+        bytes_rx: 100,
+        msgs_tx: 2,
+        edges: 40,
+        owned_nodes: 10,
+        halo_nodes: 3,
+        train_nodes: 4,
+        mem_peak_bytes: 1000 + u64::from(rank),
+    }
+}
+
+fn metrics(epoch: u32, val: f64, test: f64) -> MetricsRow {
+    MetricsRow {
+        epoch,
+        is_warmup: epoch == 0,
+        train_loss: 1.0 / f64::from(epoch + 1),
+        train_acc: Some(0.5),
+        val_acc: Some(val),
+        test_acc: Some(test),
+        eval_ms: 0.1,
+    }
+}
+
+fn line<R: Row>(row: &R) -> String {
+    let mut value = serde_json::to_value(row).expect("plain data");
+    value["frame"] = R::FRAME.into();
+    format!("{value}\n")
+}
+
+/// A run folder of two ranks and three epochs; rank 1 has not written the last one.
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for part in ["rows", "frames"] {
+        std::fs::create_dir(dir.path().join(part)).expect("folder");
+    }
+    sample("20260102-030405-abcd")
+        .write(dir.path())
+        .expect("manifest");
+    let mut zero = String::new();
+    let mut one = String::new();
+    for (epoch, val, test) in [(0, 0.5, 0.4), (1, 0.7, 0.6), (2, 0.7, 0.9)] {
+        zero += &line(&rank_row(epoch, 0));
+        zero += &line(&metrics(epoch, val, test));
+        if epoch < 2 {
+            one += &line(&rank_row(epoch, 1));
+            one += &line(&gnn_core::record::rows::CommRow {
+                epoch,
+                layer: 1,
+                direction: Direction::Forward,
+                src: 1,
+                dst: 0,
+                op: Op::Alltoall,
+                bytes: 100,
+                messages: 2,
+                xfer_ms: 0.1,
+                wait_ms: 0.1,
+                predicted_bytes: None,
+            });
+        }
+    }
+    std::fs::write(dir.path().join("rows/rank-0.jsonl"), zero).expect("rows");
+    std::fs::write(dir.path().join("rows/rank-1.jsonl"), one).expect("rows");
+    dir
+}
+
+fn float(frame: &DataFrame, column: &str, row: usize) -> f64 {
+    frame
+        .column(column)
+        .expect(column)
+        .f64()
+        .expect("f64")
+        .get(row)
+        .expect("a value")
+}
+
+#[test]
+fn epochs_join_metrics_with_the_slowest_rank() {
+    let dir = folder();
+    let frame = load(dir.path(), "epochs").expect("builds");
+    assert_eq!(
+        frame.height(),
+        2,
+        "the epoch that rank 1 did not finish is left out"
+    );
+    assert_eq!(frame.get_column_names()[0], "run_id");
+    assert_eq!(float(&frame, "wall_ms", 1), 4.0);
+    assert_eq!(float(&frame, "compute_ms", 1), 3.0);
+    assert_eq!(float(&frame, "imbalance", 0), 3.0 / 2.5);
+    assert_eq!(float(&frame, "edges_per_s", 0), 80.0 / 4e-3);
+    assert_eq!(
+        frame
+            .column("bytes")
+            .expect("bytes")
+            .u64()
+            .expect("u64")
+            .get(0),
+        Some(200)
+    );
+    let slowest = frame
+        .column("slowest_rank")
+        .expect("column")
+        .u32()
+        .expect("u32")
+        .get(0);
+    assert_eq!(slowest, Some(1));
+}
+
+#[test]
+fn written_frames_load_again_and_the_manifest_learns_the_totals() {
+    let dir = folder();
+    let mut manifest = sample("20260102-030405-abcd");
+    write_all(dir.path(), &mut manifest).expect("writes");
+    assert_eq!((manifest.epochs_done, manifest.bytes_total), (2, 400));
+    assert_eq!(manifest.mem_peak_bytes, 1001);
+    let result = manifest.result.expect("two epochs");
+    assert_eq!(
+        (result.val_acc, result.test_acc, result.best_epoch),
+        (Some(0.7), Some(0.6), Some(1))
+    );
+    std::fs::remove_dir_all(dir.path().join("rows")).expect("only Parquet is left");
+    for name in FRAMES {
+        let frame = load(dir.path(), name).expect(name);
+        assert_eq!(frame.get_column_names()[0], "run_id", "{name}");
+        assert_eq!(json_lines(&frame).len(), frame.height());
+    }
+    let comm = load(dir.path(), "comm").expect("comm");
+    assert!(
+        json_lines(&comm)[0].contains(r#""direction":"forward","src":1,"dst":0,"op":"alltoall""#)
+    );
+    let ranks = load(dir.path(), "ranks").expect("ranks");
+    assert!(
+        ranks.column("edges").is_err(),
+        "an internal column is not shown"
+    );
+}
+
+#[test]
+fn a_row_that_does_not_add_up_is_found_and_named() {
+    let dir = folder();
+    let mut bad = rank_row(1, 1);
+    bad.other_ms = 0.001;
+    let good = line(&rank_row(1, 1));
+    let path = dir.path().join("rows/rank-1.jsonl");
+    let text = std::fs::read_to_string(&path).expect("rows");
+    std::fs::write(&path, text.replace(&good, &line(&bad))).expect("rows");
+    let error = load(dir.path(), "ranks").unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Identity {
+                rank: 1,
+                epoch: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("rank 1 in epoch 1"), "{error}");
+}
+
+#[test]
+fn time_counted_twice_is_found_too() {
+    let mut row = rank_row(0, 0);
+    row.compute_ms += 5.0;
+    row.other_ms -= 5.0;
+    assert!(check_identity(&[row]).is_err());
+}
+
+#[test]
+fn much_unaccounted_time_is_noted() {
+    let mut row = rank_row(3, 0);
+    assert_eq!(identity::note(&[row.clone()]), None);
+    row.compute_ms -= 1.0;
+    row.other_ms += 1.0;
+    let note = identity::note(&[row]).expect("a note");
+    assert!(
+        note.contains("1 of 1") && note.contains("epoch 3"),
+        "{note}"
+    );
+}
+
+#[test]
+fn a_torn_last_line_is_ignored_and_a_torn_middle_one_is_not() {
+    let dir = folder();
+    let path = dir.path().join("rows/rank-0.jsonl");
+    let mut file = std::fs::File::options()
+        .append(true)
+        .open(&path)
+        .expect("rows");
+    file.write_all(br#"{"epoch":3,"ra"#).expect("tears");
+    assert_eq!(
+        load(dir.path(), "epochs").expect("still builds").height(),
+        2
+    );
+    file.write_all(b"\n{}\n").expect("goes on");
+    assert!(matches!(
+        load(dir.path(), "epochs"),
+        Err(Error::Json { .. })
+    ));
+}
+
+#[test]
+fn a_loss_that_is_not_a_number_keeps_its_epoch() {
+    let row = br#"{"epoch":0,"is_warmup":false,"train_loss":null,"train_acc":null,"val_acc":null,"test_acc":null,"eval_ms":0.0,"frame":"metrics"}"#;
+    assert!(metrics_row(row).expect("reads").train_loss.is_nan());
+}
+
+#[test]
+fn an_unknown_frame_names_the_nearest() {
+    let dir = folder();
+    let error = load(dir.path(), "epoch").unwrap_err();
+    assert!(error.to_string().contains("'epochs'"), "{error}");
+}

@@ -1,0 +1,138 @@
+//! Facts about this machine.
+
+use serde::Serialize;
+
+/// The machine a run is started on.
+#[derive(Debug, Clone, Serialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Processor cores that this process may use.
+    pub cores: usize,
+    /// Memory in bytes (the smaller of the machine's and the control group's), 0 if unknown.
+    pub memory_bytes: u64,
+}
+
+impl Host {
+    /// This machine.
+    pub fn this() -> Host {
+        Host {
+            name: name(),
+            cores: cores(),
+            memory_bytes: memory_bytes(),
+        }
+    }
+
+    /// What a reader needs to judge a timing: cores, memory, architecture.
+    pub fn class(&self) -> String {
+        let gib = self.memory_bytes as f64 / f64::from(1u32 << 30);
+        format!(
+            "{} cores, {gib:.0} GiB, {} {}",
+            self.cores,
+            std::env::consts::ARCH,
+            std::env::consts::OS
+        )
+    }
+}
+
+/// The machine's name.
+pub fn name() -> String {
+    let read = |path| std::fs::read_to_string(path).ok();
+    read("/proc/sys/kernel/hostname")
+        .or_else(|| read("/etc/hostname"))
+        .map(|s| s.trim().to_owned())
+        .filter(|s| !s.is_empty())
+        .unwrap_or_else(|| "localhost".into())
+}
+
+/// Cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn memory_bytes() -> u64 {
+    let machine = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
+            Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+        });
+    let group = [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ]
+    .iter()
+    .filter_map(|path| {
+        std::fs::read_to_string(path)
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    })
+    .min();
+    match (machine, group) {
+        (Some(m), Some(g)) => m.min(g),
+        (Some(m), None) => m,
+        (None, g) => g.unwrap_or(0),
+    }
+}
+
+/// How many processes the kernel has killed for want of memory, in the control groups this process
+/// is in (or on the whole machine where those do not say). Only differences mean anything.
+pub fn oom_kills() -> u64 {
+    let mut files = vec![
+        "/sys/fs/cgroup/memory.events".to_owned(),
+        "/sys/fs/cgroup/memory/memory.oom_control".to_owned(),
+        "/proc/vmstat".to_owned(),
+    ];
+    for line in std::fs::read_to_string("/proc/self/cgroup")
+        .unwrap_or_default()
+        .lines()
+    {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next(), parts.next(), parts.next());
+        match (controllers, path) {
+            (Some(""), Some(path)) => files.push(format!("/sys/fs/cgroup{path}/memory.events")),
+            (Some("memory"), Some(path)) => {
+                files.push(format!("/sys/fs/cgroup/memory{path}/memory.oom_control"));
+            }
+            _ => {}
+        }
+    }
+    files.sort();
+    files.dedup();
+    files
+        .iter()
+        .filter_map(|path| count_oom_kills(&std::fs::read_to_string(path).ok()?))
+        .sum()
+}
+
+fn count_oom_kills(text: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|l| l.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_events_are_read_in_both_generations() {
+        assert_eq!(
+            count_oom_kills("low 0\noom 2\noom_kill 3\noom_group_kill 0\n"),
+            Some(3)
+        );
+        assert_eq!(
+            count_oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
+            Some(1)
+        );
+        assert_eq!(count_oom_kills("nothing\n"), None);
+    }
+
+    #[test]
+    fn this_machine_has_cores_and_a_name() {
+        let host = Host::this();
+        assert!(host.cores >= 1 && !host.name.is_empty());
+        assert!(host.class().contains("cores"));
+    }
+}

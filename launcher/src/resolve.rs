@@ -1,0 +1,295 @@
+//! A request becomes a plan, or is refused. Nothing has been started or written yet.
+
+use crate::error::{Error, Result};
+use crate::host::Host;
+use crate::mpi::{Mpi, on_path};
+use gnn_core::dataset::{self, Dataset};
+use gnn_core::plan::Plan;
+use gnn_core::spec::{Launch, RunSpec};
+use gnn_core::strategy::{self, Determinism, Entry};
+use gnn_core::{model::ModelKind, partition};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::path::Path;
+use std::time::Instant;
+
+/// How ranks will be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Starter {
+    /// One worker process, ranks as its threads.
+    Threads,
+    /// One process a rank, by an MPI on this machine.
+    Mpi(Mpi),
+    /// One process a rank, by `srun` inside an allocation.
+    Slurm,
+}
+
+impl Starter {
+    /// The word in manifests and events.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Starter::Threads => "threads",
+            Starter::Mpi(_) => "mpi",
+            Starter::Slurm => "slurm",
+        }
+    }
+}
+
+/// What is trained on, in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DataFacts {
+    /// Name.
+    pub name: String,
+    /// Vertices.
+    pub nodes: usize,
+    /// Edges.
+    pub edges: usize,
+    /// Features of a vertex.
+    pub features: usize,
+    /// Classes.
+    pub classes: usize,
+    /// Training vertices.
+    pub train_nodes: usize,
+}
+
+/// A request with everything decided.
+pub struct Resolved {
+    /// What every rank reads.
+    pub plan: Plan,
+    /// Owner of each vertex, with more than one rank.
+    pub owner: Option<Vec<u32>>,
+    /// How ranks are started.
+    pub starter: Starter,
+    /// The strategy's entry.
+    pub entry: &'static Entry,
+    /// The data, in numbers.
+    pub data: DataFacts,
+    /// The data as the user wrote it.
+    pub data_name: String,
+    /// This machine.
+    pub host: Host,
+    /// What a reader of the results should know.
+    pub notes: Vec<String>,
+}
+
+/// Decides everything that can be decided before a rank starts: checks the combination, finds the
+/// MPI, loads the data set, cuts it.
+///
+/// # Errors
+/// Whatever is wrong with the request: [`Error::Core`] for data and combinations,
+/// [`Error::Refused`] for what this machine cannot do.
+pub fn resolve(spec: RunSpec) -> Result<Resolved> {
+    let entry = strategy::find(&spec.strategy)?;
+    entry.check(spec.model, spec.ranks)?;
+    let host = Host::this();
+    let starter = starter(&spec)?;
+    let data = dataset::load(&spec.data, spec.seed)?;
+    let facts = facts(&data);
+    check_ranks(&spec, &facts)?;
+    let threads = if spec.threads > 0 {
+        spec.threads
+    } else {
+        (host.cores / spec.ranks).max(1)
+    };
+    let oversubscribed = starter != Starter::Slurm && spec.ranks * threads > host.cores;
+    let began = Instant::now();
+    let owner = (spec.ranks > 1)
+        .then(|| {
+            partition::find(&spec.partition)?
+                .partitioner
+                .assign(&data.graph, spec.ranks, spec.seed)
+        })
+        .transpose()?;
+    let partition_ms = if owner.is_some() {
+        began.elapsed().as_secs_f64() * 1e3
+    } else {
+        0.0
+    };
+    let data_name = spec.data.clone();
+    let spec = RunSpec {
+        data: absolute(&spec.data),
+        ..spec
+    };
+    let in_process = starter == Starter::Threads;
+    let mut notes = Vec::new();
+    if oversubscribed {
+        notes.push(format!(
+            "oversubscribed: {} ranks with {threads} threads each share {} cores; read shapes, not speed-ups",
+            spec.ranks, host.cores
+        ));
+    }
+    Ok(Resolved {
+        plan: Plan {
+            spec,
+            threads,
+            in_process,
+            oversubscribed,
+            partition_ms,
+        },
+        owner,
+        starter,
+        entry,
+        data: facts,
+        data_name,
+        host,
+        notes,
+    })
+}
+
+fn facts(data: &Dataset) -> DataFacts {
+    DataFacts {
+        name: data.name.clone(),
+        nodes: data.n(),
+        edges: data.graph.n_edges(),
+        features: data.features.dim(),
+        classes: data.n_classes,
+        train_nodes: data.train.iter().filter(|&&t| t).count(),
+    }
+}
+
+fn check_ranks(spec: &RunSpec, data: &DataFacts) -> Result<()> {
+    if spec.ranks > data.nodes {
+        return Err(Error::refused(
+            format!(
+                "ranks: {} ranks for the {} vertices of {}",
+                spec.ranks, data.nodes, data.name
+            ),
+            format!(
+                "use at most {} ranks (-n), or a larger data set",
+                data.nodes
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// A path that a worker finds from wherever it runs; built-in names as they are.
+fn absolute(data: &str) -> String {
+    let kind = |name: &str| name.split(':').next().unwrap_or_default().trim().to_owned();
+    if dataset::catalogue()
+        .iter()
+        .any(|entry| kind(entry.name) == kind(data))
+    {
+        return data.to_owned();
+    }
+    let full = Path::new(data).canonicalize();
+    full.map_or_else(
+        |_| data.to_owned(),
+        |path| path.to_string_lossy().into_owned(),
+    )
+}
+
+fn starter(spec: &RunSpec) -> Result<Starter> {
+    let built_in = cfg!(feature = "mpi");
+    match spec.launch {
+        Launch::Threads => Ok(Starter::Threads),
+        Launch::Auto if spec.ranks == 1 || !built_in => Ok(Starter::Threads),
+        Launch::Auto => Ok(Mpi::find().map_or(Starter::Threads, Starter::Mpi)),
+        Launch::Mpi if !built_in => Err(Error::refused(
+            "launch: this halobook was built without MPI",
+            "build it with the feature `mpi`, or use --launch threads",
+        )),
+        Launch::Mpi => Mpi::find().map(Starter::Mpi).ok_or_else(|| {
+            Error::refused(
+                "launch: no MPI was found (neither mpirun nor mpiexec is on the search path)",
+                "install one (Debian: apt-get install openmpi-bin libopenmpi-dev), or use --launch threads",
+            )
+        }),
+        Launch::Slurm if std::env::var_os("SLURM_JOB_ID").is_none() => Err(Error::refused(
+            "launch: slurm needs an allocation, and this process is in none (SLURM_JOB_ID is not set)",
+            format!("get one first: salloc -n {}, or sbatch; or use --launch mpi", spec.ranks),
+        )),
+        Launch::Slurm if on_path("srun").is_none() => Err(Error::refused(
+            "launch: srun is not on the search path",
+            "load the Slurm environment, or use --launch mpi",
+        )),
+        Launch::Slurm => Ok(Starter::Slurm),
+    }
+}
+
+/// What the results of a run may be compared with: hash of the strategy's name, paper, knobs and
+/// this version of Halobook.
+pub fn strategy_hash(entry: &Entry, spec: &RunSpec) -> String {
+    let knobs = serde_json::to_string(&spec.knobs).expect("knobs are plain values with text keys");
+    let text = [entry.name, entry.paper, &knobs, env!("CARGO_PKG_VERSION")].join("\n");
+    Sha256::digest(text)
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The word for a promise about repeating a run.
+pub fn determinism(entry: &Entry) -> &'static str {
+    match entry.determinism {
+        Determinism::Bitwise => "bitwise",
+        Determinism::SameRanks => "same_ranks",
+        Determinism::Statistical => "statistical",
+    }
+}
+
+/// Names of all models, for listings.
+pub fn models() -> &'static [&'static str] {
+    ModelKind::NAMES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gnn_core::spec::Value;
+
+    fn refuse(pairs: &[(&str, Value)]) -> Error {
+        let spec = RunSpec::from_pairs(pairs.iter().cloned()).expect("a well-formed request");
+        match resolve(spec) {
+            Ok(_) => panic!("{pairs:?} should have been refused"),
+            Err(error) => error,
+        }
+    }
+
+    fn word(text: &str) -> Value {
+        Value::from_word(text)
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused_with_a_way_out() {
+        for (pairs, what) in [
+            (
+                vec![("strategy", word("single")), ("ranks", word("2"))],
+                "single",
+            ),
+            (
+                vec![("strategy", word("halo")), ("ranks", word("40"))],
+                "34 vertices",
+            ),
+            (vec![("data", word("karat"))], "karate"),
+            (vec![("data", word("/nowhere/at/all"))], "/nowhere/at/all"),
+            (vec![("data", word("sbm:nodes=many"))], "nodes"),
+        ] {
+            let error = refuse(&pairs);
+            assert!(error.to_string().contains(what), "{error}");
+            assert!(!error.help().is_empty() && !error.help().contains('\n'));
+        }
+        if std::env::var_os("SLURM_JOB_ID").is_none() {
+            assert!(
+                refuse(&[("launch", word("slurm"))])
+                    .to_string()
+                    .contains("allocation")
+            );
+        }
+    }
+
+    #[test]
+    fn a_cut_gives_every_vertex_an_owner() {
+        let pairs = [
+            ("strategy", word("halo")),
+            ("ranks", word("3")),
+            ("launch", word("threads")),
+        ];
+        let resolved = resolve(RunSpec::from_pairs(pairs).expect("valid")).expect("runs");
+        let owner = resolved.owner.expect("more than one rank");
+        assert_eq!(owner.len(), 34);
+        assert!(owner.iter().all(|&r| r < 3));
+        assert!(resolved.plan.in_process && resolved.plan.threads >= 1);
+        assert_eq!(strategy_hash(resolved.entry, &resolved.plan.spec).len(), 16);
+    }
+}

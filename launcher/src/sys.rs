@@ -1,0 +1,218 @@
+//! The few calls into the operating system that the standard library lacks.
+#![allow(unsafe_code)] // C calls on plain integers; each block names the fact it relies on
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How often the user asked to stop. A signal handler can reach nothing but a static.
+static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_interrupt(_signal: libc::c_int) {
+    INTERRUPTS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP are counted instead of ending the process.
+pub fn catch_interrupts() {
+    let handler = count_interrupt as *const () as libc::sighandler_t;
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler only adds to an atomic, which is async-signal-safe, and it is a
+        // plain function that lives for the whole program.
+        unsafe { libc::signal(signal, handler) };
+    }
+}
+
+/// How often the process was asked to stop since [`catch_interrupts`].
+pub fn interrupts() -> usize {
+    INTERRUPTS.load(Ordering::SeqCst)
+}
+
+/// Whether a process exists and is not a zombie.
+pub fn is_alive(pid: u32) -> bool {
+    match stat_fields(pid) {
+        Some(fields) => !matches!(fields.first().map(String::as_str), Some("Z" | "X")),
+        None if Path::new("/proc/self/stat").exists() => false,
+        None => {
+            // SAFETY: signal 0 only asks whether the process exists.
+            pid != 0 && unsafe { libc::kill(pid as libc::pid_t, 0) } == 0
+        }
+    }
+}
+
+/// Whether a process is stopped (SIGSTOP, a debugger).
+pub fn is_stopped(pid: u32) -> bool {
+    stat_fields(pid).is_some_and(|fields| matches!(fields[0].as_str(), "T" | "t"))
+}
+
+/// All processes but this one that were started with `word` among their arguments.
+pub fn started_with(word: &Path) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|&pid| pid != std::process::id() && was_started_with(pid, word))
+        .collect()
+}
+
+/// The fields of `/proc/PID/stat` after the command name: state first.
+fn stat_fields(pid: u32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+/// When a process started, in the kernel's ticks: together with the process id it names one
+/// process for good, since ids are reused.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    stat_fields(pid)?.get(19)?.parse().ok()
+}
+
+/// Processor time of a process in the kernel's ticks.
+pub fn cpu_ticks(pid: u32) -> Option<u64> {
+    let fields = stat_fields(pid)?;
+    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}
+
+/// Whether the process was started with `word` somewhere among its arguments. Guards against
+/// signalling a stranger that got a reused process id.
+pub fn was_started_with(pid: u32, word: &Path) -> bool {
+    let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else {
+        return false;
+    };
+    let word = word.as_os_str().as_encoded_bytes();
+    line.split(|&b| b == 0).any(|argument| argument == word)
+}
+
+/// Sends a signal to one process.
+pub fn signal(pid: u32, signal: i32) {
+    if pid > 1 {
+        // SAFETY: kill takes plain integers; pid is one process, not a group or everybody.
+        unsafe { libc::kill(pid as libc::pid_t, signal) };
+    }
+}
+
+/// Sends a signal to a process group.
+pub fn signal_group(leader: u32, signal: i32) {
+    if leader > 1 {
+        // SAFETY: killpg takes plain integers; the group is not 0 (our own) or 1.
+        unsafe { libc::killpg(leader as libc::pid_t, signal) };
+    }
+}
+
+/// Whether a process group has a member that is not a zombie.
+pub fn group_is_alive(leader: u32) -> bool {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return is_alive(leader);
+    };
+    entries
+        .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .filter_map(stat_fields)
+        .any(|f| f.get(2).is_some_and(|g| *g == leader.to_string()) && f[0] != "Z" && f[0] != "X")
+}
+
+/// Asks the kernel to end this process when its parent ends. Linux only; elsewhere nothing.
+pub fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    }
+}
+
+/// Has the kernel send `signal` to the program that `command` starts when the thread that starts
+/// it ends. Linux only; elsewhere nothing.
+pub fn end_with_parent(command: &mut Command, signal: i32) {
+    let parent = std::process::id();
+    let prepare = move || {
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: both calls take plain integers and are async-signal-safe, which is all that
+            // may run between fork and exec.
+            let orphaned = unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, signal);
+                libc::getppid() as u32 != parent
+            };
+            if orphaned {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (signal, parent);
+        Ok(())
+    };
+    // SAFETY: the closure allocates nothing and takes no lock: two system calls and an error that
+    // is an integer.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Sends this process's standard output and error to the end of a file.
+///
+/// # Errors
+/// When the file cannot be opened or the descriptors cannot be replaced.
+pub fn redirect_output(path: &Path) -> io::Result<()> {
+    let file = File::options().create(true).append(true).open(path)?;
+    for target in [1, 2] {
+        // SAFETY: `file` is open across the call, and 1 and 2 are the process's own descriptors.
+        if unsafe { libc::dup2(file.as_raw_fd(), target) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Ends the process at once, without running exit handlers: a rank that failed must not wait in
+/// the clean-up of a library whose peers are still working.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: _exit takes an integer and does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Whether this process may do everything; Open MPI wants to be told.
+pub fn is_root() -> bool {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Lets standard output end quietly when its reader has gone (`halobook frames … | head`).
+pub fn restore_sigpipe() {
+    // SAFETY: the default disposition is always valid; called once before any thread starts.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_an_ended_one_is_not() {
+        let me = std::process::id();
+        assert!(is_alive(me) && start_ticks(me).is_some() && cpu_ticks(me).is_some());
+        let mut child = std::process::Command::new("true")
+            .spawn()
+            .expect("true exists");
+        let pid = child.id();
+        child.wait().expect("waits");
+        assert!(!is_alive(pid));
+    }
+
+    #[test]
+    fn arguments_are_matched_whole() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("30")
+            .spawn()
+            .expect("sleep");
+        // The arguments appear when exec has happened, shortly after the spawn returns.
+        let seen = (0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            was_started_with(child.id(), Path::new("30"))
+        });
+        assert!(seen && !was_started_with(child.id(), Path::new("3")));
+        signal(child.id(), libc::SIGKILL);
+        child.wait().expect("waits");
+    }
+}

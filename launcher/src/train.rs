@@ -1,0 +1,131 @@
+//! One run from request to result: resolve, launch, supervise.
+
+use crate::error::Result;
+use crate::manifest::{Manifest, Status};
+use crate::resolve::{Resolved, Starter, determinism, strategy_hash};
+use crate::supervise::Supervisor;
+use crate::{host, launch, store, sys};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What a run needs beside its plan.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Name of the run folder; a fresh one when there is none.
+    pub run_id: Option<String>,
+    /// The `halobook` program, which is also what a rank executes.
+    pub worker: PathBuf,
+}
+
+/// A run whose folder exists and whose ranks have not been started.
+pub struct Prepared {
+    /// The run folder.
+    pub run_dir: PathBuf,
+    resolved: Resolved,
+    manifest: Manifest,
+    worker: PathBuf,
+}
+
+/// Makes the run folder and writes into it what ranks read.
+///
+/// # Errors
+/// When the id is taken, or the store cannot be written.
+pub fn prepare(resolved: Resolved, options: Options) -> Result<Prepared> {
+    let id = options.run_id.unwrap_or_else(store::new_id);
+    let run_dir = store::create(&id)?;
+    let manifest = manifest(&id, &resolved);
+    launch::write_plan(&run_dir, &resolved)?;
+    manifest.write(&run_dir)?;
+    Ok(Prepared {
+        run_dir,
+        resolved,
+        manifest,
+        worker: options.worker,
+    })
+}
+
+impl Prepared {
+    /// Starts the ranks and watches them to the end. Call it from the main thread: ranks end when
+    /// the thread that started them does.
+    ///
+    /// # Errors
+    /// When the ranks cannot be started or the run folder cannot be written. A rank that fails is
+    /// no error here: the manifest says so.
+    pub fn run(self) -> Result<Manifest> {
+        let (start, oom_before) = (Instant::now(), host::oom_kills());
+        let started = launch::start(&self.run_dir, &self.resolved, &self.worker);
+        let child = match started {
+            Ok(child) => child,
+            Err(error) => {
+                // Nothing was started, so nothing of the run is kept.
+                let _ = std::fs::remove_dir_all(&self.run_dir);
+                return Err(error);
+            }
+        };
+        let Prepared {
+            run_dir,
+            resolved,
+            manifest,
+            ..
+        } = &self;
+        Supervisor::new(
+            run_dir,
+            resolved,
+            manifest.clone(),
+            child,
+            start,
+            oom_before,
+        )?
+        .run()
+    }
+}
+
+/// Trains what was resolved and returns the closed manifest.
+///
+/// # Errors
+/// As [`prepare`] and [`Prepared::run`].
+pub fn train(resolved: Resolved, options: Options) -> Result<Manifest> {
+    prepare(resolved, options)?.run()
+}
+
+fn manifest(id: &str, resolved: &Resolved) -> Manifest {
+    let (plan, spec) = (&resolved.plan, &resolved.plan.spec);
+    let pid = std::process::id();
+    let mut pairs = spec.to_pairs();
+    for (_, value) in pairs.iter_mut().filter(|(key, _)| key == "data") {
+        *value = gnn_core::spec::Value::Str(resolved.data_name.clone());
+    }
+    Manifest {
+        run_id: id.to_owned(),
+        name: spec.name.clone(),
+        started: crate::time::Utc::now().rfc3339(),
+        status: Status::Running,
+        pid,
+        pid_start: sys::start_ticks(pid),
+        spec: pairs.into_iter().collect(),
+        ranks: spec.ranks as u32,
+        strategy: spec.strategy.clone(),
+        strategy_hash: strategy_hash(resolved.entry, spec),
+        model: spec.model.name().to_owned(),
+        data: resolved.data_name.clone(),
+        backend: spec.backend.clone(),
+        seed: spec.seed,
+        determinism: determinism(resolved.entry).to_owned(),
+        launch: resolved.starter.label().to_owned(),
+        threads_per_rank: plan.threads as u32,
+        oversubscribed: plan.oversubscribed,
+        host_class: resolved.host.class(),
+        mpi: match &resolved.starter {
+            Starter::Mpi(mpi) => Some(mpi.to_string()),
+            _ => None,
+        },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        epochs_done: 0,
+        wall_ms: 0.0,
+        bytes_total: 0,
+        mem_peak_bytes: 0,
+        result: None,
+        error: None,
+        notes: resolved.notes.clone(),
+    }
+}
