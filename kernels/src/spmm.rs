@@ -175,7 +175,7 @@ macro_rules! level {
             /// Vectors of one tile: what fits into the register file beside two temporaries.
             const MAX: usize = $max;
             /// How many edges ahead rows of `x` are prefetched.
-            const AHEAD: usize = 8;
+            const AHEAD: usize = 16;
 
             #[target_feature(enable = $features)]
             pub(super) fn run(a: Csr<'_>, x: &[f32], d: usize, job: Job<'_>) {
