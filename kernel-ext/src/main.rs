@@ -1,2 +1,30 @@
-//! Placeholder while the skeleton compiles.
-fn main() {}
+//! `halobook-kernel`: the Jupyter kernel of Halobook.
+//!
+//! One binary, four parts that it plays, told apart before anything else happens:
+//!
+//! 1. called `cargo` or `rustup` (a link inside a kernel's own scratch folder) it is the
+//!    [`cell::shim`] that lets a cell be compiled without cargo;
+//! 2. started by evcxr it is the process that holds the user's variables ([`evcxr::runtime_hook`]);
+//! 3. `run` is the kernel itself;
+//! 4. `install`, `uninstall` and `prepare` are for set-up.
+#![deny(unsafe_code)]
+
+mod cell;
+mod cli;
+mod front;
+mod install;
+mod live;
+mod magic;
+mod text;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Before `runtime_hook`: the shim is also called by processes that carry evcxr's marks in
+    // their environment, and must not be mistaken for them.
+    if let Some(code) = cell::shim::dispatch() {
+        return code;
+    }
+    evcxr::runtime_hook();
+    cli::main()
+}

@@ -1,0 +1,333 @@
+//! The evaluation thread: the only one that touches evcxr.
+
+use std::collections::HashMap;
+use std::fs;
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use evcxr::{CommandContext, Error, EvalCallbacks};
+
+use super::IMPORT;
+use super::pump::{Pump, Seen};
+use super::scratch::Scratch;
+use crate::front::CellOutput;
+
+/// Asks the client for a line: prompt, and whether to hide what is typed.
+pub type Input = Box<dyn Fn(&str, bool) -> String + Send>;
+
+/// A completion of Rust code.
+#[derive(Debug, Clone)]
+pub struct Matches {
+    /// The candidates: text and kind.
+    pub items: Vec<(String, &'static str)>,
+    /// Byte range of the code that a candidate replaces.
+    pub range: std::ops::Range<usize>,
+}
+
+/// How an evaluation ended.
+pub struct Evaluated {
+    /// MIME type to content, or evcxr's error.
+    pub result: Result<HashMap<String, String>, Error>,
+    /// What the output pump noticed.
+    pub seen: Seen,
+    /// Whether somebody asked to interrupt it.
+    pub interrupted: bool,
+    /// The variables that existed before and are gone.
+    pub lost: Vec<String>,
+}
+
+enum Job {
+    Evaluate {
+        code: String,
+        output: CellOutput,
+        input: Input,
+        done: Sender<Evaluated>,
+    },
+    Complete {
+        code: String,
+        position: usize,
+        done: Sender<Option<Matches>>,
+    },
+    Describe {
+        word: String,
+        done: Sender<Option<String>>,
+    },
+}
+
+/// The handle on the evaluation thread.
+#[derive(Clone)]
+pub struct Engine {
+    jobs: Sender<Job>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    scratch: Scratch,
+    /// The process that holds the variables, once there is one.
+    child: Mutex<Option<Arc<Mutex<Child>>>>,
+    evaluating: AtomicBool,
+    interrupted: AtomicBool,
+    /// Set while a client is waiting, so that warming gives way.
+    wanted: AtomicBool,
+}
+
+impl Engine {
+    /// Starts evcxr on its own thread and warms it there; returns at once.
+    pub fn start(scratch: &Scratch) -> Engine {
+        let (jobs, inbox) = unbounded();
+        let shared = Arc::new(Shared {
+            scratch: scratch.clone(),
+            child: Mutex::new(None),
+            evaluating: AtomicBool::new(false),
+            interrupted: AtomicBool::new(false),
+            wanted: AtomicBool::new(false),
+        });
+        let engine = Engine {
+            jobs,
+            shared: Arc::clone(&shared),
+        };
+        std::thread::Builder::new()
+            .name("evaluation".into())
+            .spawn(move || Worker::run(&inbox, &shared))
+            .expect("the system refuses a thread at start");
+        engine
+    }
+
+    /// Evaluates a cell's Rust code; blocks until it has ended and its output is sent.
+    pub fn evaluate(&self, code: &str, output: CellOutput, input: Input) -> Evaluated {
+        let (done, wait) = bounded(1);
+        let job = Job::Evaluate {
+            code: code.to_owned(),
+            output,
+            input,
+            done,
+        };
+        self.ask(job);
+        wait.recv().unwrap_or_else(|_| Evaluated {
+            result: Err(Error::Message("the evaluation thread has ended".into())),
+            seen: Seen::default(),
+            interrupted: false,
+            lost: Vec::new(),
+        })
+    }
+
+    /// Completes Rust code at a byte offset. `None` when the evaluation thread is busy.
+    pub fn complete(&self, code: &str, position: usize, patience: Duration) -> Option<Matches> {
+        if self.shared.evaluating.load(Ordering::Acquire) {
+            return None;
+        }
+        let (done, wait) = bounded(1);
+        self.ask(Job::Complete {
+            code: code.to_owned(),
+            position,
+            done,
+        });
+        wait.recv_timeout(patience).ok().flatten()
+    }
+
+    /// The documentation of a name. `None` when there is none or the evaluation thread is busy.
+    pub fn describe(&self, word: &str, patience: Duration) -> Option<String> {
+        if self.shared.evaluating.load(Ordering::Acquire) {
+            return None;
+        }
+        let (done, wait) = bounded(1);
+        self.ask(Job::Describe {
+            word: word.to_owned(),
+            done,
+        });
+        wait.recv_timeout(patience).ok().flatten()
+    }
+
+    fn ask(&self, job: Job) {
+        self.shared.wanted.store(true, Ordering::Release);
+        let _ = self.jobs.send(job);
+    }
+
+    /// Interrupts the evaluation that is under way, if any. Code that has not run yet only has
+    /// its compilation stopped; code that runs loses its process, as in evcxr.
+    pub fn interrupt(&self) {
+        if !self.shared.evaluating.load(Ordering::Acquire) {
+            return;
+        }
+        self.shared.interrupted.store(true, Ordering::Release);
+        let prepared = self.shared.scratch.facts.is_some();
+        if prepared && !self.shared.scratch.compiled().exists() {
+            let _ = fs::write(self.shared.scratch.cancel(), "");
+        } else {
+            self.kill();
+        }
+    }
+
+    /// Ends the process that holds the variables.
+    pub fn kill(&self) {
+        let handle = lock(&self.shared.child).clone();
+        if let Some(child) = handle {
+            let _ = lock(&child).kill();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The state of the evaluation thread.
+struct Worker<'a> {
+    context: CommandContext,
+    pump: Pump,
+    shared: &'a Shared,
+}
+
+impl Worker<'_> {
+    fn run(inbox: &Receiver<Job>, shared: &Shared) {
+        let started = Instant::now();
+        let (context, outputs) = match CommandContext::new() {
+            Ok(made) => made,
+            Err(error) => return refuse(inbox, &error),
+        };
+        *lock(&shared.child) = Some(context.process_handle());
+        let mut worker = Worker {
+            context,
+            pump: Pump::start(outputs),
+            shared,
+        };
+        trace("evcxr ready", started);
+        if shared.scratch.facts.is_some() {
+            if let Err(error) = worker.context.execute(IMPORT) {
+                eprintln!("the prelude cannot be used: {error}");
+            }
+            trace("prelude imported", started);
+            // Loading the crates' types is most of what the first cell would wait for.
+            if !shared.wanted.load(Ordering::Acquire) {
+                let _ = worker
+                    .context
+                    .completions(WARM, WARM.find("warm_b.").map_or(0, |at| at + 7));
+            }
+            trace("warm", started);
+        }
+        while let Ok(job) = inbox.recv() {
+            worker.work(job);
+        }
+    }
+
+    fn work(&mut self, job: Job) {
+        match job {
+            Job::Evaluate {
+                code,
+                output,
+                input,
+                done,
+            } => {
+                let _ = done.send(self.evaluate(&code, output, &*input));
+            }
+            Job::Complete {
+                code,
+                position,
+                done,
+            } => {
+                let found = self.context.completions(&code, position).ok();
+                let _ = done.send(found.map(|found| {
+                    Matches {
+                        range: found.start_offset..found.end_offset,
+                        items: found
+                            .completions
+                            .into_iter()
+                            .map(|item| (item.code, item.kind))
+                            .collect(),
+                    }
+                }));
+            }
+            Job::Describe { word, done } => {
+                let _ = done.send(self.describe(&word));
+            }
+        }
+    }
+
+    fn describe(&mut self, word: &str) -> Option<String> {
+        // Of a macro only its name with the sign is known.
+        [word.to_owned(), format!("{word}!")]
+            .iter()
+            .find_map(|name| {
+                let outputs = self.context.execute(&format!(":doc {name}")).ok()?;
+                let text = outputs.get("text/plain")?.trim();
+                (!text.is_empty() && text != "No documentation found").then(|| text.to_owned())
+            })
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let mut all: Vec<(String, String)> = self
+            .context
+            .variables_and_types()
+            .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
+            .collect();
+        all.sort();
+        all
+    }
+
+    fn evaluate(
+        &mut self,
+        code: &str,
+        output: CellOutput,
+        input: &dyn Fn(&str, bool) -> String,
+    ) -> Evaluated {
+        let before = self.variables();
+        let _ = fs::remove_file(self.shared.scratch.cancel());
+        let _ = fs::remove_file(self.shared.scratch.compiled());
+        self.shared.interrupted.store(false, Ordering::Release);
+        self.shared.evaluating.store(true, Ordering::Release);
+        self.pump.begin(output);
+        let mut callbacks = EvalCallbacks {
+            input_reader: &|request| input(&request.prompt, request.is_password),
+        };
+        let result = self.context.execute_with_callbacks(code, &mut callbacks);
+        self.shared.evaluating.store(false, Ordering::Release);
+        let _ = fs::remove_file(self.shared.scratch.cancel());
+        let seen = self.pump.end();
+        let lost = match &result {
+            Err(Error::SubprocessTerminated(_)) => before
+                .into_iter()
+                .map(|(name, _)| name)
+                .filter(|name| !name.starts_with('_'))
+                .collect(),
+            _ => Vec::new(),
+        };
+        Evaluated {
+            result: result.map(|outputs| outputs.content_by_mime_type),
+            seen,
+            interrupted: self.shared.interrupted.load(Ordering::Acquire),
+            lost,
+        }
+    }
+}
+
+/// Code that is never run: completing inside it makes rust-analyzer load what frame cells need.
+const WARM: &str = "let warm_a = df!(\"a\" => [1, 2, 3]).unwrap();\n\
+let warm_b = warm_a.clone().lazy().filter(col(\"a\").gt(lit(1))).collect().unwrap();\n\
+warm_b.";
+
+/// Answers everything with the error that kept evcxr from starting.
+fn refuse(inbox: &Receiver<Job>, error: &Error) {
+    while let Ok(job) = inbox.recv() {
+        if let Job::Evaluate { done, .. } = job {
+            let _ = done.send(Evaluated {
+                result: Err(error.clone()),
+                seen: Seen::default(),
+                interrupted: false,
+                lost: Vec::new(),
+            });
+        }
+    }
+}
+
+/// Says on standard error how long a step took, when asked by `HALOBOOK_TRACE`.
+fn trace(step: &str, since: Instant) {
+    if std::env::var_os("HALOBOOK_TRACE").is_some() {
+        eprintln!(
+            "halobook-kernel: {step} after {} ms",
+            since.elapsed().as_millis()
+        );
+    }
+}

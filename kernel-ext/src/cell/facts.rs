@@ -1,0 +1,69 @@
+//! What set-up found out once, so that no kernel start asks a tool again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// The file of a prepared folder that is written last.
+const FILE: &str = "facts.json";
+
+/// Everything the shim needs to know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Facts {
+    /// Changes whenever the prepared folder would come out differently.
+    pub key: String,
+    /// The toolchain's folder.
+    pub sysroot: PathBuf,
+    /// The host triple.
+    pub host: String,
+    /// `cargo --version`, as printed.
+    pub cargo_version: String,
+    /// rustc's version number.
+    pub rust_version: String,
+    /// The prelude as one dynamic library.
+    pub dylib: PathBuf,
+    /// Where the crates below the prelude lie compiled.
+    pub deps: PathBuf,
+    /// `rustc --print cfg -O`.
+    pub cfg: String,
+    /// `rustc --print target-spec-json`.
+    pub target_spec: String,
+    /// Milliseconds that building the library took.
+    pub dylib_ms: u64,
+}
+
+impl Facts {
+    /// Reads the facts of a prepared folder.
+    ///
+    /// # Errors
+    /// When they are missing or not ours.
+    pub fn load(prepared: &Path) -> Result<Facts> {
+        let file = prepared.join(FILE);
+        let text = fs::read_to_string(&file)
+            .with_context(|| format!("nothing is prepared at {}", prepared.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is damaged", file.display()))
+    }
+
+    /// Writes the facts; their presence is what makes a prepared folder valid.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn store(&self, prepared: &Path) -> Result<()> {
+        let draft = prepared.join("facts.json.new");
+        fs::write(&draft, serde_json::to_string_pretty(self)?)?;
+        fs::rename(&draft, prepared.join(FILE))?;
+        Ok(())
+    }
+
+    /// The compiler itself, past any proxy.
+    pub fn rustc(&self) -> PathBuf {
+        self.sysroot.join("bin/rustc")
+    }
+
+    /// The real cargo, past any proxy.
+    pub fn cargo(&self) -> PathBuf {
+        self.sysroot.join("bin/cargo")
+    }
+}

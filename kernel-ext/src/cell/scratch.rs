@@ -1,0 +1,141 @@
+//! A kernel's own folder: entered at start, gone at the end.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow};
+
+use super::facts::Facts;
+use super::{CARGO_HOME_ENV, PATH_ENV, PREPARED_ENV, SCRATCH_ENV};
+
+const PREFIX: &str = "halobook-kernel-";
+
+/// The scratch folder of this kernel.
+///
+/// `bin` holds the links that make this binary evcxr's `cargo`; `crate` is where evcxr writes
+/// the cell it compiles; `config` holds evcxr's settings; the flag files of [`Scratch::cancel`]
+/// lie at the top.
+#[derive(Debug, Clone)]
+pub struct Scratch {
+    /// The folder.
+    pub dir: PathBuf,
+    /// What set-up prepared; without it cells run on plain evcxr and know no prelude.
+    pub facts: Option<Facts>,
+}
+
+impl Scratch {
+    /// Makes the folder and starts this program again with an environment that points into it.
+    /// In the second start it only picks the folder up.
+    ///
+    /// A second start instead of changing our own environment: no thread can see half of it.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn enter() -> Result<Scratch> {
+        let prepared = find_prepared();
+        let facts = prepared.as_deref().and_then(|dir| Facts::load(dir).ok());
+        if let Some(dir) = std::env::var_os(SCRATCH_ENV) {
+            return Ok(Scratch {
+                dir: dir.into(),
+                facts,
+            });
+        }
+        sweep();
+        let program = std::env::current_exe()?;
+        let dir = std::env::temp_dir().join(format!(
+            "{PREFIX}{}-{}",
+            std::process::id(),
+            &uuid::Uuid::new_v4().simple().to_string()[..8]
+        ));
+        for part in ["bin", "crate", "config"] {
+            fs::create_dir_all(dir.join(part))
+                .with_context(|| format!("cannot make a scratch folder at {}", dir.display()))?;
+        }
+        let mut command = Command::new(&program);
+        command
+            .args(std::env::args_os().skip(1))
+            .env(SCRATCH_ENV, &dir)
+            .env("EVCXR_TMPDIR", dir.join("crate"));
+        if let (Some(facts), Some(prepared)) = (&facts, &prepared) {
+            populate(&dir, &program, facts)?;
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let mut front = OsString::from(dir.join("bin"));
+            front.push(":");
+            front.push(&path);
+            command
+                .env(PREPARED_ENV, prepared)
+                .env(PATH_ENV, &path)
+                .env(
+                    CARGO_HOME_ENV,
+                    std::env::var_os("CARGO_HOME").unwrap_or_default(),
+                )
+                .env("PATH", front)
+                // rust-analyzer looks for cargo below CARGO_HOME before it looks at PATH.
+                .env("CARGO_HOME", &dir)
+                .env_remove("CARGO")
+                .env_remove("RUSTC")
+                .env("EVCXR_CONFIG_DIR", dir.join("config"));
+        }
+        Err(anyhow!(command.exec()).context("cannot start the kernel in its scratch folder"))
+    }
+
+    /// Removes the folder; what cannot be removed is swept by a later kernel.
+    pub fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+
+    /// The flag that asks a running compilation to stop.
+    pub fn cancel(&self) -> PathBuf {
+        self.dir.join("cancel")
+    }
+
+    /// The flag that says that the current cell's code has been compiled.
+    pub fn compiled(&self) -> PathBuf {
+        self.dir.join("compiled")
+    }
+}
+
+fn populate(dir: &Path, program: &Path, facts: &Facts) -> Result<()> {
+    for tool in ["cargo", "rustup"] {
+        symlink(program, dir.join("bin").join(tool))?;
+    }
+    symlink(facts.rustc(), dir.join("bin/rustc"))?;
+    // Cells are small and run once: optimising them costs more than it gives. `:opt 2` is there
+    // for those that loop.
+    fs::write(
+        dir.join("config/evcxr.toml"),
+        "[evcxr]\nopt_level = \"0\"\n",
+    )?;
+    Ok(())
+}
+
+/// The prepared folder: named by the environment, or beside the release build we belong to.
+pub fn find_prepared() -> Option<PathBuf> {
+    if let Some(dir) = std::env::var_os(PREPARED_ENV) {
+        return Some(dir.into());
+    }
+    let program = std::env::current_exe().ok()?.canonicalize().ok()?;
+    let target = program.parent()?.parent()?;
+    Some(target.join("prepared")).filter(|dir| dir.join("facts.json").exists())
+}
+
+/// Removes the folders of kernels that were killed.
+fn sweep() {
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+            continue;
+        };
+        let pid = rest.split('-').next().unwrap_or_default();
+        if pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

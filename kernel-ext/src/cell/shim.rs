@@ -1,0 +1,361 @@
+//! This binary under the names `cargo` and `rustup`.
+//!
+//! evcxr and rust-analyzer find their tools by path, and in a kernel's environment the path
+//! leads here. A cell that needs nothing beyond the prelude goes to rustc directly; questions
+//! about the crate graph and the toolchain are answered from the prepared folder; everything
+//! else goes to the real tool with the user's own environment.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::facts::Facts;
+use super::{CARGO_HOME_ENV, PATH_ENV, PREPARED_ENV, SCRATCH_ENV, graph};
+
+/// Plays the tool whose name this program was called by; `None` when it is called by its own.
+pub fn dispatch() -> Option<ExitCode> {
+    let name = std::env::args_os().next()?;
+    let name = Path::new(&name).file_name()?.to_str()?.to_owned();
+    let play = match name.as_str() {
+        "cargo" => cargo,
+        "rustup" => rustup,
+        _ => return None,
+    };
+    Some(play().unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(101)
+    }))
+}
+
+/// The place we were called in.
+struct Shim {
+    prepared: PathBuf,
+    facts: Facts,
+    args: Vec<String>,
+    /// The folder of the crate asked about.
+    root: PathBuf,
+}
+
+impl Shim {
+    fn open() -> Result<Shim> {
+        let prepared = PathBuf::from(
+            std::env::var_os(PREPARED_ENV).context("this `cargo` only works inside a kernel")?,
+        );
+        let facts = Facts::load(&prepared)?;
+        let args: Vec<String> = std::env::args().skip(1).collect();
+        let manifest = args
+            .iter()
+            .position(|arg| arg == "--manifest-path")
+            .and_then(|at| args.get(at + 1));
+        let root = match manifest {
+            Some(manifest) => Path::new(manifest)
+                .parent()
+                .unwrap_or(Path::new("/"))
+                .to_owned(),
+            None => std::env::current_dir()?,
+        };
+        Ok(Shim {
+            prepared,
+            facts,
+            args,
+            root,
+        })
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.args.iter().any(|arg| arg == word)
+    }
+
+    /// The real tool with the environment from before the kernel.
+    fn real(&self, tool: &Path) -> Command {
+        let mut command = Command::new(tool);
+        restore_environment(&mut command);
+        command
+    }
+
+    /// Becomes the real tool.
+    fn pass(&self, tool: &Path) -> Result<ExitCode> {
+        let error = self.real(tool).args(&self.args).exec();
+        Err(error).with_context(|| format!("cannot start {}", tool.display()))
+    }
+}
+
+/// Gives `command` the environment that the kernel was started with.
+pub fn restore_environment(command: &mut Command) {
+    if let Some(path) = std::env::var_os(PATH_ENV) {
+        command.env("PATH", path);
+    }
+    match std::env::var_os(CARGO_HOME_ENV) {
+        Some(home) if !home.is_empty() => command.env("CARGO_HOME", home),
+        Some(_) => command.env_remove("CARGO_HOME"),
+        None => command,
+    };
+}
+
+fn rustup() -> Result<ExitCode> {
+    let shim = Shim::open()?;
+    if let [which, tool] = shim.args.as_slice()
+        && which == "which"
+    {
+        let scratch = std::env::var_os(SCRATCH_ENV).context("not inside a kernel")?;
+        println!("{}", Path::new(&scratch).join("bin").join(tool).display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    // The real rustup lies in the user's own path; our folder is no longer in it.
+    shim.pass(Path::new("rustup"))
+}
+
+fn cargo() -> Result<ExitCode> {
+    let shim = Shim::open()?;
+    let manifest = Manifest::read(&shim.root);
+    if shim.has("metadata") {
+        return metadata(&shim, &manifest);
+    }
+    if shim.has("locate-project") {
+        let file = shim.root.join("Cargo.toml");
+        return say(&json!({ "root": file.to_string_lossy() }).to_string());
+    }
+    if shim.args == ["--version"] {
+        return say(shim.facts.cargo_version.trim());
+    }
+    if manifest.is_cell {
+        if shim.has("--print") && shim.has("cfg") {
+            return say(shim.facts.cfg.trim());
+        }
+        if shim.has("--print") && shim.has("target-spec-json") {
+            return say(shim.facts.target_spec.trim());
+        }
+        if shim.has("config") && shim.has("get") {
+            // An empty configuration: the host is the only target.
+            return Ok(ExitCode::FAILURE);
+        }
+        let building = shim.has("build");
+        if building || shim.has("check") {
+            let unusual = std::env::var("RUSTFLAGS").is_ok_and(|flags| flags.contains("-Z"))
+                || std::env::var_os("RUSTC_WRAPPER").is_some();
+            if manifest.plain && !unusual {
+                return compile(&shim, &manifest, building);
+            }
+            return build_with_dependencies(&shim);
+        }
+    }
+    shim.pass(&shim.facts.cargo())
+}
+
+fn say(text: &str) -> Result<ExitCode> {
+    println!("{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What matters of the manifest that evcxr wrote.
+struct Manifest {
+    /// It is the crate of a cell.
+    is_cell: bool,
+    /// It has no dependency of its own.
+    plain: bool,
+    opt_level: String,
+}
+
+impl Manifest {
+    fn read(root: &Path) -> Manifest {
+        let text = fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
+        Manifest::parse(&text)
+    }
+
+    fn parse(text: &str) -> Manifest {
+        let value = |key: &str| {
+            text.lines().find_map(|line| {
+                let (name, value) = line.split_once('=')?;
+                (name.trim() == key).then(|| value.trim().trim_matches('"').to_owned())
+            })
+        };
+        let dependencies = text
+            .split_once("[dependencies]")
+            .map_or("", |(_, rest)| rest);
+        Manifest {
+            is_cell: value("name").as_deref() == Some("ctx"),
+            plain: dependencies.trim().is_empty(),
+            opt_level: value("opt-level").unwrap_or_else(|| "0".to_owned()),
+        }
+    }
+}
+
+/// Compiles the cell with one call of rustc and reports as cargo does.
+fn compile(shim: &Shim, manifest: &Manifest, building: bool) -> Result<ExitCode> {
+    let out = shim
+        .root
+        .join("target")
+        .join(&shim.facts.host)
+        .join("debug/deps");
+    fs::create_dir_all(&out)?;
+    let library = shim.facts.dylib.parent().unwrap_or(Path::new("."));
+    let mut command = shim.real(&shim.facts.rustc());
+    command
+        .args(["--crate-name", "ctx", "--edition", "2024", "src/lib.rs"])
+        .args(["--crate-type", "cdylib", "--error-format=json"])
+        .args(["--json=diagnostic-short", "-Cdebuginfo=0"])
+        .arg(format!("-Copt-level={}", manifest.opt_level))
+        .arg(if building {
+            "--emit=link"
+        } else {
+            "--emit=metadata"
+        })
+        .args([
+            "-Cprefer-dynamic",
+            "-Cdebug-assertions=on",
+            "-Cstrip=debuginfo",
+        ])
+        .arg(path_flag("--extern=halobook=", &shim.facts.dylib))
+        .arg(path_flag("-Ldependency=", &shim.facts.deps))
+        .arg(path_flag("-Clink-arg=-Wl,-rpath,", library))
+        .arg(path_flag(
+            "-Clink-arg=-Wl,-rpath,",
+            &std_folder(&shim.facts),
+        ))
+        .arg("--out-dir")
+        .arg(&out)
+        .current_dir(&shim.root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let scratch = std::env::var_os(SCRATCH_ENV).map(PathBuf::from);
+    let cancel = scratch.as_ref().map(|dir| dir.join("cancel"));
+    let mut child = command.spawn().context("cannot start rustc")?;
+    let stderr = child.stderr.take().context("rustc has no standard error")?;
+    let reader = std::thread::spawn(move || {
+        BufReader::new(stderr)
+            .lines()
+            .map_while(Result::ok)
+            .collect::<Vec<String>>()
+    });
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if cancel.as_ref().is_some_and(|flag| flag.exists()) {
+            let _ = child.kill();
+            break child.wait()?;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let lines = reader.join().unwrap_or_default();
+    let mut stdout = std::io::stdout().lock();
+    for line in lines {
+        match serde_json::from_str::<Value>(&line) {
+            Ok(message) => {
+                let wrapped = json!({ "reason": "compiler-message", "message": message });
+                writeln!(stdout, "{wrapped}")?;
+            }
+            Err(_) => eprintln!("{line}"),
+        }
+    }
+    if !status.success() {
+        return Ok(ExitCode::from(101));
+    }
+    if building {
+        let file = out.join("libctx.so");
+        let artifact = json!({
+            "reason": "compiler-artifact",
+            "target": { "name": "ctx", "kind": ["cdylib"] },
+            "filenames": [file.to_string_lossy()],
+        });
+        writeln!(stdout, "{artifact}")?;
+        if let Some(scratch) = scratch {
+            fs::write(scratch.join("compiled"), "")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn path_flag(flag: &str, path: &Path) -> OsString {
+    let mut whole = OsString::from(flag);
+    whole.push(path);
+    whole
+}
+
+/// Where the standard library's own dynamic library lies.
+fn std_folder(facts: &Facts) -> PathBuf {
+    facts
+        .sysroot
+        .join("lib/rustlib")
+        .join(&facts.host)
+        .join("lib")
+}
+
+/// A cell with crates of the user's: cargo builds them, and the prelude is added by flags.
+fn build_with_dependencies(shim: &Shim) -> Result<ExitCode> {
+    let library = shim.facts.dylib.parent().unwrap_or(Path::new("."));
+    let mut flags: Vec<OsString> = std::env::var("RUSTFLAGS")
+        .unwrap_or_default()
+        .split_whitespace()
+        .map(OsString::from)
+        .collect();
+    flags.push(path_flag("--extern=halobook=", &shim.facts.dylib));
+    flags.push(path_flag("-Ldependency=", &shim.facts.deps));
+    flags.push(path_flag("-Clink-arg=-Wl,-rpath,", library));
+    let mut command = shim.real(&shim.facts.cargo());
+    command.args(&shim.args).env_remove("RUSTFLAGS").env(
+        "CARGO_ENCODED_RUSTFLAGS",
+        flags.join(std::ffi::OsStr::new("\u{1f}")),
+    );
+    let status = command.status().context("cannot start cargo")?;
+    if status.success()
+        && let Some(scratch) = std::env::var_os(SCRATCH_ENV)
+    {
+        fs::write(Path::new(&scratch).join("compiled"), "")?;
+    }
+    Ok(ExitCode::from(if status.success() { 0 } else { 101 }))
+}
+
+fn metadata(shim: &Shim, manifest: &Manifest) -> Result<ExitCode> {
+    if shim.root.starts_with(&shim.facts.sysroot) {
+        // rust-analyzer then puts the standard library together without its dependencies,
+        // which no signature needs.
+        return Ok(ExitCode::FAILURE);
+    }
+    if !manifest.is_cell {
+        return shim.pass(&shim.facts.cargo());
+    }
+    let prelude = graph::load(&shim.prepared, &shim.root)?;
+    if manifest.plain {
+        return say(&prelude.to_string());
+    }
+    let output = shim
+        .real(&shim.facts.cargo())
+        .args(&shim.args)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() || shim.has("--no-deps") {
+        std::io::stdout().write_all(&output.stdout)?;
+        return Ok(ExitCode::from(if output.status.success() {
+            0
+        } else {
+            101
+        }));
+    }
+    let users: Value = serde_json::from_slice(&output.stdout)?;
+    say(&graph::merge(users, &prelude).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Manifest;
+
+    #[test]
+    fn manifests() {
+        let cell = "[package]\nname = \"ctx\"\n[profile.dev]\nopt-level = 2\n\n[dependencies]\n\n";
+        let parsed = Manifest::parse(cell);
+        assert!(parsed.is_cell && parsed.plain);
+        assert_eq!(parsed.opt_level, "2");
+        assert!(!Manifest::parse(&format!("{cell}rand = \"0.8\"\n")).plain);
+        assert!(!Manifest::parse("[package]\nname = \"other\"\n").is_cell);
+    }
+}

@@ -1,0 +1,369 @@
+//! Cells, one after the other.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use jupyter_protocol::ExecutionCount;
+use jupyter_protocol::messaging::{
+    ErrorOutput, ExecuteInput, ExecuteReply, ExecuteRequest, ExecuteResult, ExpressionResult,
+    InputRequest, JupyterMessage, JupyterMessageContent, Payload, ReplyError, ReplyStatus,
+};
+use serde_json::{Map, Value};
+
+use super::history::History;
+use super::outcome::{Failure, Outcome, Shown};
+use super::output::{CellOutput, media};
+use super::user_error;
+use super::wire::{Channel, Parent, Wire};
+use crate::cell::engine::{Engine, Evaluated, Input};
+use crate::live::Bound;
+use crate::live::interrupt::Interrupt;
+use crate::magic::{self, Action};
+
+/// The handle on the executor thread.
+#[derive(Clone)]
+pub struct Executor {
+    queue: Sender<Parent>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    history: Arc<History>,
+    engine: Engine,
+    interrupt: Interrupt,
+    bound: Arc<Bound>,
+    closed: AtomicBool,
+    /// Requests that came up to and including this one are not executed: a cell before failed.
+    abort_up_to: AtomicU64,
+    submitted: AtomicU64,
+    numbers: Mutex<HashMap<String, u64>>,
+}
+
+impl Executor {
+    /// Starts the thread; `typed` brings the lines that clients type when asked.
+    pub fn start(wire: Wire, engine: Engine, typed: Receiver<String>) -> Executor {
+        let (queue, inbox) = unbounded();
+        let shared = Arc::new(Shared {
+            history: Arc::new(History::default()),
+            engine,
+            interrupt: Interrupt::default(),
+            bound: Arc::default(),
+            closed: AtomicBool::new(false),
+            abort_up_to: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
+            numbers: Mutex::default(),
+        });
+        let worker = Worker {
+            wire,
+            typed,
+            shared: Arc::clone(&shared),
+            count: 0,
+        };
+        std::thread::Builder::new()
+            .name("executor".into())
+            .spawn(move || worker.run(&inbox))
+            .expect("the system refuses a thread at start");
+        Executor { queue, shared }
+    }
+
+    /// What has been executed.
+    pub fn history(&self) -> Arc<History> {
+        Arc::clone(&self.shared.history)
+    }
+
+    /// The runs bound in this session.
+    pub fn bound(&self) -> Arc<Bound> {
+        Arc::clone(&self.shared.bound)
+    }
+
+    /// Queues a cell.
+    pub fn submit(&self, request: Parent) {
+        let number = self.shared.submitted.fetch_add(1, Ordering::AcqRel) + 1;
+        self.shared
+            .numbers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(request.header.msg_id.clone(), number);
+        let _ = self.queue.send(request);
+    }
+
+    /// Interrupts what runs; answered at once, whatever it is.
+    pub fn interrupt(&self) {
+        self.shared.interrupt.raise();
+        self.shared.engine.interrupt();
+    }
+
+    /// Takes no further cell.
+    pub fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.interrupt.raise();
+    }
+}
+
+struct Worker {
+    wire: Wire,
+    typed: Receiver<String>,
+    shared: Arc<Shared>,
+    /// The number of the latest stored cell.
+    count: usize,
+}
+
+impl Worker {
+    fn run(mut self, inbox: &Receiver<Parent>) {
+        while let Ok(parent) = inbox.recv() {
+            if self.shared.closed.load(Ordering::Acquire) {
+                return;
+            }
+            let number = self
+                .shared
+                .numbers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&parent.header.msg_id)
+                .unwrap_or(u64::MAX);
+            self.wire.busy(&parent);
+            if number <= self.shared.abort_up_to.load(Ordering::Acquire) {
+                self.abort(&parent);
+            } else if let JupyterMessageContent::ExecuteRequest(request) = &parent.content {
+                self.execute(&parent, request);
+            }
+            self.wire.idle(&parent);
+        }
+    }
+
+    fn abort(&self, parent: &Parent) {
+        let reply = ExecuteReply {
+            status: ReplyStatus::Aborted,
+            execution_count: ExecutionCount::new(self.count),
+            user_expressions: Some(HashMap::new()),
+            ..ExecuteReply::default()
+        };
+        self.wire.reply(Channel::Shell, parent, reply);
+    }
+
+    fn execute(&mut self, parent: &Parent, request: &ExecuteRequest) {
+        let stored = request.store_history && !request.silent;
+        if stored {
+            self.count += 1;
+        }
+        let count = ExecutionCount::new(self.count.max(1));
+        if !request.silent {
+            self.wire.publish(
+                parent,
+                ExecuteInput {
+                    code: request.code.clone(),
+                    execution_count: count.clone(),
+                },
+            );
+        }
+        let output = CellOutput::new(self.wire.clone(), Arc::clone(parent), request.silent);
+        self.shared.interrupt.clear();
+        let cell = Cell {
+            worker: self,
+            output: &output,
+            parent,
+            request,
+        };
+        let outcome = cell.expand_and_run();
+        let mut reply = ExecuteReply {
+            execution_count: count.clone(),
+            user_expressions: Some(HashMap::new()),
+            ..ExecuteReply::default()
+        };
+        let mut text = String::new();
+        match outcome {
+            Ok(shown) => {
+                if let Some(shown) = shown {
+                    text = shown.bundle["text/plain"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned();
+                    if shown.page {
+                        reply.payload.push(Payload::Page {
+                            data: media(&shown),
+                            start: 0,
+                        });
+                    } else if !request.silent {
+                        self.wire
+                            .publish(parent, ExecuteResult::new(count, media(&shown)));
+                    }
+                }
+                reply.user_expressions = Some(self.expressions(&output, parent, request));
+            }
+            Err(failure) => {
+                if !request.silent {
+                    self.wire.publish(
+                        parent,
+                        ErrorOutput {
+                            ename: failure.ename.clone(),
+                            evalue: failure.evalue.clone(),
+                            traceback: failure.traceback.clone(),
+                        },
+                    );
+                }
+                if request.stop_on_error {
+                    let latest = self.shared.submitted.load(Ordering::Acquire);
+                    self.shared.abort_up_to.store(latest, Ordering::Release);
+                }
+                reply.status = ReplyStatus::Error;
+                reply.error = Some(Box::new(ReplyError {
+                    ename: failure.ename,
+                    evalue: failure.evalue,
+                    traceback: failure.traceback,
+                }));
+            }
+        }
+        if stored {
+            self.shared.history.push(self.count, &request.code, &text);
+        }
+        self.wire.reply(Channel::Shell, parent, reply);
+    }
+
+    /// Evaluates the request's named expressions, each on its own.
+    fn expressions(
+        &self,
+        output: &CellOutput,
+        parent: &Parent,
+        request: &ExecuteRequest,
+    ) -> HashMap<String, ExpressionResult> {
+        let Some(expressions) = &request.user_expressions else {
+            return HashMap::new();
+        };
+        let evaluate = |code: &String| {
+            let evaluated =
+                self.shared
+                    .engine
+                    .evaluate(code, output.clone(), self.input(parent, false));
+            match settle(evaluated) {
+                Ok(shown) => ExpressionResult::Ok {
+                    data: media(&shown.unwrap_or_default()),
+                    metadata: Map::new(),
+                },
+                Err(failure) => ExpressionResult::Error {
+                    ename: failure.ename,
+                    evalue: failure.evalue,
+                    traceback: failure.traceback,
+                },
+            }
+        };
+        expressions
+            .iter()
+            .map(|(name, code)| (name.clone(), evaluate(code)))
+            .collect()
+    }
+
+    /// How this cell asks its client for a line.
+    fn input(&self, parent: &Parent, allowed: bool) -> Input {
+        let (wire, typed, parent) = (self.wire.clone(), self.typed.clone(), Arc::clone(parent));
+        Box::new(move |prompt, password| {
+            if !allowed {
+                return String::new();
+            }
+            let question = InputRequest {
+                prompt: prompt.to_owned(),
+                password,
+            };
+            while typed.try_recv().is_ok() {}
+            let _ = wire
+                .stdin
+                .send(JupyterMessage::new(question, Some(&parent)));
+            typed.recv().unwrap_or_default()
+        })
+    }
+}
+
+/// One cell under way.
+struct Cell<'a> {
+    worker: &'a Worker,
+    output: &'a CellOutput,
+    parent: &'a Parent,
+    request: &'a ExecuteRequest,
+}
+
+impl Cell<'_> {
+    fn expand_and_run(&self) -> Outcome {
+        match magic::expand(&self.request.code) {
+            Action::Rust(code) => self.rust(&code),
+            Action::Refused(refusal) => Err(refusal.failure()),
+            Action::Help(name) => {
+                let mut shown = magic::help::page(&name);
+                shown.page = true;
+                Ok(Some(shown))
+            }
+            Action::Lines { lines, rust } => {
+                let mut last = None;
+                for line in &lines {
+                    last = crate::live::line(line, &self.session())?;
+                    if let Some(shown) = &last
+                        && (lines.len() > 1 || !rust.trim().is_empty())
+                    {
+                        self.output
+                            .display(shown, &uuid::Uuid::new_v4().to_string());
+                        last = None;
+                    }
+                }
+                match self.rust(&rust)? {
+                    Some(shown) => Ok(Some(shown)),
+                    None => Ok(last),
+                }
+            }
+            Action::Train(request) => crate::live::train(&request, &self.session()),
+        }
+    }
+
+    fn session(&self) -> crate::live::Session<'_> {
+        crate::live::Session {
+            output: self.output,
+            interrupt: &self.worker.shared.interrupt,
+            bind: Box::new(|code| self.rust(code)),
+            bound: &self.worker.shared.bound,
+        }
+    }
+
+    fn rust(&self, code: &str) -> Outcome {
+        if code.trim().is_empty() {
+            return Ok(None);
+        }
+        let input = self.worker.input(self.parent, self.request.allow_stdin);
+        settle(
+            self.worker
+                .shared
+                .engine
+                .evaluate(code, self.output.clone(), input),
+        )
+    }
+}
+
+/// Turns what evcxr reported into the cell's outcome.
+fn settle(evaluated: Evaluated) -> Outcome {
+    match evaluated.result {
+        Ok(contents) if contents.is_empty() => match evaluated.seen.panic {
+            Some(message) => Err(Failure::new("Panic", message, [])),
+            None => Ok(None),
+        },
+        Ok(contents) => {
+            let bundle = contents
+                .into_iter()
+                .map(|(mime, text)| {
+                    let value = if mime.contains("json") {
+                        serde_json::from_str(&text).unwrap_or(Value::from(text))
+                    } else {
+                        Value::from(text)
+                    };
+                    (mime, value)
+                })
+                .collect();
+            Ok(Some(Shown {
+                bundle,
+                page: false,
+            }))
+        }
+        Err(evcxr::Error::SubprocessTerminated(_)) if evaluated.interrupted => {
+            Err(user_error::interrupted(&evaluated.lost))
+        }
+        Err(_) if evaluated.interrupted => Err(user_error::interrupted_before_running()),
+        Err(error) => Err(user_error::failure(&error, &evaluated.lost)),
+    }
+}

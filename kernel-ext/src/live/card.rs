@@ -1,0 +1,291 @@
+//! The card of a live run: one bundle, redrawn as the run goes on. Static HTML and SVG only, so
+//! that the last state is what a saved notebook shows.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::front::Shown;
+use crate::text::escape;
+
+/// What one rank is doing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lane {
+    /// Its phase, in a word.
+    pub phase: String,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Whom it waits for.
+    pub peer: Option<u32>,
+    /// Seconds since its last sign of life.
+    pub silent_s: f64,
+}
+
+/// Everything the card shows.
+#[derive(Debug, Clone, Default)]
+pub struct Card {
+    /// The run's id.
+    pub run_id: String,
+    /// `halo · gcn · karate`.
+    title: String,
+    ranks: u64,
+    epochs: u64,
+    done: u64,
+    losses: Vec<f64>,
+    val_acc: Option<f64>,
+    notes: Vec<String>,
+    /// `running`, `stopping`, then how the run ended.
+    status: String,
+    /// One lane a rank.
+    pub lanes: Vec<Lane>,
+    /// Since the run was asked for.
+    pub elapsed: Duration,
+}
+
+impl Card {
+    /// The card of a run that has been asked for.
+    pub fn new(run_id: &str) -> Card {
+        Card {
+            run_id: run_id.to_owned(),
+            status: "starting".to_owned(),
+            ..Card::default()
+        }
+    }
+
+    /// Takes one line of the event stream into account.
+    pub fn event(&mut self, line: &str) {
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            return;
+        };
+        let word = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+        match event["event"].as_str().unwrap_or_default() {
+            "launched" => {
+                self.title = format!(
+                    "{} · {} · {}",
+                    word("strategy"),
+                    word("model"),
+                    word("data")
+                );
+                self.ranks = event["ranks"].as_u64().unwrap_or(1);
+                self.epochs = event["epochs"].as_u64().unwrap_or(0);
+                self.status = "running".to_owned();
+            }
+            "epoch" => {
+                self.done = event["epoch"].as_u64().map_or(self.done, |epoch| epoch + 1);
+                if let Some(loss) = event["train_loss"].as_f64() {
+                    self.losses.push(loss);
+                }
+                self.val_acc = event["val_acc"].as_f64().or(self.val_acc);
+            }
+            "note" => self.notes.push(word("text")),
+            "stopping" => self.status = "stopping at the end of the epoch".to_owned(),
+            "finished" => self.status = word("status"),
+            _ => {}
+        }
+    }
+
+    /// Says how the run stands, when no event does.
+    pub fn set_status(&mut self, status: &str) {
+        self.status = status.to_owned();
+    }
+
+    /// Epochs finished.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Epochs asked for.
+    pub fn epochs(&self) -> u64 {
+        self.epochs
+    }
+
+    /// How long the rest will take at the present speed.
+    fn eta(&self) -> Option<Duration> {
+        let left = self
+            .epochs
+            .checked_sub(self.done)
+            .filter(|left| *left > 0)?;
+        if self.done == 0 || self.status != "running" {
+            return None;
+        }
+        Some(self.elapsed.mul_f64(left as f64 / self.done as f64))
+    }
+
+    /// One line for people who cannot see the rest.
+    pub fn line(&self) -> String {
+        let mut line = format!("run {}", self.run_id);
+        if !self.title.is_empty() {
+            let ranks = if self.ranks == 1 { "rank" } else { "ranks" };
+            let _ = write!(line, " · {} · {} {ranks}", self.title, self.ranks);
+        }
+        let _ = write!(line, " · {}", self.status);
+        if self.epochs > 0 {
+            let _ = write!(line, " · epoch {}/{}", self.done, self.epochs);
+        }
+        if let Some(loss) = self.losses.last() {
+            let _ = write!(line, " · loss {loss:.4}");
+        }
+        if let Some(accuracy) = self.val_acc {
+            let _ = write!(line, " · val {:.1} %", accuracy * 100.0);
+        }
+        let _ = write!(line, " · {}", seconds(self.elapsed));
+        if let Some(eta) = self.eta() {
+            let _ = write!(line, " · {} to go", seconds(eta));
+        }
+        line
+    }
+
+    /// The card in HTML and text.
+    pub fn render(&self) -> Shown {
+        let mut html = String::from(
+            "<div style=\"font-family:sans-serif;font-size:13px;border:1px solid #8884;\
+             border-radius:6px;padding:8px 12px;max-width:640px\">",
+        );
+        let _ = write!(html, "<div>{}</div>", escape(&self.line()));
+        html.push_str(&self.bar());
+        html.push_str(&self.sparkline());
+        let live = self.status == "running" || self.status.starts_with("stopping");
+        if live && !self.lanes.is_empty() {
+            html.push_str("<div style=\"font-family:monospace;font-size:12px;margin-top:4px\">");
+            for (rank, lane) in self.lanes.iter().enumerate() {
+                let _ = write!(html, "<div>{}</div>", escape(&lane_text(rank, lane)));
+            }
+            html.push_str("</div>");
+        }
+        for note in &self.notes {
+            let _ = write!(html, "<div><em>{}</em></div>", escape(note));
+        }
+        html.push_str("</div>");
+        let mut text = self.line();
+        for note in &self.notes {
+            let _ = write!(text, "\nnote: {note}");
+        }
+        Shown::html(text, html)
+    }
+
+    fn bar(&self) -> String {
+        if self.epochs == 0 {
+            return String::new();
+        }
+        let width = 600.0 * self.done as f64 / self.epochs as f64;
+        format!(
+            "<svg width=\"600\" height=\"6\" style=\"display:block;margin:4px 0\">\
+             <rect width=\"600\" height=\"6\" rx=\"3\" fill=\"#8883\"/>\
+             <rect width=\"{width:.1}\" height=\"6\" rx=\"3\" fill=\"#4c78a8\"/></svg>"
+        )
+    }
+
+    /// The loss by epoch, thinned to a point a pixel pair.
+    fn sparkline(&self) -> String {
+        const POINTS: usize = 200;
+        let finite: Vec<f64> = self
+            .losses
+            .iter()
+            .copied()
+            .filter(|x| x.is_finite())
+            .collect();
+        if finite.len() < 2 {
+            return String::new();
+        }
+        let low = finite.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = finite.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let span = (high - low).max(f64::MIN_POSITIVE);
+        let count = finite.len().min(POINTS);
+        let mut points = String::new();
+        for i in 0..count {
+            let at = i * (finite.len() - 1) / (count - 1);
+            let x = 600.0 * at as f64 / (finite.len() - 1) as f64;
+            let y = 2.0 + 36.0 * (high - finite[at]) / span;
+            let _ = write!(points, "{x:.1},{y:.1} ");
+        }
+        format!(
+            "<svg width=\"600\" height=\"40\" style=\"display:block\" role=\"img\">\
+             <title>training loss by epoch, {high:.4} to {low:.4}</title>\
+             <polyline points=\"{}\" fill=\"none\" stroke=\"#e45756\" stroke-width=\"1.5\"/></svg>",
+            points.trim_end()
+        )
+    }
+}
+
+fn lane_text(rank: usize, lane: &Lane) -> String {
+    let mut text = format!("rank {rank}: {} (epoch {})", lane.phase, lane.epoch);
+    if let Some(peer) = lane.peer {
+        let _ = write!(text, ", waits for rank {peer}");
+    }
+    if lane.silent_s >= 1.0 {
+        let _ = write!(text, ", silent for {:.0} s", lane.silent_s);
+    }
+    text
+}
+
+fn seconds(time: Duration) -> String {
+    let s = time.as_secs_f64();
+    if s < 60.0 {
+        format!("{s:.1} s")
+    } else {
+        format!("{} min {:02} s", (s / 60.0) as u64, (s % 60.0) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card() -> Card {
+        let mut card = Card::new("20260102-030405-abcd");
+        card.event(
+            r#"{"event":"launched","ranks":2,"strategy":"halo","model":"gcn","data":"<b>","epochs":4}"#,
+        );
+        card.event(r#"{"event":"note","text":"oversubscribed"}"#);
+        card.event(r#"{"event":"epoch","epoch":0,"train_loss":2.0,"val_acc":null}"#);
+        card.event(r#"{"event":"epoch","epoch":1,"train_loss":1.5,"val_acc":0.5}"#);
+        card.event("not json");
+        card.elapsed = Duration::from_secs(2);
+        card
+    }
+
+    #[test]
+    fn the_line_says_everything() {
+        assert_eq!(
+            card().line(),
+            "run 20260102-030405-abcd · halo · gcn · <b> · 2 ranks · running · epoch 2/4 · \
+             loss 1.5000 · val 50.0 % · 2.0 s · 2.0 s to go"
+        );
+    }
+
+    #[test]
+    fn html_is_escaped_and_holds_bar_and_sparkline() {
+        let mut card = card();
+        card.lanes = vec![Lane {
+            phase: "comm".into(),
+            epoch: 2,
+            peer: Some(1),
+            silent_s: 3.0,
+        }];
+        let shown = card.render();
+        let html = shown.bundle["text/html"].as_str().expect("html");
+        assert!(html.contains("&lt;b&gt;") && !html.contains("<b>"));
+        assert!(html.contains("width=\"300.0\""));
+        assert!(html.contains("polyline"));
+        assert!(html.contains("rank 0: comm (epoch 2), waits for rank 1, silent for 3 s"));
+        assert!(
+            shown.bundle["text/plain"]
+                .as_str()
+                .is_some_and(|t| t.contains("note: over"))
+        );
+    }
+
+    #[test]
+    fn a_finished_card_has_no_lanes_and_no_eta() {
+        let mut card = card();
+        card.lanes = vec![Lane::default()];
+        card.event(r#"{"event":"finished","status":"ok"}"#);
+        let html = card.render().bundle["text/html"]
+            .as_str()
+            .expect("html")
+            .to_owned();
+        assert!(!html.contains("rank 0"));
+        assert!(!html.contains("to go"));
+    }
+}

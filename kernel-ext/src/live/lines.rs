@@ -1,0 +1,99 @@
+//! The line magics. None of them needs rustc.
+
+use halobook::Run;
+use launcher::LogQuery;
+
+use super::{Session, report};
+use crate::front::{Failure, Outcome, Shown};
+use crate::magic::table::PLOTS;
+use crate::magic::{Line, help};
+
+/// Carries out a line magic.
+pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
+    let shown = match line.name {
+        "runs" => runs(line)?,
+        "plot" => plot(line, session)?,
+        "log" => log(line, session)?,
+        "stop" => stop(line, session)?,
+        "doctor" => Shown::text(launcher::doctor::report().to_string()),
+        "lsmagic" => help::list(),
+        other => return Err(Failure::config(format!("%{other} has no meaning here"), [])),
+    };
+    Ok(Some(shown))
+}
+
+/// A launcher's refusal in the notebook's words.
+pub fn refused(error: &launcher::Error) -> Failure {
+    let help = error.help();
+    let lines = (!help.is_empty()).then(|| format!("help: {help}"));
+    Failure::config(error.to_string(), lines)
+}
+
+fn number<T: std::str::FromStr>(line: &Line, flag: &str) -> Result<Option<T>, Failure> {
+    let Some(text) = line.flag(flag) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| {
+        Failure::config(
+            format!("--{flag} takes a number, not `{text}`"),
+            [format!("help: %{}? shows what it takes", line.name)],
+        )
+    })
+}
+
+fn runs(line: &Line) -> Result<Shown, Failure> {
+    let last: usize = number(line, "last")?.unwrap_or(20);
+    let frame = launcher::frames::runs().map_err(|error| refused(&error))?;
+    Ok(report::frame(&frame.tail(Some(last))))
+}
+
+fn the_run(line: &Line, session: &Session<'_>) -> Result<std::path::PathBuf, Failure> {
+    let name = line.args.first().map_or("latest", String::as_str);
+    session.run_dir(name).map_err(|error| refused(&error))
+}
+
+fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
+    // `%plot stack` means the latest run.
+    let (name, kind) = match line.args.as_slice() {
+        [] => ("latest", "curve"),
+        [only] if PLOTS.contains(&only.as_str()) => ("latest", only.as_str()),
+        [name] => (name.as_str(), "curve"),
+        [name, kind, ..] => (name.as_str(), kind.as_str()),
+    };
+    let dir = session.run_dir(name).map_err(|error| refused(&error))?;
+    let plot = Run::at(dir)
+        .try_plot(kind)
+        .map_err(|error| Failure::config(error.to_string(), []))?;
+    Ok(Shown::svg(plot.text, plot.svg))
+}
+
+fn log(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
+    let query = LogQuery {
+        rank: number(line, "rank")?,
+        tail: Some(number(line, "tail")?.unwrap_or(50)),
+        grep: line.flag("grep").map(str::to_owned),
+    };
+    let dir = the_run(line, session)?;
+    let text = launcher::log(&dir, query).map_err(|error| refused(&error))?;
+    Ok(Shown::text(if text.trim().is_empty() {
+        "the logs hold no such line".to_owned()
+    } else {
+        text.trim_end().to_owned()
+    }))
+}
+
+fn stop(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
+    let dir = the_run(line, session)?;
+    let now = line.flag("now").is_some();
+    let was_running = launcher::stop(&dir, now).map_err(|error| refused(&error))?;
+    let id = dir
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    Ok(Shown::text(match (was_running, now) {
+        (true, false) => format!("{id} stops at the end of its epoch"),
+        (true, true) => format!("{id} is being ended"),
+        (false, _) => format!("{id} is not running"),
+    }))
+}

@@ -1,0 +1,132 @@
+//! How a run's end reads: its table, or its failure.
+
+use std::path::Path;
+
+use halobook::df_html;
+use halobook::polars::prelude::DataFrame;
+use launcher::store::{Manifest, RunError, Status};
+
+use super::card::Card;
+use crate::front::{Failure, Shown};
+use crate::text::escape;
+
+/// How many of the last epochs are shown.
+const ROWS: usize = 5;
+
+/// A frame as text and table.
+pub fn frame(frame: &DataFrame) -> Shown {
+    Shown::html(frame.to_string(), df_html(frame))
+}
+
+/// The result of a finished run: one line, then the last epochs.
+pub fn finished(run_dir: &Path, card: &Card, manifest: &Manifest) -> Shown {
+    let mut line = card.line();
+    if let Some(test) = manifest.result.as_ref().and_then(|result| result.test_acc) {
+        line.push_str(&format!(" · test {:.1} % at best validation", test * 100.0));
+    }
+    match launcher::frames::load(run_dir, "epochs") {
+        Ok(epochs) => {
+            let tail = epochs.tail(Some(ROWS));
+            let count = epochs.height();
+            let heading = if count > ROWS {
+                format!("the last {ROWS} of {count} epochs:")
+            } else {
+                String::new()
+            };
+            Shown::html(
+                format!("{line}\n{heading}\n{tail}"),
+                format!(
+                    "<p>{}</p><small>{}</small>{}",
+                    escape(&line),
+                    escape(&heading),
+                    df_html(&tail)
+                ),
+            )
+        }
+        Err(error) => Shown::text(format!("{line}\n(no epoch table: {error})")),
+    }
+}
+
+/// The failure of a run that did not finish; `name` is what it is bound to.
+pub fn unfinished(manifest: &Manifest, name: &str) -> Failure {
+    let default = RunError::default();
+    let error = manifest.error.as_ref().unwrap_or(&default);
+    let ename = match manifest.status {
+        Status::Interrupted => "HaloInterrupted",
+        Status::Stalled => "HaloStalled",
+        _ if error.name.is_empty() => "HaloRankFailed",
+        _ => error.name.as_str(),
+    };
+    let evalue = match manifest.status {
+        Status::Interrupted => format!(
+            "stopped after {} epochs; they are whole",
+            manifest.epochs_done
+        ),
+        _ => headline(error),
+    };
+    let mut lines = Vec::new();
+    if !error.waits.is_empty() {
+        lines.push(format!(
+            "{:>4}  {:<10} {:<11} {:>4}  {:>5}  {:>9}",
+            "rank", "phase", "operation", "peer", "epoch", "waiting"
+        ));
+        lines.extend(error.waits.iter().take(12).map(|wait| {
+            format!(
+                "{:>4}  {:<10} {:<11} {:>4}  {:>5}  {:>7.1} s",
+                wait.rank,
+                wait.phase,
+                wait.op.as_deref().unwrap_or("-"),
+                wait.peer.map_or("-".to_owned(), |peer| peer.to_string()),
+                wait.epoch,
+                wait.waiting_s
+            )
+        }));
+    }
+    if !error.others.is_empty() {
+        let others: Vec<String> = error.others.iter().map(u32::to_string).collect();
+        lines.push(format!(
+            "as a consequence ended: rank {}",
+            others.join(", ")
+        ));
+    }
+    if manifest.status != Status::Interrupted {
+        let from = error.log_tail.len().saturating_sub(15);
+        lines.extend(
+            error.log_tail[from..]
+                .iter()
+                .map(|line| format!("  {line}")),
+        );
+        lines.push(format!(
+            "{name} is bound with the {} epochs that were finished",
+            manifest.epochs_done
+        ));
+    } else {
+        lines.push(format!("{name} is bound; every Rust variable is intact"));
+    }
+    lines.push(match error.rank {
+        Some(rank) => format!("%log {} --rank {rank} --tail 50", manifest.run_id),
+        None => format!("%log {} --tail 50", manifest.run_id),
+    });
+    Failure::new(ename, evalue, lines)
+}
+
+fn headline(error: &RunError) -> String {
+    let mut line = match error.rank {
+        Some(rank) if error.host.is_empty() => format!("rank {rank}"),
+        Some(rank) => format!("rank {rank} on {}", error.host),
+        None => "the run".to_owned(),
+    };
+    if let Some(phase) = &error.phase {
+        line.push_str(&format!(" in {phase}"));
+    }
+    if let Some(epoch) = error.epoch {
+        line.push_str(&format!(", epoch {epoch}"));
+    }
+    if let Some(signal) = &error.signal {
+        line.push_str(&format!(" ({signal})"));
+    }
+    if !error.message.is_empty() {
+        line.push_str(&format!(": {}", error.message));
+    }
+    line
+}

@@ -1,0 +1,241 @@
+//! What a cell asks for.
+
+use super::body;
+use super::flags::{self, Parsed};
+use super::table::{self, Kind, Magic};
+use crate::front::Failure;
+use crate::text;
+
+/// What is to be done with a cell.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// Only Rust.
+    Rust(String),
+    /// Line magics, then Rust (with the magics' lines left blank, so that line numbers hold).
+    Lines {
+        /// The magics in order.
+        lines: Vec<Line>,
+        /// The rest of the cell.
+        rust: String,
+    },
+    /// A training run.
+    Train(TrainRequest),
+    /// A magic's manual page; an empty name asks for the list.
+    Help(String),
+    /// Something is wrong with the magic itself.
+    Refused(Refusal),
+}
+
+/// A line magic with its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// The magic's name.
+    pub name: &'static str,
+    /// Its positional arguments.
+    pub args: Vec<String>,
+    /// Its flags by long name; switches hold an empty text.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+impl Line {
+    /// The last value given for a flag.
+    pub fn flag(&self, long: &str) -> Option<&str> {
+        self.flags
+            .iter()
+            .rev()
+            .find(|(name, _)| *name == long)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// A run as the cell describes it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TrainRequest {
+    /// Keys and values in the order given, flags before body.
+    pub pairs: Vec<(String, String)>,
+    /// The variable to bind.
+    pub output: Option<String>,
+    /// A run file to read first.
+    pub config: Option<String>,
+    /// Resolve and check only.
+    pub dry_run: bool,
+}
+
+/// Why a magic cannot be carried out, with the place marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub message: String,
+    /// The line of the cell that it is about.
+    pub line: String,
+    /// The place in that line, in characters: start and length.
+    pub span: (usize, usize),
+    /// What to do.
+    pub help: String,
+}
+
+impl Refusal {
+    /// The cell's failure.
+    pub fn failure(&self) -> Failure {
+        let (start, len) = self.span;
+        let caret = format!("{}{}", " ".repeat(start), "^".repeat(len.max(1)));
+        let mut lines = vec![format!("  {}", self.line), format!("  {caret}")];
+        if !self.help.is_empty() {
+            lines.push(format!("help: {}", self.help));
+        }
+        Failure::config(self.message.clone(), lines)
+    }
+}
+
+/// Reads a cell.
+pub fn expand(cell: &str) -> Action {
+    match try_expand(cell) {
+        Ok(action) => action,
+        Err(refusal) => Action::Refused(refusal),
+    }
+}
+
+fn try_expand(cell: &str) -> Result<Action, Refusal> {
+    let mut lines = Vec::new();
+    let mut rust = String::new();
+    let mut rest = cell;
+    while let Some(line) = rest.split_inclusive('\n').next() {
+        let text = line.trim_end();
+        let content = text.trim_start();
+        if content.is_empty() || content.starts_with("//") {
+            rust.push_str(line);
+        } else if table::looks_like_magic(text) {
+            if let Some(name) = help_wanted(text) {
+                return Ok(Action::Help(name));
+            }
+            let (magic, words) = magic_of(text)?;
+            if magic.kind == Kind::Cell {
+                if !lines.is_empty() {
+                    return Err(Refusal {
+                        message: format!("{} must start its cell", magic.spelling()),
+                        line: text.to_owned(),
+                        span: (0, magic.spelling().chars().count()),
+                        help: "put the line magics above it into a cell of their own".into(),
+                    });
+                }
+                let parsed = flags::parse(magic, text, words)?;
+                return train(parsed, text, &rest[line.len()..]).map(Action::Train);
+            }
+            let parsed = flags::parse(magic, text, words)?;
+            lines.push(Line {
+                name: magic.name,
+                args: parsed.args,
+                flags: parsed.flags,
+            });
+            rust.push_str(&line[text.len()..]);
+        } else {
+            break;
+        }
+        rest = &rest[line.len()..];
+    }
+    if lines.is_empty() {
+        return Ok(Action::Rust(cell.to_owned()));
+    }
+    rust.push_str(rest);
+    Ok(Action::Lines { lines, rust })
+}
+
+/// `%name?`, `%%name?` and a bare `%?` ask for a manual page.
+fn help_wanted(line: &str) -> Option<String> {
+    let name = line.trim_start_matches(['%', ':']).strip_suffix('?')?;
+    let name = name.trim_end_matches('?').trim();
+    (!name.contains(char::is_whitespace)).then(|| name.to_owned())
+}
+
+/// The magic a line names, and the byte offset at which its arguments start.
+fn magic_of(line: &str) -> Result<(&'static Magic, usize), Refusal> {
+    let signs = line.chars().take_while(|c| *c == '%' || *c == ':').count();
+    let word = line[signs..]
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-')
+        .next()
+        .unwrap_or_default();
+    let spelled = &line[..signs + word.len()];
+    let refuse = |message: String, help: String| Refusal {
+        message,
+        line: line.to_owned(),
+        span: (0, spelled.chars().count()),
+        help,
+    };
+    let Some(magic) = table::find(word) else {
+        let near = text::nearest(word, table::MAGICS.iter().map(|magic| magic.name));
+        return Err(refuse(
+            format!("there is no magic {spelled}"),
+            match near.and_then(table::find) {
+                Some(magic) => format!("did you mean {}?", magic.spelling()),
+                None => "%lsmagic lists them".into(),
+            },
+        ));
+    };
+    match (magic.kind, &line[..signs]) {
+        (Kind::Cell, "%%") | (Kind::Line, "%" | ":") => Ok((magic, spelled.len())),
+        _ => Err(refuse(
+            format!("{spelled} is written {}", magic.spelling()),
+            String::new(),
+        )),
+    }
+}
+
+fn train(parsed: Parsed, line: &str, rest: &str) -> Result<TrainRequest, Refusal> {
+    let mut request = TrainRequest::default();
+    for (name, value) in parsed.flags {
+        match name {
+            "output" => request.output = Some(identifier(value, line)?),
+            "config" => request.config = Some(value),
+            "dry-run" => request.dry_run = true,
+            "set" => match value.split_once('=') {
+                Some((key, value)) => request
+                    .pairs
+                    .push((key.trim().to_owned(), value.trim().to_owned())),
+                None => {
+                    return Err(Refusal {
+                        message: "--set takes KEY=VALUE".into(),
+                        span: place(line, &value),
+                        line: line.to_owned(),
+                        help: "for example --set bound=0.01".into(),
+                    });
+                }
+            },
+            key => request.pairs.push((key.to_owned(), value)),
+        }
+    }
+    for (key, value) in body::parse(rest)? {
+        if key == "output" {
+            request.output = Some(identifier(value, rest)?);
+        } else {
+            request.pairs.push((key, value));
+        }
+    }
+    Ok(request)
+}
+
+/// A name that can be bound in Rust.
+fn identifier(name: String, line: &str) -> Result<String, Refusal> {
+    let mut chars = name.chars();
+    let starts = chars
+        .next()
+        .is_some_and(|c| c.is_ascii_lowercase() || c == '_');
+    if starts && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Ok(name);
+    }
+    Err(Refusal {
+        message: format!("`{name}` cannot be a variable's name"),
+        span: place(line, &name),
+        line: line
+            .lines()
+            .find(|l| l.contains(&name))
+            .unwrap_or(line)
+            .to_owned(),
+        help: "use a lower-case name such as r1".into(),
+    })
+}
+
+/// Where `word` stands in `line`, in characters.
+fn place(line: &str, word: &str) -> (usize, usize) {
+    let at = line.rfind(word).unwrap_or(0);
+    (line[..at].chars().count(), word.chars().count())
+}

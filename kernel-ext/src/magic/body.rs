@@ -1,0 +1,96 @@
+//! The body of `%%gnn`: typed `key = value` pairs.
+
+use super::action::Refusal;
+
+/// Reads the pairs, one or several (`;`) on a line.
+///
+/// # Errors
+/// A piece that is no pair or whose value is no TOML.
+pub fn parse(body: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let mut pairs = Vec::new();
+    for line in body.lines() {
+        for (at, piece) in pieces(line) {
+            let text = piece.trim();
+            if text.is_empty() {
+                continue;
+            }
+            let start = at + piece.chars().take_while(|c| c.is_whitespace()).count();
+            pairs.push(pair(text).map_err(|(message, help)| Refusal {
+                message,
+                line: line.to_owned(),
+                span: (start, text.chars().count()),
+                help,
+            })?);
+        }
+    }
+    Ok(pairs)
+}
+
+/// The pieces between `;`, outside quotes, each with its place in characters. Comments (`#`,
+/// `//`) end the line.
+fn pieces(line: &str) -> Vec<(usize, String)> {
+    let mut pieces = vec![(0, String::new())];
+    let mut quote: Option<char> = None;
+    let mut chars = line.chars().enumerate().peekable();
+    while let Some((at, c)) = chars.next() {
+        match quote {
+            Some(open) => {
+                if c == open {
+                    quote = None;
+                }
+            }
+            None => match c {
+                '"' | '\'' => quote = Some(c),
+                '#' => break,
+                '/' if chars.peek().is_some_and(|(_, next)| *next == '/') => break,
+                ';' => {
+                    pieces.push((at + 1, String::new()));
+                    continue;
+                }
+                _ => {}
+            },
+        }
+        if let Some((_, piece)) = pieces.last_mut() {
+            piece.push(c);
+        }
+    }
+    pieces
+}
+
+fn pair(text: &str) -> Result<(String, String), (String, String)> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err((
+            format!("`{text}` is no `key = value`"),
+            "write for example: epochs = 60".into(),
+        ));
+    };
+    let (key, value) = (key.trim(), value.trim());
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if key.is_empty() || !key.chars().all(bare) {
+        return Err((format!("`{key}` is no key"), String::new()));
+    }
+    let table: toml::Table = toml::from_str(&format!("value = {value}")).map_err(|_| {
+        let word = value
+            .chars()
+            .all(|c| c.is_alphanumeric() || "-_.:,=/".contains(c));
+        let help = if word && !value.is_empty() {
+            format!("a text needs quotes: {key} = \"{value}\"")
+        } else {
+            "values are numbers, true, false or \"text\"".into()
+        };
+        (format!("`{value}` is no value"), help)
+    })?;
+    let value = match table.get("value") {
+        Some(toml::Value::String(text)) => text.clone(),
+        Some(toml::Value::Integer(_) | toml::Value::Boolean(_)) => value.replace('_', ""),
+        // As written: 5e-4 stays 5e-4.
+        Some(toml::Value::Float(_)) => value.replace('_', ""),
+        _ => {
+            return Err((
+                format!("`{key}` takes a number, true, false or a text"),
+                String::new(),
+            ));
+        }
+    };
+    Ok((key.replace('_', "-"), value))
+}

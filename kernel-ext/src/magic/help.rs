@@ -1,0 +1,90 @@
+//! Manual pages and the list of magics, from the table.
+
+use std::fmt::Write;
+
+use super::table::{self, Kind, MAGICS, Magic};
+use crate::front::Shown;
+use crate::text;
+
+/// The manual page of a magic, or the list for a name that is none.
+pub fn page(name: &str) -> Shown {
+    match table::find(name) {
+        Some(magic) => Shown::text(manual(magic)),
+        None => list(),
+    }
+}
+
+/// The page for what the cursor is on, when that is a magic.
+pub fn at(code: &str, position: usize) -> Option<Shown> {
+    let start = code[..position.min(code.len())]
+        .rfind('\n')
+        .map_or(0, |at| at + 1);
+    let line = code[start..].lines().next().unwrap_or_default();
+    let word = line
+        .trim_start_matches(['%', ':'])
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .next()?;
+    let signs = line.len() - line.trim_start_matches(['%', ':']).len();
+    if signs == 0 || !table::looks_like_magic(line) {
+        return None;
+    }
+    table::find(word).map(|magic| Shown::text(manual(magic)))
+}
+
+fn usage(magic: &Magic) -> String {
+    let mut usage = magic.spelling();
+    for (name, _) in magic.args {
+        let _ = write!(usage, " {name}");
+    }
+    if !magic.flags.is_empty() {
+        usage.push_str(" [flags]");
+    }
+    usage
+}
+
+fn manual(magic: &Magic) -> String {
+    let mut page = format!(
+        "{}: {}\n\nusage: {}\n",
+        magic.spelling(),
+        magic.summary,
+        usage(magic)
+    );
+    if magic.kind == Kind::Line {
+        let _ = writeln!(page, "also:  :{}", magic.name);
+    }
+    if !magic.flags.is_empty() {
+        page.push_str("\nflags:\n");
+        for flag in magic.flags {
+            let short = flag.short.map(|c| format!("-{c}, ")).unwrap_or_default();
+            let value = flag
+                .value
+                .map(|(name, _)| format!(" {name}"))
+                .unwrap_or_default();
+            let left = format!("{short}--{}{value}", flag.long);
+            let _ = writeln!(page, "  {left:<26} {}", flag.doc);
+        }
+    }
+    if !magic.details.is_empty() {
+        let _ = write!(page, "\n{}\n", magic.details);
+    }
+    page
+}
+
+/// The list of all magics.
+pub fn list() -> Shown {
+    let mut plain = String::new();
+    let mut html = String::from("<table><thead><tr><th>magic</th><th></th></tr></thead><tbody>");
+    for magic in MAGICS {
+        let _ = writeln!(plain, "{:<20} {}", usage(magic), magic.summary);
+        let _ = write!(
+            html,
+            "<tr><td style=\"text-align:left\"><code>{}</code></td>\
+             <td style=\"text-align:left\">{}</td></tr>",
+            text::escape(&usage(magic)),
+            text::escape(magic.summary)
+        );
+    }
+    plain.push_str("%name? shows a magic's manual page");
+    html.push_str("</tbody></table><p><code>%name?</code> shows a magic's manual page.</p>");
+    Shown::html(plain, html)
+}

@@ -1,0 +1,355 @@
+//! The one table of magics: flags, documentation and what completes where.
+
+/// Where a magic stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `%%name`: owns its cell.
+    Cell,
+    /// `%name` or `:name`: one line, Rust may follow.
+    Line,
+}
+
+/// What can be written in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value {
+    /// Anything; nothing is proposed.
+    Free,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A data set's name.
+    Data,
+    /// A strategy's name.
+    Strategy,
+    /// A run: a bound name, an id or `latest`.
+    Run,
+}
+
+/// A flag of a magic.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
+    /// Its long name, with dashes.
+    pub long: &'static str,
+    /// Its one-letter name.
+    pub short: Option<char>,
+    /// What it takes; `None` for a switch.
+    pub value: Option<(&'static str, Value)>,
+    /// One line.
+    pub doc: &'static str,
+}
+
+/// A magic.
+#[derive(Debug)]
+pub struct Magic {
+    /// Its name without `%`.
+    pub name: &'static str,
+    /// Where it stands.
+    pub kind: Kind,
+    /// What stands beside its flags: a name for it and what completes there.
+    pub args: &'static [(&'static str, Value)],
+    /// Its flags.
+    pub flags: &'static [Flag],
+    /// One line.
+    pub summary: &'static str,
+    /// The rest of the manual page.
+    pub details: &'static str,
+}
+
+const fn value(
+    long: &'static str,
+    short: Option<char>,
+    name: &'static str,
+    value: Value,
+    doc: &'static str,
+) -> Flag {
+    Flag {
+        long,
+        short,
+        value: Some((name, value)),
+        doc,
+    }
+}
+
+const fn switch(long: &'static str, doc: &'static str) -> Flag {
+    Flag {
+        long,
+        short: None,
+        value: None,
+        doc,
+    }
+}
+
+/// The kinds of `%plot`.
+pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix"];
+
+/// Flags of `%%gnn`. Those of a run have the names of the command line and of a run file;
+/// `output` is the kernel's own.
+const TRAIN_FLAGS: &[Flag] = &[
+    value("ranks", Some('n'), "N", Value::Free, "number of ranks"),
+    value(
+        "strategy",
+        Some('s'),
+        "NAME",
+        Value::Strategy,
+        "how the ranks share the work",
+    ),
+    value(
+        "output",
+        Some('o'),
+        "NAME",
+        Value::Free,
+        "bind the run to this variable",
+    ),
+    value(
+        "data",
+        None,
+        "NAME",
+        Value::Data,
+        "data set: a name, a built-in or a path",
+    ),
+    value(
+        "model",
+        None,
+        "NAME",
+        Value::OneOf(&["gcn", "sage"]),
+        "the model",
+    ),
+    value("layers", None, "N", Value::Free, "number of layers"),
+    value(
+        "hidden",
+        None,
+        "N",
+        Value::Free,
+        "width of the hidden layers",
+    ),
+    value("epochs", None, "N", Value::Free, "number of epochs"),
+    value("lr", None, "X", Value::Free, "learning rate"),
+    value(
+        "weight-decay",
+        None,
+        "X",
+        Value::Free,
+        "weight decay of Adam",
+    ),
+    value(
+        "dropout",
+        None,
+        "P",
+        Value::Free,
+        "share of values dropped in training",
+    ),
+    value(
+        "feature-norm",
+        None,
+        "KIND",
+        Value::OneOf(&["none", "row"]),
+        "feature normalisation",
+    ),
+    value("seed", None, "N", Value::Free, "seed of everything random"),
+    value("threads", None, "N", Value::Free, "threads per rank"),
+    value(
+        "launch",
+        None,
+        "KIND",
+        Value::OneOf(&["threads", "mpi", "slurm"]),
+        "how ranks start",
+    ),
+    value(
+        "backend",
+        None,
+        "KIND",
+        Value::OneOf(&["cpu"]),
+        "where tensors live",
+    ),
+    value(
+        "partition",
+        None,
+        "KIND",
+        Value::OneOf(&["metis", "chunk", "hash"]),
+        "partitioner",
+    ),
+    value(
+        "eval-every",
+        None,
+        "N",
+        Value::Free,
+        "epochs between evaluations",
+    ),
+    value(
+        "stall",
+        None,
+        "SECONDS",
+        Value::Free,
+        "call a run stalled after this silence",
+    ),
+    value(
+        "timeout",
+        None,
+        "SECONDS",
+        Value::Free,
+        "end the run after this time",
+    ),
+    value("name", None, "TEXT", Value::Free, "a name for the run"),
+    value(
+        "warmup",
+        None,
+        "N",
+        Value::Free,
+        "epochs that do not count in timings",
+    ),
+    value(
+        "config",
+        None,
+        "FILE",
+        Value::Free,
+        "read keys from a run file first",
+    ),
+    value(
+        "set",
+        None,
+        "KEY=VALUE",
+        Value::Free,
+        "set any key, also a strategy's own",
+    ),
+    switch("dry-run", "resolve and check, start nothing"),
+];
+
+/// Every magic there is.
+pub const MAGICS: &[Magic] = &[
+    Magic {
+        name: "gnn",
+        kind: Kind::Cell,
+        args: &[],
+        flags: TRAIN_FLAGS,
+        summary: "train once, on one rank or many",
+        details: "\
+The body holds `key = value` lines in TOML; several may share a line, separated by `;`. Keys are
+the names of the flags; a strategy's own settings are keys like any other.
+
+The run is a process of its own: completion, %runs and %stop answer while it works. The first
+interrupt stops it at the end of an epoch, with what is finished bound; a second one within
+three seconds ends it at once. Its result is the epoch table; `-o r1` binds `r1: halobook::Run`
+with `epochs()`, `ranks()`, `comm()` and `partition()`, and `_run` is always the latest.
+
+    %%gnn -n 4 -s halo -o r1
+    data = \"karate\"; model = \"gcn\"; hidden = 16
+    epochs = 60",
+    },
+    Magic {
+        name: "runs",
+        kind: Kind::Line,
+        args: &[],
+        flags: &[value(
+            "last",
+            None,
+            "N",
+            Value::Free,
+            "only the last N (default 20)",
+        )],
+        summary: "the runs of the run store, latest last",
+        details: "",
+    },
+    Magic {
+        name: "plot",
+        kind: Kind::Line,
+        args: &[("RUN", Value::Run), ("KIND", Value::OneOf(PLOTS))],
+        flags: &[],
+        summary: "draw a run",
+        details: "\
+curve    loss and accuracy by epoch
+stack    where each epoch's time went: compute, exposed communication, waiting
+balance  the same by rank, with what each rank owns
+matrix   bytes from rank to rank
+
+RUN is a bound name, an id (or its beginning) or `latest`.",
+    },
+    Magic {
+        name: "log",
+        kind: Kind::Line,
+        args: &[("RUN", Value::Run)],
+        flags: &[
+            value("rank", None, "K", Value::Free, "only this rank's log"),
+            value(
+                "tail",
+                None,
+                "N",
+                Value::Free,
+                "only the last N lines (default 50)",
+            ),
+            value(
+                "grep",
+                None,
+                "TEXT",
+                Value::Free,
+                "only lines that hold TEXT",
+            ),
+        ],
+        summary: "what the ranks of a run printed",
+        details: "",
+    },
+    Magic {
+        name: "stop",
+        kind: Kind::Line,
+        args: &[("RUN", Value::Run)],
+        flags: &[switch("now", "end its processes instead of the epoch")],
+        summary: "stop a run at the end of its epoch",
+        details: "",
+    },
+    Magic {
+        name: "doctor",
+        kind: Kind::Line,
+        args: &[],
+        flags: &[],
+        summary: "what this machine offers and what is missing",
+        details: "",
+    },
+    Magic {
+        name: "lsmagic",
+        kind: Kind::Line,
+        args: &[],
+        flags: &[],
+        summary: "list the magics",
+        details: "",
+    },
+];
+
+/// The magic of that name.
+pub fn find(name: &str) -> Option<&'static Magic> {
+    MAGICS.iter().find(|magic| magic.name == name)
+}
+
+impl Magic {
+    /// The name as it is written.
+    pub fn spelling(&self) -> String {
+        match self.kind {
+            Kind::Cell => format!("%%{}", self.name),
+            Kind::Line => format!("%{}", self.name),
+        }
+    }
+
+    /// The flag with this long or short name (no dashes; `_` counts as `-`).
+    pub fn flag(&self, name: &str) -> Option<&'static Flag> {
+        let name = name.replace('_', "-");
+        let mut letters = name.chars();
+        let letter = letters.next().filter(|_| letters.next().is_none());
+        self.flags
+            .iter()
+            .find(|flag| flag.long == name || (letter.is_some() && flag.short == letter))
+    }
+}
+
+/// Whether a line of a cell's head is a magic's: `%` or, for our own names, `:` at column 0.
+pub fn looks_like_magic(line: &str) -> bool {
+    match line.strip_prefix('%') {
+        Some(rest) => {
+            let rest = rest.strip_prefix('%').unwrap_or(rest);
+            rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '?')
+        }
+        None => line.strip_prefix(':').is_some_and(|rest| {
+            let name = rest
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .next()
+                .unwrap_or_default();
+            find(name).is_some_and(|magic| magic.kind == Kind::Line)
+        }),
+    }
+}

@@ -1,0 +1,188 @@
+//! Golden cells: what each expands to. Whether the launcher accepts the keys is its own tests'
+//! concern.
+
+use super::*;
+
+fn train(cell: &str) -> TrainRequest {
+    match expand(cell) {
+        Action::Train(request) => request,
+        other => panic!("{cell:?} expands to {other:?}"),
+    }
+}
+
+fn refusal(cell: &str) -> Refusal {
+    match expand(cell) {
+        Action::Refused(refusal) => refusal,
+        other => panic!("{cell:?} expands to {other:?}"),
+    }
+}
+
+fn pairs(request: &TrainRequest) -> Vec<String> {
+    request
+        .pairs
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect()
+}
+
+#[test]
+fn the_cell_of_the_manual() {
+    let request = train(
+        "%%gnn -n 4 -s halo -o r1\ndata = \"reddit-mini\"; model = \"sage\"; layers = 2\n\
+         epochs = 60; weight_decay = 5e-4 # comment\n",
+    );
+    assert_eq!(
+        pairs(&request),
+        [
+            "ranks=4",
+            "strategy=halo",
+            "data=reddit-mini",
+            "model=sage",
+            "layers=2",
+            "epochs=60",
+            "weight-decay=5e-4"
+        ]
+    );
+    assert_eq!(request.output.as_deref(), Some("r1"));
+}
+
+#[test]
+fn blank_lines_and_comments_may_precede() {
+    let request = train("\n// first\n%%gnn -n2 --epochs=3 --set bound=variation=0.01 --dry-run\n");
+    assert_eq!(
+        pairs(&request),
+        ["ranks=2", "epochs=3", "bound=variation=0.01"]
+    );
+    assert!(request.dry_run);
+}
+
+#[test]
+fn quoted_semicolons_and_commas_stay() {
+    let request = train("%%gnn\nname = \"a; b # c\"; data = \"sbm:nodes=10,classes=2\"");
+    assert_eq!(
+        pairs(&request),
+        ["name=a; b # c", "data=sbm:nodes=10,classes=2"]
+    );
+}
+
+#[test]
+fn an_unknown_flag_is_marked_and_the_nearest_named() {
+    let refusal = refusal("%%gnn -n 4 --epoch 3\n");
+    assert_eq!(refusal.help, "did you mean --epochs?");
+    assert_eq!(refusal.span, (11, 7));
+    let failure = refusal.failure();
+    assert_eq!(failure.ename, "HaloConfigError");
+    assert_eq!(failure.traceback[2], "             ^^^^^^^");
+}
+
+#[test]
+fn an_unknown_magic_names_the_nearest() {
+    assert_eq!(refusal("%run\n").help, "did you mean %runs?");
+    assert_eq!(refusal("%gnn -n 2\n").message, "%gnn is written %%gnn");
+}
+
+#[test]
+fn unquoted_text_is_refused_with_the_quotes() {
+    let refusal = refusal("%%gnn\ndata = karate\n");
+    assert_eq!(refusal.help, "a text needs quotes: data = \"karate\"");
+    assert_eq!(refusal.span, (0, 13));
+}
+
+#[test]
+fn names_to_bind_are_checked() {
+    assert!(refusal("%%gnn -o 1x\n").message.contains("1x"));
+    assert!(refusal("%%gnn -o\n").message.contains("needs a value"));
+}
+
+#[test]
+fn line_magics_leave_rust_at_its_lines() {
+    let Action::Lines { lines, rust } = expand("%runs --last 3\n:plot r1 stack\nlet x = 1;\n")
+    else {
+        panic!("line magics")
+    };
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0].flag("last"), Some("3"));
+    assert_eq!(lines[1].name, "plot");
+    assert_eq!(lines[1].args, ["r1", "stack"]);
+    assert_eq!(rust, "\n\nlet x = 1;\n");
+}
+
+#[test]
+fn a_remainder_at_a_lines_start_is_rust() {
+    let cell = "let x = 7\n%runs;\n";
+    assert_eq!(expand(cell), Action::Rust(cell.into()));
+    for cell in [
+        ":dep rand = \"0.8\"\n",
+        ":vars",
+        " %runs",
+        "% runs",
+        "1 % 2",
+    ] {
+        assert_eq!(expand(cell), Action::Rust(cell.into()), "{cell}");
+    }
+}
+
+#[test]
+fn help_is_asked_in_three_ways() {
+    assert_eq!(expand("%gnn?"), Action::Help("gnn".into()));
+    assert_eq!(expand("%%gnn?\n"), Action::Help("gnn".into()));
+    assert_eq!(expand("%?"), Action::Help(String::new()));
+}
+
+fn names(value: table::Value) -> Vec<String> {
+    let names: &[&str] = match value {
+        table::Value::Strategy => &["single", "halo"],
+        table::Value::Run => &["r1", "latest"],
+        _ => &[],
+    };
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+#[test]
+fn magics_complete() {
+    let texts = |code: &str| -> Vec<String> {
+        complete::at(code, code.len(), &names)
+            .map(|found| found.items.into_iter().map(|(text, _)| text).collect())
+            .unwrap_or_default()
+    };
+    assert_eq!(texts("%%gn"), ["%%gnn"]);
+    assert_eq!(texts("%ru"), ["%runs"]);
+    assert_eq!(texts(":ru"), [":runs"]);
+    assert_eq!(texts("%%gnn --ep"), ["--epochs"]);
+    assert_eq!(texts("%%gnn --data ka"), ["karate"]);
+    assert_eq!(texts("%%gnn --partition=me"), ["metis"]);
+    assert_eq!(texts("%plot r1 st"), ["stack"]);
+    assert_eq!(texts("%plot la"), ["latest"]);
+    assert_eq!(texts("%%gnn -s ha"), ["halo"]);
+    assert_eq!(texts("%%gnn\nepo"), ["epochs = "]);
+    assert_eq!(texts("%%gnn\nlr = 1; model = \"sa"), ["\"sage\""]);
+    assert_eq!(complete::at("let x = ", 8, &names), None);
+    assert_eq!(complete::at("let x = 7\n%ru", 13, &names), None);
+}
+
+#[test]
+fn completion_says_what_it_replaces() {
+    let found = complete::at("%%gnn --partition=me", 20, &names).expect("a magic's line");
+    assert_eq!(found.range, 18..20);
+}
+
+#[test]
+fn every_magic_has_a_page_and_is_found() {
+    for magic in table::MAGICS {
+        let page = help::page(magic.name);
+        let text = page.bundle["text/plain"].as_str().expect("text");
+        assert!(text.contains(magic.summary), "{}", magic.name);
+        assert!(help::at(&magic.spelling(), magic.spelling().len()).is_some());
+    }
+}
+
+#[test]
+fn magics_are_complete_for_a_console() {
+    use crate::text::Completeness;
+    assert_eq!(completeness("%runs"), Completeness::Complete);
+    assert_eq!(
+        completeness("%%gnn -n 2\nepochs = 3"),
+        Completeness::Complete
+    );
+    assert_eq!(completeness("%runs\nfn f() {"), Completeness::Incomplete);
+}
