@@ -5,7 +5,7 @@
 //! | `load` | a name, a specification or a path becomes a [`Dataset`] |
 //! | `builtin` | karate club, planted partition and R-MAT, without any file |
 //! | `npz`, `npy` | readers of the two array formats, with limits |
-//! | `folder` | a plain folder of edges, features and labels |
+//! | `folder`, `table` | a plain folder of edges, features and labels |
 //! | `meta` | what a data set says about itself in `meta.json` |
 //! | `check` | what every data set must fulfil before training |
 //!
@@ -34,6 +34,7 @@ mod load;
 mod meta;
 mod npy;
 mod npz;
+mod table;
 
 pub use load::{CatalogueEntry, catalogue, load};
 

@@ -272,19 +272,17 @@ fn rows_mut<'a, T>(indptr: &[u64], data: &'a mut [T]) -> Vec<&'a mut [T]> {
 
 /// Removes repeats from sorted rows, in place.
 fn drop_repeats(indptr: &mut [u64], indices: &mut Vec<u32>) {
-    let mut to = 0;
-    let mut start = 0;
-    for v in 1..indptr.len() {
-        let end = indptr[v] as usize;
+    let (mut to, mut from) = (0, 0);
+    for end in indptr.iter_mut().skip(1) {
         let row = to;
-        for e in start..end {
+        for e in from..*end as usize {
             if to == row || indices[to - 1] != indices[e] {
                 indices[to] = indices[e];
                 to += 1;
             }
         }
-        start = end;
-        indptr[v] = to as u64;
+        from = *end as usize;
+        *end = to as u64;
     }
     indices.truncate(to);
     indices.shrink_to_fit();
