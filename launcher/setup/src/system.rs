@@ -18,7 +18,7 @@ pub fn provide(step: &mut Step) -> Result<(), Stop> {
     }
     let packages: Vec<&str> = missing.iter().flat_map(|part| part.apt).copied().collect();
     let by_hand = format!(
-        "as root: apt-get update && apt-get install -y {}   (other systems: {}), then run the same command again",
+        "as root: apt-get update && apt-get install -y {}   (on other systems: what brings {}), then run the same command again",
         packages.join(" "),
         names(&missing)
     );
