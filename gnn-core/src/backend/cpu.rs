@@ -23,15 +23,8 @@ impl Backend for Cpu {
         "cpu"
     }
 
-    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
-        match write {
-            Write::Set => kernels::spmm::spmm_into(&self.par, a, rows, x, out),
-            Write::Add => {
-                let mut sum = Mat::zeros(out.raw_dim());
-                kernels::spmm::spmm_into(&self.par, a, rows, x, &mut sum);
-                kernels::elementwise::axpy(&self.par, 1.0, &sum, out);
-            }
-        }
+    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        kernels::spmm::spmm_into(&self.par, a, rows, x, out);
     }
 
     fn gemm(&self, product: Product, a: &Mat, b: &Mat, write: Write, out: &mut Mat) {
@@ -40,8 +33,13 @@ impl Backend for Cpu {
         kernels::gemm::gemm_into(&self.par, ta, tb, a, b, beta, out);
     }
 
-    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, out: &mut Mat) {
-        kernels::spmm::spmm_into(&self.par, a, 0..a.rows(), b, out);
+    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, write: Write, out: &mut Mat) {
+        if write == Write::Set {
+            return kernels::spmm::spmm_into(&self.par, a, 0..a.rows(), b, out);
+        }
+        let mut product = Mat::zeros(out.raw_dim());
+        kernels::spmm::spmm_into(&self.par, a, 0..a.rows(), b, &mut product);
+        kernels::elementwise::axpy(&self.par, 1.0, &product, out);
     }
 
     fn bias(&self, x: &mut Mat, bias: &[f32], relu: bool) {

@@ -33,17 +33,17 @@ impl<B: Backend> Backend for Metered<B> {
         self.inner.device()
     }
 
-    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
+    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
         self.meter.edges(a.indptr[rows.end] - a.indptr[rows.start]);
-        self.timed(Phase::Aggregate, |b| b.spmm(a, rows, x, write, out));
+        self.timed(Phase::Aggregate, |b| b.spmm(a, rows, x, out));
     }
 
     fn gemm(&self, product: Product, a: &Mat, b: &Mat, write: Write, out: &mut Mat) {
         self.timed(Phase::Update, |inner| inner.gemm(product, a, b, write, out));
     }
 
-    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, out: &mut Mat) {
-        self.timed(Phase::Update, |inner| inner.sparse_gemm(a, b, out));
+    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, write: Write, out: &mut Mat) {
+        self.timed(Phase::Update, |inner| inner.sparse_gemm(a, b, write, out));
     }
 
     fn bias(&self, x: &mut Mat, bias: &[f32], relu: bool) {

@@ -60,16 +60,16 @@ pub trait Backend {
     /// Name of the device for the `device` column.
     fn device(&self) -> &str;
 
-    /// `out[r, :] (=|+=) Σ_e w_e · x[col_e, :]` for `r` in `rows`; `a: [m, n]`, `x: [n, d]`,
+    /// `out[r, :] = Σ_e w_e · x[col_e, :]` for `r` in `rows`; `a: [m, n]`, `x: [n, d]`,
     /// `out: [m, d]`.
-    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat);
+    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat);
 
     /// Product of two dense matrices, as [`Product`] says.
     fn gemm(&self, product: Product, a: &Mat, b: &Mat, write: Write, out: &mut Mat);
 
     /// Sparse rows times a dense matrix: `a: [m, k]`, `b: [k, n]`, `out: [m, n]`. Counted as a
     /// dense layer, not as aggregation.
-    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, out: &mut Mat);
+    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, write: Write, out: &mut Mat);
 
     /// Adds `bias: [d]` to every row of `x: [n, d]`, then applies ReLU if asked.
     fn bias(&self, x: &mut Mat, bias: &[f32], relu: bool);

@@ -3,6 +3,7 @@
 //! A [`Transport`] moves words between two ranks; the [`Communicator`] builds the collectives on
 //! it, meters every byte and every blocked nanosecond, and is all that a strategy sees.
 
+mod blocking;
 mod communicator;
 mod operation;
 mod threads;

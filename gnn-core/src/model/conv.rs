@@ -1,6 +1,7 @@
 //! One message-passing layer.
 
 use super::{Aggregate, At, Input};
+use crate::backend::{Product, Write};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use kernels::Mat;
@@ -27,6 +28,57 @@ pub struct Saved {
     pub aggregated: Option<Mat>,
 }
 
+/// Where a layer runs: the rank's hands, the seam to other vertices, the layer and its weights.
+pub struct Site<'a> {
+    /// The rank's hands.
+    pub cx: &'a mut Ctx,
+    /// The seam to other vertices.
+    pub agg: &'a mut dyn Aggregate,
+    /// Layer and direction.
+    pub at: At,
+    /// The layer's weights.
+    pub w: &'a Weights,
+}
+
+impl Site<'_> {
+    /// Â·x, or Âᵀ·x when the direction is backward.
+    ///
+    /// # Errors
+    /// Whatever the aggregation meets.
+    pub fn aggregate(&mut self, x: &Mat) -> Result<Mat> {
+        self.agg.aggregate(self.cx, self.at, x)
+    }
+
+    /// A new product of two dense matrices.
+    pub fn product(&self, product: Product, a: &Mat, b: &Mat) -> Mat {
+        let rows = if product == Product::LeftT {
+            a.ncols()
+        } else {
+            a.nrows()
+        };
+        let columns = if product == Product::RightT {
+            b.nrows()
+        } else {
+            b.ncols()
+        };
+        let mut out = Mat::zeros((rows, columns));
+        self.cx.backend.gemm(product, a, b, Write::Set, &mut out);
+        out
+    }
+
+    /// The gradient of a bias: sums of the columns of `g`, one row.
+    pub fn bias_gradient(&self, g: &Mat) -> Mat {
+        let mut sums = vec![0.0; g.ncols()];
+        self.cx.backend.column_sums(g, &mut sums);
+        Mat::from_shape_vec((1, sums.len()), sums).expect("one row of this length")
+    }
+}
+
+/// The one row of a bias.
+pub(super) fn bias_row(bias: &Mat) -> &[f32] {
+    bias.as_slice().expect("biases are made in standard layout")
+}
+
 /// An aggregate and an update, with their exact backward.
 pub trait Conv {
     /// What strategies may know.
@@ -43,15 +95,7 @@ pub trait Conv {
     ///
     /// # Errors
     /// Whatever the aggregation meets.
-    fn forward(
-        &self,
-        cx: &mut Ctx,
-        agg: &mut dyn Aggregate,
-        at: At,
-        w: &Weights,
-        x: Input,
-        relu: bool,
-    ) -> Result<(Mat, Saved)>;
+    fn forward(&self, site: Site<'_>, x: Input, relu: bool) -> Result<(Mat, Saved)>;
 
     /// From `g`, the gradient of the output before ReLU `[n_local, d_out]`, to the weights'
     /// gradients of this rank's rows and, if wanted, the input's `[n_local, d_in]`.
@@ -60,10 +104,7 @@ pub trait Conv {
     /// Whatever the aggregation meets.
     fn backward(
         &self,
-        cx: &mut Ctx,
-        agg: &mut dyn Aggregate,
-        at: At,
-        w: &Weights,
+        site: Site<'_>,
         saved: Saved,
         g: Mat,
         want_input: bool,

@@ -104,9 +104,20 @@ impl Input {
         let mut out = Mat::zeros((self.dim().0, w.ncols()));
         match self {
             Input::Dense(x) => cx.backend.gemm(Product::Plain, x, w, Write::Set, &mut out),
-            Input::Sparse(x) => cx.backend.sparse_gemm(x.view(), w, &mut out),
+            Input::Sparse(x) => cx.backend.sparse_gemm(x.view(), w, Write::Set, &mut out),
         }
         out
+    }
+
+    /// Adds `x · w` to `out: [n_local, k]`.
+    pub fn add_times(&self, cx: &Ctx, w: &Mat, out: &mut Mat) {
+        match self {
+            Input::Dense(x) => cx.backend.gemm(Product::Plain, x, w, Write::Add, out),
+            Input::Sparse(x) => {
+                let a = x.view();
+                cx.backend.sparse_gemm(a, w, Write::Add, out);
+            }
+        }
     }
 
     /// `xᵀ · g`, `g: [n_local, k]` to `[d, k]`: a weight gradient.
@@ -114,7 +125,7 @@ impl Input {
         let mut out = Mat::zeros((self.dim().1, g.ncols()));
         match self {
             Input::Dense(x) => cx.backend.gemm(Product::LeftT, x, g, Write::Set, &mut out),
-            Input::Sparse(x) => cx.backend.sparse_gemm(x.view_t(), g, &mut out),
+            Input::Sparse(x) => cx.backend.sparse_gemm(x.view_t(), g, Write::Set, &mut out),
         }
         out
     }

@@ -11,7 +11,7 @@ mod kind;
 mod sage;
 mod stack;
 
-pub use conv::{Conv, Facts, Saved, Weights};
+pub use conv::{Conv, Facts, Saved, Site, Weights};
 pub use input::{Input, SparseInput};
 pub use kind::ModelKind;
 pub use stack::{Aggregation, Model, Tape};

@@ -5,13 +5,10 @@
 //! two-matrix form: `Y = X W_self + mean_{u∈N(v)}(x_u) W_neigh + b`. A vertex without in-neighbours
 //! has the mean 0.
 
-use super::conv::{Conv, Facts, Saved, Weights};
-use super::gcn::{row, row_mut};
-use super::{Aggregate, At, Input};
+use super::Input;
+use super::conv::{Conv, Facts, Saved, Site, Weights, bias_row};
 use crate::backend::{Product, Write};
-use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::record::Direction;
 use kernels::Mat;
 
 const W_SELF: usize = 0;
@@ -45,88 +42,51 @@ impl Conv for Sage {
         !sparse_input && self.d_in <= self.d_out
     }
 
-    fn forward(
-        &self,
-        cx: &mut Ctx,
-        agg: &mut dyn Aggregate,
-        at: At,
-        w: &Weights,
-        x: Input,
-        relu: bool,
-    ) -> Result<(Mat, Saved)> {
+    fn forward(&self, mut site: Site<'_>, x: Input, relu: bool) -> Result<(Mat, Saved)> {
         let (mut y, aggregated) = match &x {
             Input::Dense(dense) if self.aggregates_first(false) => {
-                let mean = agg.aggregate(cx, at, dense)?;
-                let mut y = Mat::zeros((mean.nrows(), self.d_out));
-                cx.backend
-                    .gemm(Product::Plain, &mean, &w[W_NEIGH], Write::Set, &mut y);
-                cx.backend
-                    .gemm(Product::Plain, dense, &w[W_SELF], Write::Add, &mut y);
-                (y, Some(mean))
+                let mean = site.aggregate(dense)?;
+                (
+                    site.product(Product::Plain, &mean, &site.w[W_NEIGH]),
+                    Some(mean),
+                )
             }
-            Input::Dense(dense) => {
-                let z = x.times(cx, &w[W_NEIGH]);
-                let mut y = agg.aggregate(cx, at, &z)?;
-                cx.backend
-                    .gemm(Product::Plain, dense, &w[W_SELF], Write::Add, &mut y);
-                (y, None)
-            }
-            Input::Sparse(_) => {
-                let z = x.times(cx, &w[W_NEIGH]);
-                let mut y = agg.aggregate(cx, at, &z)?;
-                y += &x.times(cx, &w[W_SELF]);
-                (y, None)
+            _ => {
+                let z = x.times(site.cx, &site.w[W_NEIGH]);
+                (site.aggregate(&z)?, None)
             }
         };
-        cx.backend.bias(&mut y, row(&w[BIAS]), relu);
+        x.add_times(site.cx, &site.w[W_SELF], &mut y);
+        site.cx.backend.bias(&mut y, bias_row(&site.w[BIAS]), relu);
         Ok((y, Saved { x, aggregated }))
     }
 
     fn backward(
         &self,
-        cx: &mut Ctx,
-        agg: &mut dyn Aggregate,
-        at: At,
-        w: &Weights,
+        mut site: Site<'_>,
         saved: Saved,
         g: Mat,
         want_input: bool,
     ) -> Result<(Weights, Option<Mat>)> {
-        let at = At {
-            direction: Direction::Backward,
-            ..at
+        let bias = site.bias_gradient(&g);
+        let g_self = saved.x.t_times(site.cx, &g);
+        let mut gx = None;
+        let g_neigh = if let Some(mean) = saved.aggregated {
+            if want_input {
+                let g_mean = site.product(Product::RightT, &g, &site.w[W_NEIGH]);
+                gx = Some(site.aggregate(&g_mean)?);
+            }
+            site.product(Product::LeftT, &mean, &g)
+        } else {
+            let gz = site.aggregate(&g)?;
+            gx = want_input.then(|| site.product(Product::RightT, &gz, &site.w[W_NEIGH]));
+            saved.x.t_times(site.cx, &gz)
         };
-        let mut bias = Mat::zeros((1, self.d_out));
-        cx.backend.column_sums(&g, row_mut(&mut bias));
-        let g_self = saved.x.t_times(cx, &g);
-        let back = |cx: &mut Ctx, g: &Mat, w: &Mat| {
-            let mut gx = Mat::zeros((g.nrows(), self.d_in));
-            cx.backend.gemm(Product::RightT, g, w, Write::Set, &mut gx);
-            gx
-        };
-        if let Some(mean) = saved.aggregated {
-            let mut g_neigh = Mat::zeros((self.d_in, self.d_out));
-            cx.backend
-                .gemm(Product::LeftT, &mean, &g, Write::Set, &mut g_neigh);
-            let gx = if want_input {
-                let g_mean = back(cx, &g, &w[W_NEIGH]);
-                let mut gx = agg.aggregate(cx, at, &g_mean)?;
-                cx.backend
-                    .gemm(Product::RightT, &g, &w[W_SELF], Write::Add, &mut gx);
-                Some(gx)
-            } else {
-                None
-            };
-            return Ok((vec![g_self, g_neigh, bias], gx));
+        if let Some(gx) = &mut gx {
+            site.cx
+                .backend
+                .gemm(Product::RightT, &g, &site.w[W_SELF], Write::Add, gx);
         }
-        let gz = agg.aggregate(cx, at, &g)?;
-        let g_neigh = saved.x.t_times(cx, &gz);
-        let gx = want_input.then(|| {
-            let mut gx = back(cx, &gz, &w[W_NEIGH]);
-            cx.backend
-                .gemm(Product::RightT, &g, &w[W_SELF], Write::Add, &mut gx);
-            gx
-        });
         Ok((vec![g_self, g_neigh, bias], gx))
     }
 }

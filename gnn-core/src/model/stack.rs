@@ -1,6 +1,6 @@
 //! The stack of layers: dropout, convolution, ReLU between layers.
 
-use super::conv::{Conv, Facts, Saved, Weights};
+use super::conv::{Conv, Facts, Saved, Site, Weights};
 use super::{Aggregate, At, Input, ModelKind};
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -151,8 +151,13 @@ impl Model {
             }
             let last = layer + 1 == self.layers();
             let at = At { layer, direction };
-            let (y, saved) =
-                self.convs[layer].forward(cx, agg, at, &self.weights[layer], x, !last)?;
+            let site = Site {
+                cx: &mut *cx,
+                agg: &mut *agg,
+                at,
+                w: &self.weights[layer],
+            };
+            let (y, saved) = self.convs[layer].forward(site, x, !last)?;
             if train {
                 tape.saved.push(saved);
             }
@@ -189,8 +194,13 @@ impl Model {
                 layer,
                 direction: Direction::Backward,
             };
-            let w = &self.weights[layer];
-            let (grads, gx) = self.convs[layer].backward(cx, agg, at, w, saved, g, layer > 0)?;
+            let site = Site {
+                cx: &mut *cx,
+                agg: &mut *agg,
+                at,
+                w: &self.weights[layer],
+            };
+            let (grads, gx) = self.convs[layer].backward(site, saved, g, layer > 0)?;
             ready(cx, layer, grads)?;
             let Some(mut gx) = gx else { break };
             if let Input::Dense(x) = &x {

@@ -6,7 +6,7 @@
 //! Let `pull` fill the remote rows with their owners' and `push` add remote rows to their owners'.
 //! Summed over ranks, ⟨pull x, g⟩ = ⟨x, push g⟩ for every x and g: push is the exact adjoint.
 
-use crate::backend::{Mat, Write};
+use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
@@ -79,7 +79,7 @@ fn spmm_polling(
 ) -> Result<()> {
     let pieces = if cx.size() == 1 { 1 } else { PIECES };
     for bounds in kernels::par::split_edges(a.indptr, rows, pieces).windows(2) {
-        cx.backend.spmm(a, bounds[0]..bounds[1], x, Write::Set, out);
+        cx.backend.spmm(a, bounds[0]..bounds[1], x, out);
         cx.comm.poll()?;
     }
     Ok(())
@@ -92,7 +92,7 @@ impl<N: Neighbours> Aggregate for OverBlock<N> {
             let a = self.block.csr_t();
             let mut g = Mat::zeros((a.rows(), width));
             // Remote rows first: they travel while the local ones are computed.
-            cx.backend.spmm(a, n..a.rows(), x, Write::Set, &mut g);
+            cx.backend.spmm(a, n..a.rows(), x, &mut g);
             self.neighbours
                 .push(cx, at, &mut g, &mut |cx, g| spmm_polling(cx, a, 0..n, x, g))?;
             let mut local = g.into_raw_vec_and_offset().0;
@@ -111,8 +111,7 @@ impl<N: Neighbours> Aggregate for OverBlock<N> {
         self.neighbours.pull(cx, at, &mut sources, &mut |cx, x| {
             spmm_polling(cx, a, interior.clone(), x, to)
         })?;
-        cx.backend
-            .spmm(a, self.n_interior..n, &sources, Write::Set, &mut out);
+        cx.backend.spmm(a, self.n_interior..n, &sources, &mut out);
         Ok(out)
     }
 }
