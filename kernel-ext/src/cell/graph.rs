@@ -20,6 +20,19 @@ const EXTRA: &[&str] = &[
     "indexmap",
     "num-traits",
 ];
+/// Crates of polars and of ours that only work behind the scenes.
+const HIDDEN: &[&str] = &[
+    "gnn-mpi",
+    "kernels",
+    "polars-arrow-format",
+    "polars-async",
+    "polars-config",
+    "polars-mem-engine",
+    "polars-ooc",
+    "polars-parquet",
+    "polars-parquet-format",
+    "polars-stream",
+];
 
 /// Cuts cargo's full answer down and stores it.
 ///
@@ -58,7 +71,8 @@ fn trim(full: &Value) -> Option<Value> {
         .iter()
         .filter(|package| {
             let name = package["name"].as_str().unwrap_or_default();
-            package["source"].is_null() || name.starts_with("polars") || EXTRA.contains(&name)
+            let ours = package["source"].is_null() || name.starts_with("polars");
+            (ours && !HIDDEN.contains(&name)) || EXTRA.contains(&name)
         })
         .filter_map(|package| package["id"].as_str())
         .collect();

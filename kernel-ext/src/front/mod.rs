@@ -16,7 +16,6 @@ mod wire;
 
 pub use outcome::{Failure, Outcome, Shown};
 pub use output::CellOutput;
-pub use wire::Parent;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,7 +1,6 @@
 //! The sockets: who reads, who writes, and the order of both.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use jupyter_protocol::ConnectionInfo;
@@ -85,7 +84,7 @@ pub async fn serve(connection: &ConnectionInfo, scratch: &Scratch) -> Result<()>
             }
         }
     });
-    let closing = Arc::new(AtomicBool::new(false));
+    let closing = Arc::new(tokio::sync::Notify::new());
     tokio::spawn({
         let (answerer, executor) = (Arc::clone(&answerer), executor.clone());
         let closing = Arc::clone(&closing);
@@ -101,7 +100,7 @@ pub async fn serve(connection: &ConnectionInfo, scratch: &Scratch) -> Result<()>
                     JupyterMessageContent::ShutdownRequest(request) => {
                         // Old clients ask on this socket.
                         wire.reply(Channel::Shell, &parent, shutdown_reply(request.restart));
-                        closing.store(true, Ordering::Release);
+                        closing.notify_one();
                     }
                     _ => answerer.answer(Channel::Shell, parent),
                 }
@@ -113,11 +112,8 @@ pub async fn serve(connection: &ConnectionInfo, scratch: &Scratch) -> Result<()>
     loop {
         let message = tokio::select! {
             message = read(&mut control_in) => message,
-            () = tokio::time::sleep(std::time::Duration::from_millis(100)) => None,
+            () = closing.notified() => break,
         };
-        if closing.load(Ordering::Acquire) {
-            break;
-        }
         let Some(message) = message else { continue };
         let parent = Arc::new(message);
         match &parent.content {

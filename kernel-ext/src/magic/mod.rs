@@ -10,7 +10,7 @@ pub mod flags;
 pub mod help;
 pub mod table;
 
-pub use action::{Action, Line, Refusal, TrainRequest, expand};
+pub use action::{Action, Line, TrainRequest, expand};
 
 use crate::text::Completeness;
 

@@ -1,6 +1,7 @@
 //! Golden cells: what each expands to. Whether the launcher accepts the keys is its own tests'
 //! concern.
 
+use super::action::Refusal;
 use super::*;
 
 fn train(cell: &str) -> TrainRequest {
