@@ -73,6 +73,9 @@ impl Mpi {
                 ]);
                 // When a rank dies the others are ended without a second's pause in between.
                 add(&["--mca", "odls_base_sigkill_timeout", "0"]);
+                // Bus error, arithmetic error, segmentation fault: a stack of addresses is worth
+                // printing. An abort has said why; the stack would push that out of the log's end.
+                add(&["--mca", "opal_signal", "7,8,11"]);
                 if crate::sys::is_root() {
                     add(&["--allow-run-as-root"]);
                 }

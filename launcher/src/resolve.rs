@@ -114,7 +114,7 @@ pub fn resolve(spec: RunSpec) -> Result<Resolved> {
     let mut notes = Vec::new();
     if oversubscribed {
         notes.push(format!(
-            "oversubscribed: {} ranks with {threads} threads each share {} cores; read shapes, not speed-ups",
+            "oversubscribed: {} ranks of {threads} thread(s) share {} cores; read shapes, not speed-ups",
             spec.ranks, host.cores
         ));
     }

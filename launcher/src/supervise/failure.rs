@@ -10,7 +10,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
+/// How much of a log is shown.
 const LOG_LINES: usize = 20;
+/// How much of it is searched for a known cause: libraries may print a stack behind it.
+const SEARCHED_LINES: usize = 400;
 
 /// A signal in words.
 pub(crate) fn signal_words(signal: i32, out_of_memory: bool) -> String {
@@ -78,7 +81,8 @@ impl Evidence<'_> {
             error.phase = Some(state.phase.label().into());
             error.epoch = Some(state.epoch);
         }
-        error.log_tail = self.log_tail(rank);
+        let log = self.log(rank);
+        error.log_tail = log[log.len().saturating_sub(LOG_LINES)..].to_vec();
         match said {
             Some(said) => {
                 error.host = said.host.clone();
@@ -93,7 +97,7 @@ impl Evidence<'_> {
             }
             None => {
                 error.signal = cause.signal.map(|s| signal_words(s, self.out_of_memory));
-                let what = self.what_happened(&cause, &error.log_tail);
+                let what = self.what_happened(&cause, &log);
                 let subject = if self.in_process && ranks > 1 {
                     format!("the process of all {ranks} ranks")
                 } else {
@@ -167,7 +171,7 @@ impl Evidence<'_> {
     }
 
     /// The end of a rank's log; of the starter's output when no rank came up.
-    fn log_tail(&self, rank: Option<u32>) -> Vec<String> {
+    fn log(&self, rank: Option<u32>) -> Vec<String> {
         let came_up = self.watch.states.iter().any(Option::is_some);
         let file = match rank {
             Some(_) if self.in_process => "rank-0.log".to_owned(),
@@ -175,7 +179,7 @@ impl Evidence<'_> {
             None if came_up => return Vec::new(),
             None => "launch.log".to_owned(),
         };
-        tail::last_lines(&self.run_dir.join("logs").join(file), LOG_LINES)
+        tail::last_lines(&self.run_dir.join("logs").join(file), SEARCHED_LINES)
     }
 }
 
@@ -210,7 +214,7 @@ mod tests {
                 page.waiting(Op::P2p, 1, 8);
             }
         }
-        let mut watch = Watch::new(dir.path(), 3, true);
+        let mut watch = Watch::new(dir.path(), 3, true, None);
         watch.poll();
         (dir, watch)
     }

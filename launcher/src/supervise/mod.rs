@@ -88,6 +88,7 @@ impl<'a> Supervisor<'a> {
             events.put("note", json!({ "text": text }))?;
         }
         let local = resolved.starter != Starter::Slurm;
+        let starter = (!resolved.plan.in_process).then(|| child.id());
         Ok(Supervisor {
             run_dir,
             resolved,
@@ -95,7 +96,7 @@ impl<'a> Supervisor<'a> {
             child,
             start,
             events,
-            watch: Watch::new(run_dir, spec.ranks, local),
+            watch: Watch::new(run_dir, spec.ranks, local, starter),
             progress: Progress::new(run_dir, spec.epochs),
             stopping: None,
             oom_before,
@@ -223,7 +224,7 @@ impl<'a> Supervisor<'a> {
 
     /// Makes the frames, closes the manifest, and says so.
     fn close(mut self, ending: &Ending, error: Option<RunError>) -> Result<Manifest> {
-        let mut error = error;
+        let (mut error, told) = (error, self.manifest.notes.len());
         if let Err(problem) = frames::write_all(self.run_dir, &mut self.manifest) {
             self.manifest
                 .note(format!("frames were not written: {problem}"));
@@ -233,6 +234,9 @@ impl<'a> Supervisor<'a> {
                 message: problem.to_string(),
                 ..RunError::default()
             });
+        }
+        for text in &self.manifest.notes[told..] {
+            self.events.put("note", json!({ "text": text }))?;
         }
         let all_done = self.manifest.epochs_done as usize == self.resolved.plan.spec.epochs;
         self.manifest.status = match ending {

@@ -134,7 +134,7 @@ mod tests {
         zero.phase(Phase::Aggregate);
         one.waiting(Op::P2p, 0, 64);
         two.waiting(Op::Allreduce, u32::MAX, 64);
-        let mut watch = Watch::new(dir.path(), 4, true);
+        let mut watch = Watch::new(dir.path(), 4, true, None);
         assert_eq!(watch.poll().len(), 3);
         let error = explain(&watch, Duration::from_secs(30));
         assert_eq!(

@@ -16,20 +16,24 @@ pub(crate) struct Watch {
     pub gone: Vec<u32>,
     /// Whether process ids mean something here.
     local: bool,
+    /// The process that started the ranks, when it is none of them.
+    starter: Option<u32>,
     progress: Instant,
     newest_beat: u64,
     set_up_cpu: (Instant, u64),
 }
 
 impl Watch {
-    /// Watches `ranks` ranks; `local` when they run on this machine.
-    pub fn new(run_dir: &Path, ranks: usize, local: bool) -> Watch {
+    /// Watches `ranks` ranks; `local` when they run on this machine, `starter` the process that
+    /// started them when it is none of them.
+    pub fn new(run_dir: &Path, ranks: usize, local: bool, starter: Option<u32>) -> Watch {
         let now = Instant::now();
         Watch {
             run_dir: run_dir.to_owned(),
             states: vec![None; ranks],
             gone: Vec::new(),
             local,
+            starter,
             progress: now,
             newest_beat: 0,
             set_up_cpu: (now, 0),
@@ -81,13 +85,23 @@ impl Watch {
     /// How long no rank has shown progress. While ranks read and cut their data they have no
     /// epochs to show; there, using a processor is progress.
     pub fn idle(&mut self) -> Duration {
-        let setting_up = self.states.iter().any(|s| {
-            s.as_ref()
-                .is_none_or(|s| s.phase == Phase::Setup && s.op.is_none())
-        });
+        let sets_up = |s: &State| s.phase == Phase::Setup && s.op.is_none();
+        let setting_up = self.states.iter().any(|s| s.as_ref().is_none_or(sets_up));
         if setting_up && self.set_up_cpu.0.elapsed() > Duration::from_millis(200) {
-            let processes = sys::started_with(&self.run_dir);
-            let ticks = processes.into_iter().filter_map(sys::cpu_ticks).sum();
+            // A rank that waits uses its processor too, but gets nowhere by it.
+            let pids = |busy: bool| -> Vec<u32> {
+                let known = self.states.iter().flatten();
+                known
+                    .filter(|s| sets_up(s) == busy)
+                    .map(|s| s.pid)
+                    .collect()
+            };
+            let (busy, waiting) = (pids(true), pids(false));
+            let counts = |pid: &u32| {
+                Some(*pid) != self.starter && (busy.contains(pid) || !waiting.contains(pid))
+            };
+            let processes = sys::started_with(&self.run_dir).into_iter().filter(counts);
+            let ticks = processes.filter_map(sys::cpu_ticks).sum();
             if ticks > self.set_up_cpu.1 || !self.local {
                 self.progress = Instant::now();
             }
