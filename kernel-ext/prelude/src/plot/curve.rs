@@ -106,6 +106,9 @@ pub fn curve(cases: &[Case], axis: Axis) -> Result<Plot, PlotError> {
     let settings: Vec<&Setting> = cases.iter().map(|c| &c.setting).collect();
     let title = match cases {
         [one] => format!("Learning curve on {}", one.setting.data_label()),
+        [first, rest @ ..] if rest.iter().all(|c| c.setting.data == first.setting.data) => {
+            format!("Learning curves on {}", first.setting.data_label())
+        }
         _ => "Learning curves".to_owned(),
     };
     if cases.iter().all(|c| c.frame.height() == 0) {

@@ -200,6 +200,9 @@ fn notes(traffic: &Traffic, sum: &Grid) -> Vec<String> {
     ]
 }
 
+/// Smallest ratio between the ends of the heat scale.
+const SPAN: f64 = 16.0;
+
 /// Logarithmic heat scale over the positive values.
 struct Scale {
     low: f64,
@@ -212,6 +215,8 @@ impl Scale {
         for v in values.filter(|v| *v > 0.0) {
             (low, high) = (low.min(v), high.max(v));
         }
+        // At least this span, so that nearly equal amounts look nearly equal.
+        let low = low.min(high / SPAN);
         Scale { low, high }
     }
 
@@ -221,12 +226,7 @@ impl Scale {
             return None;
         }
         let last = (Ink::HEATS - 1) as f64;
-        let width = (self.high / self.low).ln();
-        let step = if width > 0.0 {
-            (value / self.low).ln() / width * last
-        } else {
-            last / 2.0
-        };
+        let step = (value / self.low).ln() / (self.high / self.low).ln() * last;
         Some(step.round() as usize)
     }
 
@@ -242,15 +242,10 @@ impl Scale {
                 .map_err(PlotError::draw)
         };
         if self.high > 0.0 {
-            let flat = self.high == self.low;
-            let steps: Vec<usize> = match flat {
-                true => vec![Ink::HEATS / 2],
-                false => (0..Ink::HEATS).rev().collect(),
-            };
-            for (i, k) in steps.iter().enumerate() {
+            for (i, k) in (0..Ink::HEATS).rev().enumerate() {
                 let y = 28 + 20 * i as i32;
-                put(y, Some(Ink::heat(*k)))?;
-                let part = *k as f64 / (Ink::HEATS - 1) as f64;
+                put(y, Some(Ink::heat(k)))?;
+                let part = k as f64 / (Ink::HEATS - 1) as f64;
                 let value = self.low * (self.high / self.low).powf(part);
                 if i % 2 == 0 {
                     word(
@@ -328,7 +323,9 @@ fn draw_grid(
     word(area, name, (left, top + side + 14), Type::new(12).bold())?;
     if sums && cell >= 20 {
         word(area, "sent", (left + side + 12, top - 11), face)?;
-        word(area, "received", (left - 9, top + side + 12), face.right())?;
+        if cell >= 50 {
+            word(area, "received", (left - 9, top + side + 12), face.right())?;
+        }
         for i in 0..grid.len() {
             let mid = (2 * i as i32 + 1) * side / (2 * n);
             let sent = units::bytes(grid[i].iter().sum());

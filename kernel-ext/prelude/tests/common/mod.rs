@@ -93,7 +93,7 @@ pub fn ranks(n: u32, p: u32) -> DataFrame {
         "is_warmup" => rows.iter().map(|(e, _)| *e == 0).collect::<Vec<bool>>(),
         "compute_ms" => compute, "wait_ms" => wait,
         "owned_nodes" => per(&|r| 500 + 20 * u64::from(r)),
-        "halo_nodes" => per(&|r| 310 - 15 * u64::from(r)),
+        "halo_nodes" => per(&|r| 310_u64.saturating_sub(15 * u64::from(r))),
         "train_nodes" => per(&|r| 40 + u64::from(r)),
     )
     .expect("columns have equal lengths")
