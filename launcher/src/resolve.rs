@@ -4,10 +4,10 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
 use gnn_core::dataset::{self, Dataset};
+use gnn_core::partition;
 use gnn_core::plan::Plan;
 use gnn_core::spec::{Launch, RunSpec};
 use gnn_core::strategy::{self, Determinism, Entry};
-use gnn_core::{model::ModelKind, partition};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -226,11 +226,6 @@ pub fn determinism(entry: &Entry) -> &'static str {
         Determinism::SameRanks => "same_ranks",
         Determinism::Statistical => "statistical",
     }
-}
-
-/// Names of all models, for listings.
-pub fn models() -> &'static [&'static str] {
-    ModelKind::NAMES
 }
 
 #[cfg(test)]

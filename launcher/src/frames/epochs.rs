@@ -83,7 +83,7 @@ pub(crate) fn epochs(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
         float("comm_ms", &|g| g.slowest().comm_ms),
         float("comm_hidden_ms", &|g| g.slowest().comm_hidden_ms),
         maybe("overlap_pct", &|g| g.slowest().overlap_pct),
-        float("imbalance", &Group::imbalance),
+        float("imbalance", &|g| g.imbalance()),
         small("slowest_rank", &|g| g.slowest().rank),
         count("bytes", &|g| g.sum(|r| r.bytes_tx)),
         count("messages", &|g| g.sum(|r| r.msgs_tx)),
