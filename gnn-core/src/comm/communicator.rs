@@ -347,7 +347,10 @@ impl Communicator {
         let before = self.meter.enter(Phase::Comm);
         self.block_on(&mut posted)?;
         while matches!(posted.then, Then::Share(_)) {
+            let start = now_ns();
             self.advance(&mut posted)?;
+            self.meter
+                .moved(posted.label, posted.op, now_ns() - start, 0);
             self.block_on(&mut posted)?;
         }
         self.meter.enter(before);
@@ -363,12 +366,11 @@ impl Communicator {
         Ok(parts)
     }
 
-    /// Second stage of an all-reduce.
+    /// Second stage of an all-reduce. The caller meters it.
     fn advance(&mut self, posted: &mut Posted) -> Result<()> {
         let Then::Share(bounds) = std::mem::replace(&mut posted.then, Then::Join) else {
             return Ok(());
         };
-        let start = now_ns();
         let me = self.rank();
         let mut parts = posted.parts.iter();
         let mut sum: Vec<f32> = match parts.next() {
@@ -382,8 +384,6 @@ impl Communicator {
         let lens: Vec<usize> = bounds.windows(2).map(|b| b[1] - b[0]).collect();
         let words = bytemuck::cast_vec(sum);
         posted.parts = self.spread(posted.tag, posted.label, Op::Allreduce, words, &lens, me)?;
-        self.meter
-            .moved(posted.label, Op::Allreduce, now_ns() - start, 0);
         Ok(())
     }
 

@@ -167,3 +167,29 @@ fn agreement_keeps_every_bit_and_stays_out_of_epoch_time() {
         assert_eq!(times.accounted(), 0);
     }
 }
+
+/// The second stage of an all-reduce was once counted twice when it began inside `poll`.
+#[test]
+fn time_is_not_counted_twice_when_poll_advances_an_all_reduce() {
+    let all = world(&RunSpec::default(), 4, |cx, meter| {
+        cx.pass(Pass::Forward);
+        let start = crate::record::now_ns();
+        for _ in 0..20 {
+            let ticket = cx
+                .comm
+                .post_all_reduce(LABEL, vec![1.0; 40_000])
+                .expect("posts");
+            for _ in 0..50 {
+                cx.comm.poll().expect("polls");
+            }
+            cx.comm.finish(ticket).expect("arrives");
+        }
+        (
+            meter.take_times().0.accounted(),
+            crate::record::now_ns() - start,
+        )
+    });
+    for (accounted, wall) in all {
+        assert!(accounted <= wall, "{accounted} ns accounted in {wall} ns");
+    }
+}
