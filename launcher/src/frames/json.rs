@@ -32,7 +32,9 @@ fn cell(value: AnyValue) -> Value {
         AnyValue::Int64(x) => x.into(),
         AnyValue::Float32(x) => x.into(),
         AnyValue::Float64(x) => x.into(),
-        AnyValue::Datetime(ms, ..) => crate::time::Utc { ms }.rfc3339().into(),
+        AnyValue::Datetime(ms, ..) | AnyValue::DatetimeOwned(ms, ..) => {
+            crate::time::Utc { ms }.rfc3339().into()
+        }
         other => other.to_string().into(),
     }
 }

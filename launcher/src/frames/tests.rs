@@ -152,6 +152,8 @@ fn written_frames_load_again_and_the_manifest_learns_the_totals() {
         assert_eq!(frame.get_column_names()[0], "run_id", "{name}");
         assert_eq!(json_lines(&frame).len(), frame.height());
     }
+    let runs = load(dir.path(), "runs").expect("runs");
+    assert!(json_lines(&runs)[0].contains(r#""started":"2026-01-02T03:04:05.000Z""#));
     let comm = load(dir.path(), "comm").expect("comm");
     assert!(
         json_lines(&comm)[0].contains(r#""direction":"forward","src":1,"dst":0,"op":"alltoall""#)
