@@ -4,6 +4,7 @@ use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
+use super::axes::{Named, axes, spot};
 use super::ink::Ink;
 use super::setting::stamp;
 use super::sheet::{Area, Head, Key, SIDE, Type, part, sheet, stroke, word};
@@ -153,21 +154,12 @@ fn draw(area: &Area<'_>, loads: &[Load], has: &[bool; 3]) -> Result<(), PlotErro
         .build_cartesian_2d(0.0..n, 0.0..high)
         .map_err(PlotError::draw)?
         .set_secondary_coord(0.0..n, 0.0..most);
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .bold_line_style(stroke(Ink::GRID, 8))
-        .light_line_style(plotters::style::TRANSPARENT)
-        .axis_style(stroke(Ink::FAINT, 10))
-        .set_all_tick_mark_size(4 * U)
-        .label_style(Type::new(11).faint().style())
-        .axis_desc_style(Type::new(12).style())
-        .x_labels(0)
-        .y_labels(6)
-        .y_label_formatter(&|v| units::tick(*v))
-        .y_desc("time of an epoch (ms, median)")
-        .draw()
-        .map_err(PlotError::draw)?;
+    let y = Named {
+        name: "time of an epoch (ms, median)",
+        ticks: 6,
+        lines: true,
+    };
+    axes(&mut chart, Named::default(), y)?;
     if dots {
         chart
             .configure_secondary_axes()
@@ -214,10 +206,7 @@ fn draw(area: &Area<'_>, loads: &[Load], has: &[bool; 3]) -> Result<(), PlotErro
             .draw_series([PathElement::new(rule, stroke(Ink::line(1), 16))])
             .map_err(PlotError::draw)?;
     }
-    let spot = |x: f64| {
-        let ((px, py), (ox, oy)) = (chart.backend_coord(&(x, 0.0)), area.get_base_pixel());
-        ((px - ox) / U, (py - oy) / U)
-    };
+    let spot = |x: f64| spot(&chart, area, x, 0.0);
     let every = loads.len().div_ceil(32);
     for (i, load) in loads.iter().enumerate().step_by(every) {
         let (px, py) = spot(i as f64 + 0.5);

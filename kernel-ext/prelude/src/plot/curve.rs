@@ -1,17 +1,11 @@
 //! `curve`: loss and accuracy while a run trains.
 
-use std::ops::Range;
-
-use plotters::chart::ChartBuilder;
-use plotters::element::{Circle, PathElement, Polygon};
-use plotters::series::LineSeries;
-use plotters::style::Color;
-
+use super::curve_panel::{Panels, What};
 use super::ink::Ink;
 use super::setting::{labels, stamp};
-use super::sheet::{Area, Head, Key, SIDE, Type, part, sheet, stroke, word};
+use super::sheet::{Head, Key, SIDE, part, sheet};
 use super::text::{spark, table};
-use super::{Case, Plot, PlotError, Setting, blank, paper::U, read, twin, units};
+use super::{Case, Plot, PlotError, Setting, blank, read, twin, units};
 
 /// What a curve runs along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +17,12 @@ pub enum Axis {
 }
 
 /// One run's numbers, in the order of its epochs.
-struct Track {
-    epoch: Vec<f64>,
-    x: Vec<f64>,
-    loss: Vec<f64>,
-    val: Vec<f64>,
-    test: Vec<f64>,
+pub(super) struct Track {
+    pub epoch: Vec<f64>,
+    pub x: Vec<f64>,
+    pub loss: Vec<f64>,
+    pub val: Vec<f64>,
+    pub test: Vec<f64>,
 }
 
 impl Track {
@@ -58,13 +52,14 @@ impl Track {
         })
     }
 
-    fn points<'a>(&'a self, y: &'a [f64]) -> impl Iterator<Item = (f64, f64)> + 'a {
+    /// Known values `y` along the track.
+    pub(super) fn points<'a>(&'a self, y: &'a [f64]) -> impl Iterator<Item = (f64, f64)> + 'a {
         let pairs = self.x.iter().copied().zip(y.iter().copied());
         pairs.filter(|(x, y)| x.is_finite() && y.is_finite())
     }
 
     /// Index of the first epoch with the best validation accuracy.
-    fn best(&self) -> Option<usize> {
+    pub(super) fn best(&self) -> Option<usize> {
         let mut best: Option<usize> = None;
         for (i, v) in self.val.iter().enumerate() {
             if v.is_finite() && best.is_none_or(|b| *v > self.val[b]) {
@@ -89,9 +84,9 @@ impl Track {
 }
 
 /// Runs that repeat one setting with other seeds.
-struct Group {
-    label: String,
-    members: Vec<usize>,
+pub(super) struct Group {
+    pub label: String,
+    pub members: Vec<usize>,
 }
 
 /// Loss and accuracy of one or several runs; `cases` carry `epochs` frames.
@@ -129,9 +124,15 @@ pub fn curve(cases: &[Case], axis: Axis) -> Result<Plot, PlotError> {
         foot: foot.clone(),
     };
     let svg = sheet(&head, (880, 300), |area| {
+        let panels = Panels {
+            axis,
+            groups: &groups,
+            tracks: &tracks,
+            settings: &settings,
+        };
         for (side, what) in [What::Loss, What::Accuracy].into_iter().enumerate() {
-            let panel = part(area, (SIDE + side as i32 * 424, 0), (412, 300));
-            draw_panel(&panel, what, axis, &groups, &tracks, &settings)?;
+            let at = (SIDE + side as i32 * 424, 0);
+            panels.draw(&part(area, at, (412, 300)), what)?;
         }
         Ok(())
     })?;
@@ -168,206 +169,6 @@ fn grouped(settings: &[&Setting]) -> Vec<Group> {
         };
     }
     groups
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    Loss,
-    Accuracy,
-}
-
-/// The lines of one group in one panel: values and line style, the most important first.
-fn lines<'a>(what: What, track: &'a Track, alone: bool, k: usize) -> Vec<(&'a [f64], Ink)> {
-    let val_known = track.val.iter().any(|v| v.is_finite());
-    match what {
-        What::Loss => vec![(&track.loss[..], Ink::line(k))],
-        What::Accuracy if alone => vec![
-            (&track.val[..], Ink::line(0)),
-            (&track.test[..], Ink::line(1)),
-        ],
-        What::Accuracy if val_known => vec![(&track.val[..], Ink::line(k))],
-        What::Accuracy => vec![(&track.test[..], Ink::line(k))],
-    }
-}
-
-fn draw_panel(
-    panel: &Area<'_>,
-    what: What,
-    axis: Axis,
-    groups: &[Group],
-    tracks: &[Track],
-    settings: &[&Setting],
-) -> Result<(), PlotError> {
-    let alone = tracks.len() == 1;
-    let drawn = || {
-        groups.iter().enumerate().flat_map(|(k, g)| {
-            let members = g.members.iter();
-            members.flat_map(move |m| {
-                let track = &tracks[*m];
-                let own = lines(what, track, alone, k).into_iter();
-                own.map(move |(y, ink)| (track, y, ink, g.members.len()))
-            })
-        })
-    };
-    let all: Vec<(f64, f64)> = drawn().flat_map(|(t, y, ..)| t.points(y)).collect();
-    let (name, note) = match what {
-        What::Loss => ("training loss (cross-entropy)", "no finite loss"),
-        What::Accuracy if alone => ("accuracy (share correct)", "no accuracy was evaluated"),
-        What::Accuracy => (
-            "validation accuracy (share correct)",
-            "no accuracy was evaluated",
-        ),
-    };
-    if all.is_empty() {
-        return word(panel, note, (206, 140), Type::new(13).faint().centered());
-    }
-    let xs = span(tracks.iter().flat_map(|t| t.x.iter().copied()), false);
-    let ys = span(all.iter().map(|(_, y)| *y), what == What::Loss);
-    let mut chart = ChartBuilder::on(panel)
-        .margin_top(10 * U)
-        .margin_right(14 * U)
-        .x_label_area_size(38 * U)
-        .y_label_area_size(54 * U)
-        .build_cartesian_2d(xs.clone(), ys.clone())
-        .map_err(PlotError::draw)?;
-    let x_name = match axis {
-        Axis::Epoch => "epoch",
-        Axis::Seconds => "training time (s), evaluation excluded",
-    };
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .bold_line_style(stroke(Ink::GRID, 8))
-        .light_line_style(plotters::style::TRANSPARENT)
-        .axis_style(stroke(Ink::FAINT, 10))
-        .set_all_tick_mark_size(4 * U)
-        .label_style(Type::new(11).faint().style())
-        .axis_desc_style(Type::new(12).style())
-        .x_labels(6)
-        .y_labels(6)
-        .x_label_formatter(&|v| units::tick(*v))
-        .y_label_formatter(&|v| units::tick(*v))
-        .x_desc(x_name)
-        .y_desc(name)
-        .draw()
-        .map_err(PlotError::draw)?;
-    for (k, group) in groups
-        .iter()
-        .enumerate()
-        .filter(|(_, g)| g.members.len() > 1)
-    {
-        let series: Vec<(&Track, &[f64])> = group
-            .members
-            .iter()
-            .flat_map(|m| {
-                let own = lines(what, &tracks[*m], alone, k).into_iter();
-                own.map(|(y, _)| (&tracks[*m], y))
-            })
-            .collect();
-        let band = band(&series);
-        let outline: Vec<(f64, f64)> = band
-            .iter()
-            .map(|b| (b.0, b.1))
-            .chain(band.iter().rev().map(|b| (b.0, b.3)))
-            .collect();
-        chart
-            .draw_series([Polygon::new(outline, Ink::line(k).mix(0.22))])
-            .map_err(PlotError::draw)?;
-        let median = band.iter().map(|b| (b.0, b.2));
-        chart
-            .draw_series(LineSeries::new(median, stroke(Ink::line(k), 20)))
-            .map_err(PlotError::draw)?;
-    }
-    // Runs that agree lie on one another: the first wide, the later ones dashed and thinner on it.
-    let wide = [42, 26, 20];
-    for (track, y, ink, members) in drawn() {
-        let k = (0..Ink::LINES).find(|k| Ink::line(*k) == ink).unwrap_or(0);
-        let width = if alone { 20 } else { wide[k.min(2)] };
-        let points: Vec<(f64, f64)> = track.points(y).collect();
-        if members > 1 {
-            continue;
-        }
-        if let [only] = points[..] {
-            chart
-                .draw_series([Circle::new(only, 3 * U, ink.filled())])
-                .map_err(PlotError::draw)?;
-        }
-        chart
-            .draw_series(LineSeries::new(points, stroke(ink, width)))
-            .map_err(PlotError::draw)?;
-    }
-    for (m, (track, setting)) in tracks.iter().zip(settings).enumerate() {
-        if let (What::Accuracy, Some(b)) = (what, track.best()) {
-            let at = (track.x[b], track.val[b]);
-            chart
-                .draw_series([Circle::new(at, 6 * U, stroke(Ink::TEXT, 16))])
-                .map_err(PlotError::draw)?;
-        }
-        let end = track.x.iter().rev().find(|x| x.is_finite());
-        if let (Some(label), Some(x)) = (setting.stop_label(), end) {
-            let rule = vec![(*x, ys.start), (*x, ys.end)];
-            chart
-                .draw_series([PathElement::new(rule, stroke(Ink::STOP, 14))])
-                .map_err(PlotError::draw)?;
-            let (px, py) = chart.backend_coord(&(*x, ys.end));
-            let (ox, oy) = panel.get_base_pixel();
-            // Where a learning run leaves room: high beside a falling loss, low under accuracy.
-            let drop = if what == What::Loss { 14 } else { 236 };
-            let at = ((px - ox) / U - 5, (py - oy) / U + drop);
-            let left = at.0 > 190;
-            let label = match groups.iter().find(|g| g.members.contains(&m)) {
-                Some(group) if !alone => format!("{} {label}", group.label),
-                _ => label,
-            };
-            let face = Type::new(11).ink(Ink::STOP);
-            let (at, face) = if left {
-                (at, face.right())
-            } else {
-                ((at.0 + 10, at.1), face)
-            };
-            word(panel, &label, at, face)?;
-        }
-    }
-    Ok(())
-}
-
-/// `(x, min, median, max)` at each epoch that some member has.
-fn band(series: &[(&Track, &[f64])]) -> Vec<(f64, f64, f64, f64)> {
-    let longest = series.iter().map(|(t, _)| t.epoch.len()).max().unwrap_or(0);
-    (0..longest)
-        .filter_map(|i| {
-            let at: Vec<(f64, f64)> = series
-                .iter()
-                .filter_map(|(t, y)| Some((*t.x.get(i)?, *y.get(i)?)))
-                .filter(|(x, y)| x.is_finite() && y.is_finite())
-                .collect();
-            let ys = || at.iter().map(|(_, y)| *y);
-            let low = ys().fold(f64::INFINITY, f64::min);
-            let high = ys().fold(f64::NEG_INFINITY, f64::max);
-            let x = units::median(at.iter().map(|(x, _)| *x));
-            (!at.is_empty()).then(|| (x, low, units::median(ys()), high))
-        })
-        .collect()
-}
-
-/// A range a little wider than the values, never empty; from zero when `zero`.
-fn span(values: impl Iterator<Item = f64>, zero: bool) -> Range<f64> {
-    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-    for v in values.filter(|v| v.is_finite()) {
-        (low, high) = (low.min(v), high.max(v));
-    }
-    if low > high {
-        return 0.0..1.0;
-    }
-    if zero && low >= 0.0 {
-        low = 0.0;
-    }
-    let room = match high - low {
-        d if d > 0.0 => d * 0.06,
-        _ => high.abs().max(1.0) * 0.5,
-    };
-    let floor = if zero && low == 0.0 { 0.0 } else { low - room };
-    floor..high + room
 }
 
 fn legend(groups: &[Group], tracks: &[Track]) -> Vec<(Key, String)> {
@@ -434,7 +235,7 @@ fn numbers(groups: &[Group], tracks: &[Track], settings: &[&Setting]) -> String 
                 label,
                 track.epoch.len().to_string(),
                 units::score(finite().next().unwrap_or(f64::NAN)),
-                units::score(finite().last().unwrap_or(f64::NAN)),
+                units::score(finite().next_back().unwrap_or(f64::NAN)),
                 spark(&track.loss, 16),
                 at(&track.val),
                 at(&track.test),

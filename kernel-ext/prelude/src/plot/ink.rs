@@ -154,7 +154,7 @@ mod tests {
             assert!(contrast(tone.dark, card.dark) >= 4.5, "{ink:?} dark");
         }
         for k in 0..Ink::HEATS {
-            let (ink, heat) = (super::super::matrix::ink_on(k), Ink::heat(k));
+            let (ink, heat) = (super::super::matrix_grid::ink_on(k), Ink::heat(k));
             assert!(contrast(ink.tone().light, heat.tone().light) >= 4.0, "{k}");
         }
     }

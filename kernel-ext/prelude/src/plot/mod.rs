@@ -11,15 +11,19 @@
 //! no rows yet gives a sheet that says so. Every figure names its data, marks generated data
 //! *synthetic*, and is stamped with the setting it was measured in.
 
+mod axes;
 mod balance;
 mod curve;
+mod curve_panel;
 mod ink;
 mod matrix;
+mod matrix_grid;
 mod paper;
 mod read;
 mod setting;
 mod sheet;
 mod stack;
+mod stack_epochs;
 mod stack_runs;
 mod text;
 mod units;

@@ -3,16 +3,13 @@
 //! The parts sum to the wall time by definition; communication hidden behind compute is not a
 //! part, and is outlined above the bar. Epochs marked as warm-up are pale and left out of medians.
 
-use plotters::chart::ChartBuilder;
-use plotters::element::{PathElement, Rectangle};
-use plotters::style::Color;
 use polars::prelude::DataFrame;
 
 use super::ink::Ink;
 use super::setting::stamp;
-use super::sheet::{Area, Head, Key, SIDE, Type, part, sheet, stroke, word};
+use super::sheet::{Head, Key, SIDE, part, sheet};
 use super::text::table;
-use super::{Case, Plot, PlotError, Setting, blank, paper::U, read, stack_runs, twin, units};
+use super::{Case, Plot, PlotError, Setting, blank, read, stack_epochs, stack_runs, twin, units};
 
 /// The parts of an epoch's wall time, from the bottom of a bar up.
 pub(super) const PARTS: [(&str, &str, Ink); 5] = [
@@ -41,7 +38,7 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    fn sum(&self) -> f64 {
+    pub(super) fn sum(&self) -> f64 {
         self.parts.iter().sum()
     }
 
@@ -163,7 +160,7 @@ fn single(case: &Case) -> Result<Plot, PlotError> {
     };
     let svg = sheet(&head, (880, 310), |area| {
         let plot = part(area, (SIDE, 0), (880 - 2 * SIDE, 310));
-        draw(&plot, &shown, &has)
+        stack_epochs::draw(&plot, &shown, &has)
     })?;
     let text = twin(&title, &notes, &numbers(&has, &usual), &foot);
     Ok(Plot { svg, text })
@@ -234,118 +231,4 @@ fn numbers(has: &[bool; 5], usual: &Bar) -> String {
     rows.push(row("wall", usual.wall, String::new()));
     rows.push(row("hidden comm", usual.hidden, "not in wall".into()));
     table(&["part of an epoch", "median ms", "share"], &rows)
-}
-
-/// Height of the axis: everything fits, unless a few bars are far above the rest.
-fn ceiling(bars: &[Bar]) -> f64 {
-    let usual = units::median(bars.iter().filter(|b| !b.warm).map(Bar::top));
-    let usual = if usual > 0.0 {
-        usual
-    } else {
-        units::median(bars.iter().map(Bar::top))
-    };
-    // A warm-up bar may not flatten the others; an outlier may, up to a point.
-    let fits = |bar: &&Bar| {
-        let times = if bar.warm { 1.6 } else { 4.0 };
-        usual <= 0.0 || bar.top() <= times * usual
-    };
-    let top = bars.iter().filter(fits).map(Bar::top).fold(0.0, f64::max);
-    if top > 0.0 { top * 1.12 } else { 1.0 }
-}
-
-fn draw(area: &Area<'_>, bars: &[Bar], has: &[bool; 5]) -> Result<(), PlotError> {
-    let top = ceiling(bars);
-    let n = bars.len() as f64;
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(16 * U)
-        .margin_right(10 * U)
-        .x_label_area_size(38 * U)
-        .y_label_area_size(58 * U)
-        .build_cartesian_2d(0.0..n, 0.0..top)
-        .map_err(PlotError::draw)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .bold_line_style(stroke(Ink::GRID, 8))
-        .light_line_style(plotters::style::TRANSPARENT)
-        .axis_style(stroke(Ink::FAINT, 10))
-        .set_all_tick_mark_size(4 * U)
-        .label_style(Type::new(11).faint().style())
-        .axis_desc_style(Type::new(12).style())
-        .x_labels(0)
-        .y_labels(6)
-        .y_label_formatter(&|v| units::tick(*v))
-        .y_desc("epoch wall time (ms)")
-        .draw()
-        .map_err(PlotError::draw)?;
-    let gap = if bars.len() > 100 { 0.04 } else { 0.1 };
-    let width = area.dim_in_pixel().0 as f64 / n;
-    let rim = if width > f64::from(8 * U) { 5 } else { 2 };
-    for (i, bar) in bars.iter().enumerate() {
-        let (x0, x1) = (i as f64 + gap, i as f64 + 1.0 - gap);
-        let mut base = 0.0;
-        for p in (0..5).filter(|p| has[*p] && bar.parts[*p] > 0.0) {
-            let end = base + bar.parts[p];
-            let rect = [(x0, base.min(top)), (x1, end.min(top))];
-            let pale = if bar.warm { 0.35 } else { 1.0 };
-            let fill = Rectangle::new(rect, PARTS[p].2.mix(pale).filled());
-            let rim = Rectangle::new(rect, stroke(Ink::TEXT, rim));
-            chart.draw_series([fill]).map_err(PlotError::draw)?;
-            if width > f64::from(5 * U) {
-                chart.draw_series([rim]).map_err(PlotError::draw)?;
-            }
-            base = end;
-        }
-        if bar.hidden > 0.0 && base < top && width > f64::from(8 * U) {
-            let rect = [(x0, base), (x1, (base + bar.hidden).min(top))];
-            let outline = Rectangle::new(rect, stroke(Ink::HIDDEN, 8));
-            chart.draw_series([outline]).map_err(PlotError::draw)?;
-        }
-    }
-    if width <= f64::from(8 * U) && bars.iter().any(|b| b.hidden > 0.0) {
-        // Bars too narrow for an outline each share one contour.
-        let steps = bars.iter().enumerate().flat_map(|(i, bar)| {
-            let y = bar.top().min(top);
-            [(i as f64, y), (i as f64 + 1.0, y)]
-        });
-        let contour = PathElement::new(steps.collect::<Vec<_>>(), stroke(Ink::HIDDEN, 9));
-        chart.draw_series([contour]).map_err(PlotError::draw)?;
-    }
-    let spot = |x: f64, y: f64| {
-        let ((px, py), (ox, oy)) = (chart.backend_coord(&(x, y)), area.get_base_pixel());
-        ((px - ox) / U, (py - oy) / U)
-    };
-    let mut told = f64::NEG_INFINITY;
-    for (i, bar) in bars.iter().enumerate().filter(|(_, b)| b.top() > top) {
-        let x = i as f64 + 0.5;
-        let (px, py) = spot(x, top);
-        let room = (x - told) * width > f64::from(70 * U);
-        let text = match room {
-            true => format!("▲ {}", units::ms(bar.sum())),
-            false => "▲".to_owned(),
-        };
-        told = if room { x } else { told };
-        word(area, &text, ((px - 5).max(60), py - 8), Type::new(11))?;
-    }
-    for i in ticks(bars) {
-        let (px, py) = spot(i as f64 + 0.5, 0.0);
-        let (first, last) = bars[i].epochs;
-        let text = match first == last || bars.len() > 12 {
-            true => format!("{first:.0}"),
-            false => format!("{first:.0}–{last:.0}"),
-        };
-        word(area, &text, (px, py + 11), Type::new(11).faint().centered())?;
-    }
-    let (px, py) = spot(n / 2.0, 0.0);
-    word(area, "epoch", (px, py + 29), Type::new(12).centered())
-}
-
-/// Bars to be numbered: where a multiple of a round step begins, about a dozen at most.
-fn ticks(bars: &[Bar]) -> Vec<usize> {
-    let round = (0..)
-        .flat_map(|k| [1.0, 2.0, 5.0].map(|step| step * 10_f64.powi(k)))
-        .find(|step| bars.last().map_or(0.0, |b| b.epochs.1) / step <= 12.0)
-        .unwrap_or(1.0);
-    let holds = |bar: &Bar| (bar.epochs.0 / round).ceil() * round <= bar.epochs.1;
-    (0..bars.len()).filter(|i| holds(&bars[*i])).collect()
 }

@@ -4,6 +4,7 @@ use plotters::chart::ChartBuilder;
 use plotters::element::Rectangle;
 use plotters::style::Color;
 
+use super::axes::{Named, axes, spot};
 use super::ink::Ink;
 use super::setting::{labels, stamp};
 use super::sheet::{Area, Head, SIDE, Type, fit, part, sheet, stroke, word};
@@ -76,21 +77,12 @@ fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), 
         .y_label_area_size(NAMES * U)
         .build_cartesian_2d(0.0..right, n..0.0)
         .map_err(PlotError::draw)?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .bold_line_style(stroke(Ink::GRID, 8))
-        .light_line_style(plotters::style::TRANSPARENT)
-        .axis_style(stroke(Ink::FAINT, 10))
-        .set_all_tick_mark_size(4 * U)
-        .label_style(Type::new(11).faint().style())
-        .axis_desc_style(Type::new(12).style())
-        .x_labels(7)
-        .y_labels(0)
-        .x_label_formatter(&|v| units::tick(*v))
-        .x_desc("median epoch wall time (ms)")
-        .draw()
-        .map_err(PlotError::draw)?;
+    let x = Named {
+        name: "median epoch wall time (ms)",
+        ticks: 7,
+        lines: true,
+    };
+    axes(&mut chart, x, Named::default())?;
     for (i, (name, bar)) in lanes.iter().enumerate() {
         let (y0, y1) = (i as f64 + 0.18, i as f64 + 0.82);
         let mut base = 0.0;
@@ -106,9 +98,8 @@ fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), 
             let outline = Rectangle::new(rect, stroke(Ink::HIDDEN, 10));
             chart.draw_series([outline]).map_err(PlotError::draw)?;
         }
-        let end = chart.backend_coord(&(base + known(bar.hidden), (y0 + y1) / 2.0));
-        let (ox, oy) = area.get_base_pixel();
-        let (x, y) = ((end.0 - ox) / U, (end.1 - oy) / U);
+        let end = base + known(bar.hidden);
+        let (x, y) = spot(&chart, area, end, (y0 + y1) / 2.0);
         word(area, &units::ms(bar.wall), (x + 7, y), Type::new(12).bold())?;
         let label = fit(name, 12.0, f64::from(NAMES - 16));
         word(area, &label, (NAMES - 10, y), Type::new(12).right())?;

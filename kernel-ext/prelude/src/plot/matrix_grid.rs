@@ -1,0 +1,157 @@
+//! The heat grid of `matrix` and its scale.
+
+use plotters::element::Rectangle;
+use plotters::style::Color;
+
+use super::ink::Ink;
+use super::matrix::Grid;
+use super::sheet::{Area, SIDE, Type, stroke, word};
+use super::{PlotError, paper::U, units};
+
+/// Words that read on heat step `k`.
+pub(super) fn ink_on(k: usize) -> Ink {
+    if k >= 6 { Ink::ON_DARK } else { Ink::ON_LIGHT }
+}
+
+/// Smallest ratio between the ends of the heat scale.
+const SPAN: f64 = 16.0;
+
+/// Logarithmic heat scale over the positive values.
+pub(super) struct Scale {
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    /// The scale for `values`.
+    pub(super) fn over(values: impl Iterator<Item = f64>) -> Scale {
+        let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+        for v in values.filter(|v| *v > 0.0) {
+            (low, high) = (low.min(v), high.max(v));
+        }
+        // At least this span, so that nearly equal amounts look nearly equal.
+        let low = low.min(high / SPAN);
+        Scale { low, high }
+    }
+
+    /// Heat step of `value`; `None` for nothing sent.
+    fn step(&self, value: f64) -> Option<usize> {
+        if value.is_nan() || value <= 0.0 {
+            return None;
+        }
+        let last = (Ink::HEATS - 1) as f64;
+        let step = (value / self.low).ln() / (self.high / self.low).ln() * last;
+        Some(step.round() as usize)
+    }
+
+    /// Draws the scale's steps with their amounts.
+    pub(super) fn draw(&self, area: &Area<'_>) -> Result<(), PlotError> {
+        word(area, "bytes (log scale)", (0, 14), Type::new(11).faint())?;
+        let put = |y: i32, fill: Option<Ink>| {
+            let rect = [(0, y * U), (20 * U, (y + 20) * U)];
+            if let Some(ink) = fill {
+                area.draw(&Rectangle::new(rect, ink.filled()))
+                    .map_err(PlotError::draw)?;
+            }
+            area.draw(&Rectangle::new(rect, stroke(Ink::FAINT, 5)))
+                .map_err(PlotError::draw)
+        };
+        if self.high > 0.0 {
+            for (i, k) in (0..Ink::HEATS).rev().enumerate() {
+                let y = 28 + 20 * i as i32;
+                put(y, Some(Ink::heat(k)))?;
+                let part = k as f64 / (Ink::HEATS - 1) as f64;
+                let value = self.low * (self.high / self.low).powf(part);
+                if i % 2 == 0 {
+                    word(
+                        area,
+                        &units::bytes(value),
+                        (28, y + 10),
+                        Type::new(11).faint(),
+                    )?;
+                }
+            }
+        }
+        let y = 28 + 20 * Ink::HEATS as i32 + 12;
+        put(y, None)?;
+        word(area, "nothing", (28, y + 10), Type::new(11).faint())
+    }
+}
+
+/// One grid of `side` px called `name`, with sums at its edges when `sums`.
+pub(super) fn draw_grid(
+    area: &Area<'_>,
+    name: &str,
+    grid: &Grid,
+    scale: &Scale,
+    side: i32,
+    sums: bool,
+) -> Result<(), PlotError> {
+    let n = grid.len() as i32;
+    let (left, top) = (SIDE + 50, 44);
+    let edge = |i: i32| i * side * U / n;
+    let cell = side / n;
+    let every = n.div_euclid(17) as usize + 1;
+    let face = Type::new(11).faint();
+    word(
+        area,
+        "destination rank",
+        (left + side / 2, 10),
+        Type::new(12).centered(),
+    )?;
+    let turned = Type::new(12).centered().turned();
+    word(area, "source rank", (SIDE + 6, top + side / 2), turned)?;
+    for i in (0..n).step_by(every) {
+        let mid = (2 * i + 1) * side / (2 * n);
+        word(
+            area,
+            &i.to_string(),
+            (left + mid, top - 11),
+            face.centered(),
+        )?;
+        word(area, &i.to_string(), (left - 9, top + mid), face.right())?;
+    }
+    for (s, row) in grid.iter().enumerate() {
+        for (d, value) in row.iter().enumerate() {
+            let (x, y) = (edge(d as i32), edge(s as i32));
+            let rect = [
+                (left * U + x, top * U + y),
+                (left * U + edge(d as i32 + 1), top * U + edge(s as i32 + 1)),
+            ];
+            let step = scale.step(*value);
+            if let Some(k) = step {
+                area.draw(&Rectangle::new(rect, Ink::heat(k).filled()))
+                    .map_err(PlotError::draw)?;
+            }
+            area.draw(&Rectangle::new(rect, stroke(Ink::GRID, 8)))
+                .map_err(PlotError::draw)?;
+            if cell >= 34 {
+                let (text, ink) = match step {
+                    Some(k) => (units::bytes(*value), ink_on(k)),
+                    None => ("·".to_owned(), Ink::FAINT),
+                };
+                let size = if cell >= 56 { 12 } else { 9 };
+                let at = (left + (x / U) + cell / 2, top + (y / U) + cell / 2);
+                word(area, &text, at, Type::new(size).ink(ink).centered())?;
+            }
+        }
+    }
+    word(area, name, (left, top + side + 14), Type::new(12).bold())?;
+    if sums && cell >= 20 {
+        word(area, "sent", (left + side + 12, top - 11), face)?;
+        if cell >= 50 {
+            word(area, "received", (left - 9, top + side + 12), face.right())?;
+        }
+        for i in 0..grid.len() {
+            let mid = (2 * i as i32 + 1) * side / (2 * n);
+            let sent = units::bytes(grid[i].iter().sum());
+            word(area, &sent, (left + side + 12, top + mid), Type::new(11))?;
+            let got = units::bytes(grid.iter().map(|row| row[i]).sum());
+            if cell >= 50 {
+                let at = (left + mid, top + side + 12);
+                word(area, &got, at, Type::new(11).centered())?;
+            }
+        }
+    }
+    Ok(())
+}
