@@ -278,7 +278,8 @@ impl Worker<'_> {
         let _ = fs::remove_file(self.shared.scratch.compiled());
         self.shared.interrupted.store(false, Ordering::Release);
         self.shared.evaluating.store(true, Ordering::Release);
-        self.pump.begin(output);
+        let pid = lock(&self.context.process_handle()).id();
+        self.pump.begin(output, pid);
         let mut callbacks = EvalCallbacks {
             input_reader: &|request| input(&request.prompt, request.is_password),
         };

@@ -24,5 +24,7 @@ pub const SCRATCH_ENV: &str = "HALOBOOK_SCRATCH";
 pub const CARGO_HOME_ENV: &str = "HALOBOOK_CARGO_HOME";
 /// The `PATH` that was in force when the kernel was started.
 pub const PATH_ENV: &str = "HALOBOOK_PATH";
+/// The link in a prepared folder that names the version to use.
+pub const CURRENT: &str = "current";
 /// What every session starts with.
 pub const IMPORT: &str = "use halobook::prelude::*;";

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::facts::Facts;
-use super::graph;
+use super::{CURRENT, graph};
 use crate::cli::Options;
 
 /// The whole source of the library: everything the prelude has, under the prelude's name.
@@ -41,23 +41,26 @@ pub fn main(options: &Options) -> Result<ExitCode> {
     let built = Built::find(&target)?;
     let toolchain = Toolchain::find()?;
     let key = key(&built, &toolchain, &workspace)?;
-    if Facts::load(&out).is_ok_and(|facts| facts.key == key && facts.dylib.exists()) {
+    let version = out.join(&key);
+    if Facts::load(&version).is_ok_and(|facts| facts.dylib.exists()) {
+        point_at(&out, &key)?;
         println!("prepared already ({} ms)", started.elapsed().as_millis());
         return Ok(ExitCode::SUCCESS);
     }
-    fs::create_dir_all(out.join("lib"))?;
+    fs::create_dir_all(version.join("lib"))?;
     let graph_started = Instant::now();
-    graph::store(&ask_for_graph(&workspace, &toolchain)?, &out)?;
+    graph::store(&ask_for_graph(&workspace, &toolchain)?, &version)?;
     println!(
         "crate graph trimmed ({} ms)",
         graph_started.elapsed().as_millis()
     );
     let link_started = Instant::now();
-    let dylib = link(&built, &toolchain, &out)?;
+    let deps = keep(&built.deps, &version)?;
+    let dylib = link(&built, &deps, &toolchain, &version)?;
     let dylib_ms = u64::try_from(link_started.elapsed().as_millis())?;
     println!("prelude linked ({dylib_ms} ms)");
     let facts = Facts {
-        key,
+        key: key.clone(),
         cfg: toolchain.ask(&["--print", "cfg", "-O"])?,
         target_spec: toolchain.ask(&["-Zunstable-options", "--print", "target-spec-json"])?,
         cargo_version: output(Command::new(toolchain.sysroot.join("bin/cargo")).arg("--version"))?,
@@ -65,10 +68,12 @@ pub fn main(options: &Options) -> Result<ExitCode> {
         sysroot: toolchain.sysroot,
         host: toolchain.host,
         dylib,
-        deps: built.deps,
+        deps,
         dylib_ms,
     };
-    facts.store(&out)?;
+    facts.store(&version)?;
+    point_at(&out, &key)?;
+    tidy(&out, &key);
     println!(
         "prepared in {} ms: {}",
         started.elapsed().as_millis(),
@@ -210,28 +215,72 @@ fn ask_for_graph(workspace: &Path, toolchain: &Toolchain) -> Result<Value> {
     Ok(serde_json::from_str(&answer)?)
 }
 
-fn link(built: &Built, toolchain: &Toolchain, out: &Path) -> Result<PathBuf> {
+/// Keeps the compiled crates as they are now, as hard links: a later build replaces files in
+/// cargo's folder, and kernels that run by then must not notice.
+fn keep(deps: &Path, version: &Path) -> Result<PathBuf> {
+    let kept = version.join("deps");
+    fs::create_dir_all(&kept)?;
+    for entry in fs::read_dir(deps)?.flatten() {
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        let library = text.starts_with("lib")
+            && [".rlib", ".rmeta", ".so"]
+                .iter()
+                .any(|end| text.ends_with(end));
+        let to = kept.join(&name);
+        // A build under way may take a file from under us; if it matters, linking will say so.
+        if library && !to.exists() && fs::hard_link(entry.path(), &to).is_err() {
+            let _ = fs::copy(entry.path(), &to);
+        }
+    }
+    Ok(kept)
+}
+
+/// Makes `key` what the next kernel starts with.
+fn point_at(out: &Path, key: &str) -> Result<()> {
+    let draft = out.join(format!("current.{}", std::process::id()));
+    std::os::unix::fs::symlink(key, &draft)?;
+    fs::rename(&draft, out.join(CURRENT))?;
+    Ok(())
+}
+
+/// Removes versions older than the last two; a kernel may still run in the one before.
+fn tidy(out: &Path, key: &str) {
+    let mut old: Vec<(SystemTime, PathBuf)> = fs::read_dir(out)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name() != key && entry.file_type().is_ok_and(|t| t.is_dir()))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    old.sort();
+    old.pop();
+    for (_, dir) in old {
+        let _ = fs::remove_dir_all(dir);
+    }
+}
+
+fn link(built: &Built, deps: &Path, toolchain: &Toolchain, out: &Path) -> Result<PathBuf> {
     let root = out.join("root.rs");
     fs::write(&root, ROOT)?;
     let draft = out.join("draft");
     fs::create_dir_all(&draft)?;
     let mut rlib = std::ffi::OsString::from("--extern=prelude_as_built=");
-    rlib.push(&built.rlib);
-    let mut deps = std::ffi::OsString::from("-Ldependency=");
-    deps.push(&built.deps);
+    rlib.push(deps.join(built.rlib.file_name().unwrap_or_default()));
+    let mut search = std::ffi::OsString::from("-Ldependency=");
+    search.push(deps);
     output(
         Command::new(toolchain.sysroot.join("bin/rustc"))
             .args(["--crate-name", "halobook", "--edition", "2024"])
             .args(["--crate-type", "dylib", "-Cprefer-dynamic", "-Copt-level=1"])
             .args(["-Cmetadata=halobook-cells", "-Cstrip=debuginfo"])
             .arg(rlib)
-            .arg(deps)
+            .arg(search)
             .arg("--out-dir")
             .arg(&draft)
             .arg(&root),
     )
     .context("the prelude cannot be linked")?;
-    // Renamed into place: a running kernel keeps the file it has open.
     let dylib = out.join("lib/libhalobook.so");
     fs::rename(draft.join("libhalobook.so"), &dylib)?;
     fs::remove_dir_all(&draft)?;

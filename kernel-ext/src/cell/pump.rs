@@ -9,8 +9,8 @@ use crate::front::CellOutput;
 
 /// What the pump is told.
 enum Order {
-    /// From now on output belongs to this cell.
-    Begin(CellOutput),
+    /// From now on output belongs to this cell, run by the process with this number.
+    Begin(CellOutput, u32),
     /// The cell has ended: send everything, then report.
     End(Sender<Seen>),
 }
@@ -39,9 +39,9 @@ impl Pump {
         Pump { orders }
     }
 
-    /// Directs output to `cell`.
-    pub fn begin(&self, cell: CellOutput) {
-        let _ = self.orders.send(Order::Begin(cell));
+    /// Directs output to `cell`, which the process `pid` runs.
+    pub fn begin(&self, cell: CellOutput, pid: u32) {
+        let _ = self.orders.send(Order::Begin(cell, pid));
     }
 
     /// Returns once everything the cell printed has been sent.
@@ -57,22 +57,22 @@ impl Pump {
 fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
     let mut cell: Option<CellOutput> = None;
     let mut seen = Seen::default();
-    let mut panicking = false;
+    let mut panics = Panics::of(0);
     loop {
         select! {
             recv(inbox) -> order => match order {
-                Ok(Order::Begin(next)) => {
+                Ok(Order::Begin(next, pid)) => {
                     cell = Some(next);
                     seen = Seen::default();
-                    panicking = false;
+                    panics = Panics::of(pid);
                 }
                 Ok(Order::End(done)) => {
                     while let Ok(line) = outputs.stdout.try_recv() {
                         forward_stdout(&cell, line, &outputs.stdout);
                     }
                     while let Ok(line) = outputs.stderr.recv_timeout(QUIET) {
-                        note_panic(&line, &mut seen, &mut panicking);
-                        forward_stderr(&cell, line, &outputs.stderr, &mut seen, &mut panicking);
+                        panics.note(&line, &mut seen);
+                        forward_stderr(&cell, line, &outputs.stderr, &mut seen, &mut panics);
                     }
                     let _ = done.send(seen.clone());
                 }
@@ -84,8 +84,8 @@ fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
             },
             recv(outputs.stderr) -> line => match line {
                 Ok(line) => {
-                    note_panic(&line, &mut seen, &mut panicking);
-                    forward_stderr(&cell, line, &outputs.stderr, &mut seen, &mut panicking);
+                    panics.note(&line, &mut seen);
+                    forward_stderr(&cell, line, &outputs.stderr, &mut seen, &mut panics);
                 }
                 Err(_) => return,
             },
@@ -112,13 +112,13 @@ fn forward_stderr(
     first: String,
     queue: &Receiver<String>,
     seen: &mut Seen,
-    panicking: &mut bool,
+    panics: &mut Panics,
 ) {
     let mut text = first;
     text.push('\n');
     while text.len() < 1 << 16 {
         let Ok(line) = queue.try_recv() else { break };
-        note_panic(&line, seen, panicking);
+        panics.note(&line, seen);
         text.push_str(&line);
         text.push('\n');
     }
@@ -127,13 +127,45 @@ fn forward_stderr(
     }
 }
 
-/// Recognises the two lines that a panic on the process's main thread prints; only the first
-/// panic counts.
-fn note_panic(line: &str, seen: &mut Seen, panicking: &mut bool) {
-    if *panicking {
-        seen.panic.get_or_insert_with(|| line.to_owned());
-        *panicking = false;
-    } else if line.starts_with("thread 'main' ") && line.contains("panicked at ") {
-        *panicking = true;
+/// Recognises the two lines that a panic on the cell's own thread prints. That is the process's
+/// first thread, whose number is the process's; other threads may panic and be joined.
+struct Panics {
+    mark: String,
+    begun: bool,
+}
+
+impl Panics {
+    fn of(pid: u32) -> Panics {
+        Panics {
+            mark: format!("({pid}) panicked at "),
+            begun: false,
+        }
+    }
+
+    fn note(&mut self, line: &str, seen: &mut Seen) {
+        if self.begun {
+            seen.panic.get_or_insert_with(|| line.to_owned());
+            self.begun = false;
+        } else if line.starts_with("thread '") && line.contains(&self.mark) {
+            self.begun = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_cells_own_thread_counts() {
+        let (mut panics, mut seen) = (Panics::of(7), Seen::default());
+        for line in ["thread 'w' (8) panicked at src/lib.rs:1:1:", "other"] {
+            panics.note(line, &mut seen);
+        }
+        assert!(seen.panic.is_none());
+        for line in ["thread '<unnamed>' (7) panicked at src/lib.rs:1:1:", "boom"] {
+            panics.note(line, &mut seen);
+        }
+        assert_eq!(seen.panic.as_deref(), Some("boom"));
     }
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow};
 
 use super::facts::Facts;
-use super::{CARGO_HOME_ENV, PATH_ENV, PREPARED_ENV, SCRATCH_ENV};
+use super::{CARGO_HOME_ENV, CURRENT, PATH_ENV, PREPARED_ENV, SCRATCH_ENV};
 
 const PREFIX: &str = "halobook-kernel-";
 
@@ -36,7 +36,7 @@ impl Scratch {
     /// # Errors
     /// When the folder cannot be made.
     pub fn enter() -> Result<Scratch> {
-        let prepared = find_prepared();
+        let prepared = find_prepared().map(|dir| version(&dir));
         let facts = prepared.as_deref().and_then(|dir| Facts::load(dir).ok());
         if let Some(dir) = std::env::var_os(SCRATCH_ENV) {
             return Ok(Scratch {
@@ -120,7 +120,15 @@ pub fn find_prepared() -> Option<PathBuf> {
     }
     let program = std::env::current_exe().ok()?.canonicalize().ok()?;
     let target = program.parent()?.parent()?;
-    Some(target.join("prepared")).filter(|dir| dir.join("facts.json").exists())
+    Some(target.join("prepared")).filter(|dir| dir.join(CURRENT).exists())
+}
+
+/// The version of a prepared folder that a kernel starts with and stays with.
+fn version(prepared: &Path) -> PathBuf {
+    prepared
+        .join(CURRENT)
+        .canonicalize()
+        .unwrap_or_else(|_| prepared.to_owned())
 }
 
 /// Removes the folders of kernels that were killed.
