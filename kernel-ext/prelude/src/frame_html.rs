@@ -60,7 +60,9 @@ pub fn df_html(frame: &DataFrame) -> String {
             };
             put(
                 &mut out,
-                format_args!("<td style=\"text-align:{side};padding:2px 8px\">{cell}</td>"),
+                format_args!(
+                    "<td style=\"text-align:{side};padding:2px 8px;white-space:nowrap\">{cell}</td>"
+                ),
             );
         }
         out += "</tr>\n";

@@ -119,10 +119,23 @@ fn stack_has_a_bar_an_epoch_and_outlines_hidden_traffic() {
         plot.svg.contains("▲ "),
         "the warm-up bar is cut and says its size"
     );
-    assert!(plot.svg.contains("1 warm-up (pale) left out of medians"));
+    assert!(plot.svg.contains("1 warm-up (pale) left out of the median"));
     assert!(plot.svg.contains("epoch wall time (ms)"));
     let single = checked(stack(&[case(setting("single", 1), epochs(30, 1))]).expect("complete"));
     assert_eq!(boxes(&single.svg, WAIT), 0);
+}
+
+#[test]
+fn parts_of_a_typical_epoch_add_up() {
+    // Wall times 1, 3, 100 and a warm-up; parts are half each, so every summary is too.
+    let walls = [50.0, 1.0, 3.0, 100.0];
+    let half = walls.map(|w| w / 2.0);
+    let frame = df!("epoch" => [0_u32, 1, 2, 3], "is_warmup" => [true, false, false, false],
+        "wall_ms" => walls, "compute_ms" => half, "wait_ms" => half);
+    let frame = frame.expect("columns have equal lengths");
+    let plot = checked(stack(&[case(setting("halo", 2), frame)]).expect("complete"));
+    assert!(plot.svg.contains("median epoch 3.00 ms"), "{}", plot.text);
+    assert_eq!(plot.text.matches("50 %").count(), 2, "{}", plot.text);
 }
 
 #[test]

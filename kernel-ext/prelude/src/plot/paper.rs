@@ -94,18 +94,19 @@ fn px(tenths: i32) -> String {
     }
 }
 
-/// Width of `text` in the units of `size`, by the proportions of common sans-serif faces.
+/// Width of `text` in the units of `size`, by the proportions of DejaVu Sans: the widest of the
+/// faces a reader is likely to have, so that what fits here fits anywhere.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text
         .chars()
         .map(|c| match c {
-            'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '·' => 0.29,
-            'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '/' | '-' => 0.36,
-            'm' | 'w' | 'M' | 'W' | '%' | '@' | '→' => 0.87,
-            '0'..='9' => 0.56,
-            c if c.is_ascii_uppercase() => 0.69,
-            c if c.is_ascii() => 0.55,
-            _ => 0.75,
+            'i' | 'j' | 'l' | 'I' | '\'' => 0.28,
+            '.' | ',' | ' ' | '·' | ':' | ';' | '|' | '-' | '!' => 0.36,
+            'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '/' => 0.40,
+            'm' | 'w' | 'M' | 'W' | '%' | '@' | '→' | '=' | '+' | '<' | '>' => 0.92,
+            c if c.is_ascii_uppercase() => 0.70,
+            c if c.is_ascii() => 0.625,
+            _ => 0.80,
         })
         .sum();
     em * size

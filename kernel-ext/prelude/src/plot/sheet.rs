@@ -49,7 +49,11 @@ pub(crate) fn sheet(
 ) -> Result<String, PlotError> {
     let rows = legend_rows(&head.legend, width - 2 * SIDE);
     let top = 62 + 20 * rows.len() as i32 + 6;
-    let foot = 14 + 15 * head.foot.len() as i32;
+    let lines = head.foot.iter();
+    let lines: Vec<String> = lines
+        .flat_map(|line| wrap(line, 11.0, f64::from(width - 2 * SIDE)))
+        .collect();
+    let foot = 14 + 15 * lines.len() as i32;
     let total = top + height + foot;
     let id = format!(
         "hb{:08x}",
@@ -76,7 +80,7 @@ pub(crate) fn sheet(
             legend_row(&root, row, 72 + 20 * r as i32)?;
         }
         body(&part(&root, (0, top), (width, height)))?;
-        for (i, line) in head.foot.iter().enumerate() {
+        for (i, line) in lines.iter().enumerate() {
             let at = (SIDE, top + height + 14 + 15 * i as i32);
             word(
                 &root,
@@ -243,6 +247,22 @@ pub(crate) fn fit(text: &str, size: f64, room: f64) -> String {
     kept.trim_end().to_owned() + "…"
 }
 
+/// `text` broken at spaces into lines of `room` px; a longer word is cut.
+fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let word = fit(word, size, room);
+        match lines.last_mut() {
+            Some(line) if text_width(&format!("{line} {word}"), size) <= room => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
 const SAMPLE: i32 = 26;
 
 fn entry_width(label: &str) -> i32 {
@@ -307,6 +327,7 @@ mod tests {
     fn long_words_are_cut_and_legends_wrap() {
         assert!(fit(&"x".repeat(500), 12.0, 100.0).ends_with('…'));
         assert_eq!(fit("short", 12.0, 100.0), "short");
+        assert_eq!(wrap("one two three", 12.0, 60.0), ["one two", "three"]);
         let many: Vec<_> = (0..20)
             .map(|i| (Key::Box(Ink::TEXT), format!("series {i}")))
             .collect();

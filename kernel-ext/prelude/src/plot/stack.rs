@@ -1,7 +1,7 @@
 //! `stack`: where the wall time of each epoch went.
 //!
 //! The parts sum to the wall time by definition; communication hidden behind compute is not a
-//! part, and is outlined above the bar. Epochs marked as warm-up are pale and left out of medians.
+//! part, and is outlined above the bar. Epochs marked as warm-up are pale and left out of summaries.
 
 use polars::prelude::DataFrame;
 
@@ -90,27 +90,47 @@ fn binned(bars: &[Bar], k: usize) -> Vec<Bar> {
         .collect()
 }
 
-/// Medians over the epochs that are not warm-up (over all when every epoch is one).
+/// What an epoch usually takes: the mean over the middle half of epochs by wall time, warm-up
+/// left out (unless every epoch is one). It is as robust as a median, and its parts still add up.
 pub(super) fn typical(bars: &[Bar]) -> Bar {
-    let cold: Vec<&Bar> = bars.iter().filter(|b| !b.warm).collect();
-    let used = if cold.is_empty() {
-        bars.iter().collect()
-    } else {
-        cold
-    };
-    let median = |f: &dyn Fn(&Bar) -> f64| units::median(used.iter().map(|b| f(b)));
-    Bar {
-        epochs: (f64::NAN, f64::NAN),
-        parts: std::array::from_fn(|p| median(&|b| b.parts[p])),
-        hidden: median(&|b| b.hidden),
-        wall: median(&|b| b.wall),
-        warm: false,
+    let mut used: Vec<&Bar> = bars.iter().filter(|b| !b.warm).collect();
+    if used.is_empty() {
+        used = bars.iter().collect();
+    }
+    used.sort_by(|a, b| a.wall.total_cmp(&b.wall));
+    let cut = used.len() / 4;
+    let middle: Vec<Bar> = used[cut..used.len() - cut]
+        .iter()
+        .map(|bar| Bar {
+            warm: false,
+            ..(*bar).clone()
+        })
+        .collect();
+    match binned(&middle, middle.len()).pop() {
+        Some(mean) => mean,
+        None => Bar {
+            epochs: (f64::NAN, f64::NAN),
+            parts: [f64::NAN; 5],
+            hidden: f64::NAN,
+            wall: f64::NAN,
+            warm: false,
+        },
+    }
+}
+
+/// Median wall time of the epochs that are not warm-up.
+pub(super) fn median_wall(bars: &[Bar]) -> f64 {
+    let cold = units::median(bars.iter().filter(|b| !b.warm).map(|b| b.wall));
+    match cold.is_finite() {
+        true => cold,
+        false => units::median(bars.iter().map(|b| b.wall)),
     }
 }
 
 /// Stacked bars of compute, copy, exposed transfer, wait and other; `cases` carry `epochs` frames.
 ///
-/// One run gives a bar per epoch, several runs one bar per run made of medians. The breakdown of
+/// One run gives a bar per epoch, several runs one bar per run: the mean over the
+/// middle half of its epochs by wall time. The breakdown of
 /// an epoch is that of its slowest rank, as the frame records it.
 ///
 /// # Errors
@@ -136,10 +156,14 @@ fn single(case: &Case) -> Result<Plot, PlotError> {
         case.setting.data_label()
     );
     let warm = epochs.iter().filter(|b| b.warm).count();
-    let mut notes = vec![subtitle(&usual, warm, epochs.len())];
+    let mut notes = vec![subtitle(median_wall(&epochs), warm, epochs.len())];
     if shown.len() < epochs.len() {
         let k = epochs.len().div_ceil(MAX_BARS);
         notes.push(format!("each bar is the mean of {k} epochs"));
+    }
+    let cut = stack_epochs::cut(&shown);
+    if cut > 0 {
+        notes.push(format!("{} cut at the top", units::plural(cut, "bar")));
     }
     if let Some(gap) = residual(&epochs) {
         notes.push(gap);
@@ -154,7 +178,7 @@ fn single(case: &Case) -> Result<Plot, PlotError> {
     let head = Head {
         title: title.clone(),
         subtitle: notes.join(" · "),
-        desc: format!("Medians: {}", words(&has, &usual)),
+        desc: format!("A typical epoch: {}", words(&has, &usual)),
         legend: legend(&has, epochs.iter().any(|b| b.hidden > 0.0), Some(&usual)),
         foot: foot.clone(),
     };
@@ -162,19 +186,20 @@ fn single(case: &Case) -> Result<Plot, PlotError> {
         let plot = part(area, (SIDE, 0), (880 - 2 * SIDE, 310));
         stack_epochs::draw(&plot, &shown, &has)
     })?;
+    notes.push("the typical epoch is the mean of the middle half by wall time".into());
     let text = twin(&title, &notes, &numbers(&has, &usual), &foot);
     Ok(Plot { svg, text })
 }
 
-fn subtitle(usual: &Bar, warm: usize, epochs: usize) -> String {
+fn subtitle(median: f64, warm: usize, epochs: usize) -> String {
     let skipped = match warm {
         0 => String::new(),
         n if n == epochs => ", all of them warm-up".into(),
-        n => format!(", {n} warm-up (pale) left out of medians"),
+        n => format!(", {n} warm-up (pale) left out of the median"),
     };
     format!(
         "median epoch {} on its slowest rank · {}{skipped}",
-        units::ms(usual.wall),
+        units::ms(median),
         units::plural(epochs, "epoch")
     )
 }
@@ -189,7 +214,7 @@ fn residual(bars: &[Bar]) -> Option<String> {
     (worst > 0.01).then(|| format!("parts miss wall time by up to {}", units::percent(worst)))
 }
 
-/// The legend, with medians when `usual` is given.
+/// The legend, with a typical epoch's parts when `usual` is given.
 pub(super) fn legend(has: &[bool; 5], hidden: bool, usual: Option<&Bar>) -> Vec<(Key, String)> {
     let value = |v: f64| match usual {
         Some(_) => format!(" {}", units::ms(v)),
@@ -220,7 +245,11 @@ fn words(has: &[bool; 5], usual: &Bar) -> String {
 
 fn numbers(has: &[bool; 5], usual: &Bar) -> String {
     let total = usual.sum();
-    let row = |name: &str, ms: f64, share: String| vec![name.to_owned(), format!("{ms:.3}"), share];
+    let number = |ms: f64| match ms.is_finite() {
+        true => format!("{ms:.3}"),
+        false => "-".to_owned(),
+    };
+    let row = |name: &str, ms: f64, share: String| vec![name.to_owned(), number(ms), share];
     let mut rows: Vec<Vec<String>> = (0..5)
         .filter(|p| has[*p])
         .map(|p| {
@@ -230,5 +259,5 @@ fn numbers(has: &[bool; 5], usual: &Bar) -> String {
         .collect();
     rows.push(row("wall", usual.wall, String::new()));
     rows.push(row("hidden comm", usual.hidden, "not in wall".into()));
-    table(&["part of an epoch", "median ms", "share"], &rows)
+    table(&["part of a typical epoch", "ms", "share"], &rows)
 }

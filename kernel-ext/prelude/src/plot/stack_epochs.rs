@@ -27,6 +27,12 @@ fn ceiling(bars: &[Bar]) -> f64 {
     if top > 0.0 { top * 1.12 } else { 1.0 }
 }
 
+/// How many of `bars` end above the axis.
+pub(super) fn cut(bars: &[Bar]) -> usize {
+    let top = ceiling(bars);
+    bars.iter().filter(|b| b.top() > top).count()
+}
+
 /// Draws `bars` side by side on `area`.
 pub(super) fn draw(area: &Area<'_>, bars: &[Bar], has: &[bool; 5]) -> Result<(), PlotError> {
     let top = ceiling(bars);
@@ -83,11 +89,11 @@ pub(super) fn draw(area: &Area<'_>, bars: &[Bar], has: &[bool; 5]) -> Result<(),
         let x = i as f64 + 0.5;
         let (px, py) = spot(x, top);
         let room = (x - told) * width > f64::from(70 * U);
-        let text = match room {
-            true => format!("▲ {}", units::ms(bar.sum())),
-            false => "▲".to_owned(),
-        };
-        told = if room { x } else { told };
+        if !room {
+            continue;
+        }
+        told = x;
+        let text = format!("▲ {}", units::ms(bar.sum()));
         word(area, &text, ((px - 5).max(60), py - 8), Type::new(11))?;
     }
     for i in ticks(bars) {

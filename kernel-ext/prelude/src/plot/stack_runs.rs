@@ -1,4 +1,4 @@
-//! `stack` for several runs: one bar a run, made of medians.
+//! `stack` for several runs: one bar a run, a typical epoch.
 
 use plotters::chart::ChartBuilder;
 use plotters::element::Rectangle;
@@ -6,16 +6,17 @@ use plotters::style::Color;
 
 use super::axes::{Named, axes, spot};
 use super::ink::Ink;
+use super::paper::{U, text_width};
 use super::setting::{labels, stamp};
 use super::sheet::{Area, Head, SIDE, Type, fit, part, sheet, stroke, word};
 use super::stack::{Bar, PARTS, bars, legend, typical};
 use super::text::table;
-use super::{Case, Plot, PlotError, Setting, paper::U, twin, units};
+use super::{Case, Plot, PlotError, Setting, twin, units};
 
 /// Height of a run's lane, px.
 const LANE: i32 = 40;
-/// Room for labels left of the bars, px.
-const NAMES: i32 = 210;
+/// Most room for labels left of the bars, px.
+const NAMES: i32 = 360;
 
 /// One horizontal bar a run: long names stay readable, and lengths compare along one edge.
 pub(super) fn stack_runs(cases: &[Case]) -> Result<Plot, PlotError> {
@@ -30,7 +31,7 @@ pub(super) fn stack_runs(cases: &[Case]) -> Result<Plot, PlotError> {
     let names = labels(&settings);
     let title = "Where the time of an epoch went, run by run".to_owned();
     let notes = vec![
-        "bars stack the median of each part over the epochs that are not warm-up, slowest rank of each"
+        "mean of the middle half of epochs by wall time, warm-up left out, slowest rank of each"
             .to_owned(),
     ];
     let foot = stamp(&settings);
@@ -42,7 +43,7 @@ pub(super) fn stack_runs(cases: &[Case]) -> Result<Plot, PlotError> {
     let head = Head {
         title: title.clone(),
         subtitle: notes[0].clone(),
-        desc: format!("Median epoch: {}", walls.join(", ")),
+        desc: format!("Typical epoch: {}", walls.join(", ")),
         legend: legend(&has, usual.iter().any(|(b, _)| b.hidden > 0.0), None),
         foot: foot.clone(),
     };
@@ -71,14 +72,16 @@ fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), 
         .fold(0.0, f64::max);
     let right = if longest > 0.0 { longest * 1.16 } else { 1.0 };
     let n = lanes.len() as f64;
+    let widest = lanes.iter().map(|(name, _)| text_width(name, 12.0));
+    let names = (widest.fold(60.0, f64::max).ceil() as i32 + 18).min(NAMES);
     let mut chart = ChartBuilder::on(area)
         .margin_right(10 * U)
         .x_label_area_size(40 * U)
-        .y_label_area_size(NAMES * U)
+        .y_label_area_size(names * U)
         .build_cartesian_2d(0.0..right, n..0.0)
         .map_err(PlotError::draw)?;
     let x = Named {
-        name: "median epoch wall time (ms)",
+        name: "wall time of a typical epoch (ms)",
         ticks: 7,
         lines: true,
     };
@@ -101,15 +104,15 @@ fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), 
         let end = base + known(bar.hidden);
         let (x, y) = spot(&chart, area, end, (y0 + y1) / 2.0);
         word(area, &units::ms(bar.wall), (x + 7, y), Type::new(12).bold())?;
-        let label = fit(name, 12.0, f64::from(NAMES - 16));
-        word(area, &label, (NAMES - 10, y), Type::new(12).right())?;
+        let label = fit(name, 12.0, f64::from(names - 16));
+        word(area, &label, (names - 10, y), Type::new(12).right())?;
     }
     Ok(())
 }
 
 fn numbers(names: &[String], usual: &[(Bar, usize)], has: &[bool; 5]) -> String {
     let kept: Vec<usize> = (0..5).filter(|p| has[*p]).collect();
-    let mut head = vec!["median ms", "epochs"];
+    let mut head = vec!["ms of a typical epoch", "epochs"];
     head.extend(kept.iter().map(|p| PARTS[*p].0));
     head.extend(["wall", "hidden comm"]);
     let number = |v: f64| match v.is_finite() {
