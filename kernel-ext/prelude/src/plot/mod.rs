@@ -2,10 +2,10 @@
 //!
 //! | kind | reads | shows |
 //! |---|---|---|
-//! | [`curve`] | `epochs` | loss and accuracy by epoch or second, best validation epoch, early ends |
-//! | [`stack`] | `epochs` | where each epoch's time went, hidden communication outlined above |
-//! | [`balance`] | `ranks` | compute and wait of each rank, with the nodes it holds |
-//! | [`matrix`] | `comm` | bytes from rank to rank |
+//! | [`curve()`] | `epochs` | loss and accuracy by epoch or second, best validation epoch, early ends |
+//! | [`stack()`] | `epochs` | where each epoch's time went, hidden communication outlined above |
+//! | [`balance()`] | `ranks` | compute and wait of each rank, with the nodes it holds |
+//! | [`matrix()`] | `comm` | bytes from rank to rank |
 //!
 //! Nothing here reads a file: a [`Case`] carries a run's [`Setting`] and frame. A frame that has
 //! no rows yet gives a sheet that says so. Every figure names its data, marks generated data
@@ -105,15 +105,15 @@ impl PlotError {
 /// A kind of plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// [`curve`] over epochs.
+    /// [`curve()`] over epochs.
     Curve,
-    /// [`curve`] over training seconds.
+    /// [`curve()`] over training seconds.
     CurveSeconds,
-    /// [`stack`].
+    /// [`stack()`].
     Stack,
-    /// [`balance`].
+    /// [`balance()`].
     Balance,
-    /// [`matrix`].
+    /// [`matrix()`].
     Matrix,
     /// [`matrix_by_layer`].
     MatrixLayers,
