@@ -7,6 +7,9 @@ use std::path::Path;
 /// One `key = value` of a request, in the order written; a later one overrides an earlier one.
 pub type Pair = (String, Value);
 
+/// A flag that is no key, and its value if it takes one.
+pub type Flag = (String, Option<String>);
+
 /// Turns pairs into a request with every default filled in.
 ///
 /// # Errors
@@ -142,7 +145,7 @@ pub fn parse_set(text: &str) -> Result<Pair> {
 pub fn parse_flags(
     words: &[String],
     known: &dyn Fn(&str) -> Option<bool>,
-) -> Result<(Vec<Pair>, Vec<(String, Option<String>)>)> {
+) -> Result<(Vec<Pair>, Vec<Flag>)> {
     let (mut pairs, mut others) = (Vec::new(), Vec::new());
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
@@ -225,7 +228,7 @@ mod tests {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn flags(line: &str) -> Result<(Vec<Pair>, Vec<(String, Option<String>)>)> {
+    fn flags(line: &str) -> Result<(Vec<Pair>, Vec<Flag>)> {
         parse_flags(&words(line), &|flag| match flag {
             "json" => Some(false),
             "run-id" => Some(true),

@@ -46,7 +46,7 @@ pub fn stop(run_dir: &Path, now: bool) -> Result<bool> {
 /// Ends everything that was started for a run and waits until it is gone: the ranks first, then
 /// the starter, which is given a moment to clean up after itself.
 pub(crate) fn end_processes(run_dir: &Path, child: &mut Child) {
-    const CLEAN_UP: Duration = Duration::from_millis(300);
+    const CLEAN_UP: Duration = Duration::from_millis(900);
     const GONE: Duration = Duration::from_secs(2);
     let group = child.id();
     let running = |child: &mut Child| matches!(child.try_wait(), Ok(None));

@@ -55,7 +55,7 @@ impl Prepared {
         let (start, oom_before) = (Instant::now(), host::oom_kills());
         let started = launch::start(&self.run_dir, &self.resolved, &self.worker);
         let child = match started {
-            Ok(child) => child,
+            Ok(started) => started,
             Err(error) => {
                 // Nothing was started, so nothing of the run is kept.
                 let _ = std::fs::remove_dir_all(&self.run_dir);

@@ -11,6 +11,7 @@ mod stall;
 mod watch;
 
 use crate::error::Result;
+use crate::launch::Scratch;
 use crate::manifest::{Manifest, RunError, Status};
 use crate::resolve::{Resolved, Starter};
 use crate::{frames, host, stop, sys};
@@ -26,7 +27,7 @@ use watch::Watch;
 /// How often everything is looked at.
 const POLL: Duration = Duration::from_millis(10);
 /// How long the starter may take to say which rank failed and why, before it is ended.
-const VERDICT: Duration = Duration::from_millis(1200);
+const VERDICT: Duration = Duration::from_millis(900);
 /// How long ranks may take to finish their epoch once they are asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often the manifest is rewritten while ranks are at work.
@@ -52,6 +53,8 @@ pub(crate) struct Supervisor<'a> {
     resolved: &'a Resolved,
     manifest: Manifest,
     child: Child,
+    /// Removed when the run has ended, after its processes.
+    _scratch: Scratch,
     start: Instant,
     events: Events,
     watch: Watch,
@@ -67,7 +70,7 @@ impl<'a> Supervisor<'a> {
         run_dir: &'a Path,
         resolved: &'a Resolved,
         manifest: Manifest,
-        child: Child,
+        (child, scratch): (Child, Scratch),
         start: Instant,
         oom_before: u64,
     ) -> Result<Supervisor<'a>> {
@@ -94,6 +97,7 @@ impl<'a> Supervisor<'a> {
             resolved,
             manifest,
             child,
+            _scratch: scratch,
             start,
             events,
             watch: Watch::new(run_dir, spec.ranks, local, starter),
@@ -244,7 +248,8 @@ impl<'a> Supervisor<'a> {
             Ending::Stalled(_) => Status::Stalled,
             _ if error.is_some() => Status::Failed,
             _ if all_done => Status::Ok,
-            _ if self.stopping.is_some() => Status::Interrupted,
+            // Quick ranks see a request and are gone before the loop above has seen it.
+            _ if stop::is_asked(self.run_dir) => Status::Interrupted,
             _ => {
                 error = Some(RunError {
                     name: "HaloRankFailed".into(),
