@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 /// A release binary of this workspace, beside the test that asks.
 ///
-/// Tests run from `<target>/release/deps`, binaries lie in `<target>/release`; `HALOBOOK_BIN`
+/// Tests run from `<target>/release/deps`, binaries lie in `<target>/release`; `HALOBOOK_TEST_BIN`
 /// names another folder.
 ///
 /// # Panics
 /// When it is not there: a missing binary must never look like a pass.
 pub fn find(name: &str) -> PathBuf {
-    let folder = std::env::var_os("HALOBOOK_BIN").map(PathBuf::from);
+    let folder = std::env::var_os("HALOBOOK_TEST_BIN").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| {
         let test = std::env::current_exe().expect("a running test has a path");
         let mut above = test.ancestors().skip(1);

@@ -43,7 +43,7 @@ fn nothing_lost_nothing_left(store: &Store, id: &str, epochs: usize) -> Outcome 
             "{row}"
         );
     }
-    let left = processes::wait_gone(&store.run(id), Duration::from_secs(2));
+    let left = processes::wait_gone(store.home(), Duration::from_secs(2));
     ensure!(left.is_empty(), "left behind: {left:?}");
     Ok(())
 }
@@ -106,7 +106,7 @@ fn a_killed_launcher_leaves_no_rank_behind() -> Outcome {
     let (id, _) = store.wait_epochs(&mut run, 2, RANKS)?;
     processes::signal(run.pid(), libc::SIGKILL);
     run.wait(Duration::from_secs(5))?;
-    let left = processes::wait_gone(&store.run(&id), Duration::from_secs(5));
+    let left = processes::wait_gone(store.home(), Duration::from_secs(5));
     ensure!(left.is_empty(), "left behind: {left:?}");
     Ok(())
 }

@@ -155,7 +155,7 @@ fn interrupted(launch: &str, by: impl Fn(&Store, &tests::runs::Running) -> Outco
         "{done:?} done, {} kept",
         epochs.len()
     );
-    let left = processes::wait_gone(&store.run(&id), Duration::from_secs(2));
+    let left = processes::wait_gone(store.home(), Duration::from_secs(2));
     ensure!(left.is_empty(), "left behind: {left:?}");
     Ok(())
 }
@@ -193,7 +193,7 @@ fn runs_and_log_and_doctor_answer() -> Outcome {
     store.train("--data karate -n 2 -s halo --epochs 2 --launch threads --name listed")?;
     let runs = store.halobook("runs")?;
     ensure!(
-        runs.status.success() && runs.stdout.contains("listed"),
+        runs.status.success() && runs.stdout.contains("karate"),
         "{runs}"
     );
     let json = store.halobook("runs --json")?;
