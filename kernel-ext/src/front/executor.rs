@@ -9,6 +9,7 @@ use jupyter_protocol::ExecutionCount;
 use jupyter_protocol::messaging::{
     ErrorOutput, ExecuteInput, ExecuteReply, ExecuteRequest, ExecuteResult, ExpressionResult,
     InputRequest, JupyterMessage, JupyterMessageContent, Payload, ReplyError, ReplyStatus,
+    Transient,
 };
 use serde_json::{Map, Value};
 
@@ -34,6 +35,8 @@ struct Shared {
     engine: Engine,
     interrupt: Interrupt,
     bound: Arc<Bound>,
+    /// A run is under way: interrupts are its own, also while its result is being bound.
+    training: AtomicBool,
     closed: AtomicBool,
     /// Requests that came up to and including this one are not executed: a cell before failed.
     abort_up_to: AtomicU64,
@@ -50,6 +53,7 @@ impl Executor {
             engine,
             interrupt: Interrupt::default(),
             bound: Arc::default(),
+            training: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             abort_up_to: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
@@ -92,7 +96,9 @@ impl Executor {
     /// Interrupts what runs; answered at once, whatever it is.
     pub fn interrupt(&self) {
         self.shared.interrupt.raise();
-        self.shared.engine.interrupt();
+        if !self.shared.training.load(Ordering::Acquire) {
+            self.shared.engine.interrupt();
+        }
     }
 
     /// Takes no further cell.
@@ -186,8 +192,10 @@ impl Worker {
                             start: 0,
                         });
                     } else if !request.silent {
-                        self.wire
-                            .publish(parent, ExecuteResult::new(count, media(&shown)));
+                        let mut result = ExecuteResult::new(count, media(&shown));
+                        // The schema wants an object here, even an empty one.
+                        result.transient = Some(Transient { display_id: None });
+                        self.wire.publish(parent, result);
                     }
                 }
                 reply.user_expressions = Some(self.expressions(&output, parent, request));
@@ -309,7 +317,13 @@ impl Cell<'_> {
                     None => Ok(last),
                 }
             }
-            Action::Train(request) => crate::live::train(&request, &self.session()),
+            Action::Train(request) => {
+                let training = &self.worker.shared.training;
+                training.store(true, Ordering::Release);
+                let outcome = crate::live::train(&request, &self.session());
+                training.store(false, Ordering::Release);
+                outcome
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use jupyter_protocol::messaging::{
     InterruptReply, IoPubWelcome, JupyterMessage, JupyterMessageContent, ShutdownReply, Status,
 };
 use jupyter_zmq_client::{
-    KernelIoPubXPubConnection, RouterRecvConnection, RouterSendConnection, SubscriptionEvent,
+    KernelIoPubXPubConnection, RouterSendConnection, SubscriptionEvent,
     create_kernel_control_connection, create_kernel_heartbeat_connection,
     create_kernel_iopub_xpub_connection, create_kernel_shell_connection,
     create_kernel_stdin_connection,
@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::answer::Answerer;
 use super::executor::Executor;
+use super::read::read;
 use super::wire::{Channel, Wire};
 use crate::cell::engine::Engine;
 use crate::cell::scratch::Scratch;
@@ -149,19 +150,6 @@ fn shutdown_reply(restart: bool) -> ShutdownReply {
     ShutdownReply {
         restart,
         ..ShutdownReply::default()
-    }
-}
-
-/// The next message, or `None` for one that is forged or makes no sense.
-async fn read(connection: &mut RouterRecvConnection) -> Option<JupyterMessage> {
-    match connection.read().await {
-        Ok(message) => Some(message),
-        Err(error) => {
-            eprintln!("halobook-kernel: a message was refused: {error}");
-            // A socket that fails at once must not turn this into a busy loop.
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            None
-        }
     }
 }
 
