@@ -103,7 +103,7 @@ fn a_killed_launcher_leaves_no_rank_behind() -> Outcome {
     }
     let store = Store::new()?;
     let mut run = endless(&store, "")?;
-    let (id, _) = store.wait_epochs(&mut run, 2, RANKS)?;
+    store.wait_epochs(&mut run, 2, RANKS)?;
     processes::signal(run.pid(), libc::SIGKILL);
     run.wait(Duration::from_secs(5))?;
     let left = processes::wait_gone(store.home(), Duration::from_secs(5));
