@@ -4,7 +4,7 @@ use super::transport::{Handle, Progress, Transport, Words};
 use crate::error::{Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 struct Letter {
@@ -61,22 +61,19 @@ impl ThreadTransport {
         }
     }
 
-    fn collect_letters(&mut self, peer: usize) -> Result<()> {
-        loop {
-            match self.inbox.try_recv() {
-                Ok(letter) => {
-                    let queue = self.arrived.entry((letter.from, letter.tag)).or_default();
-                    queue.push_back(letter.words);
-                }
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return Err(self.gone(peer)),
-            }
+    /// Takes what has arrived. A lost peer matters only if the letter from `peer` is not here: what
+    /// a rank sent before it failed still counts.
+    fn collect_letters(&mut self, peer: usize, tag: u16) -> Result<()> {
+        // Read before the inbox is emptied, so that nothing sent before the failure is missed.
+        let dead = self.dead.load(Ordering::Acquire);
+        while let Ok(letter) = self.inbox.try_recv() {
+            let queue = self.arrived.entry((letter.from, letter.tag)).or_default();
+            queue.push_back(letter.words);
         }
-        if self.dead.load(Ordering::Relaxed) {
-            Err(self.gone(peer))
-        } else {
-            Ok(())
+        if dead && !self.arrived.contains_key(&(peer, tag)) {
+            return Err(self.gone(peer));
         }
+        Ok(())
     }
 }
 
@@ -121,7 +118,7 @@ impl Transport for ThreadTransport {
             });
         };
         if !self.arrived.contains_key(&(from, tag)) {
-            self.collect_letters(from)?;
+            self.collect_letters(from, tag)?;
         }
         let (Some(letters), Some(waiting)) = (
             self.arrived.get_mut(&(from, tag)),
@@ -170,14 +167,14 @@ impl Transport for ThreadTransport {
 
     fn abort(&mut self, code: i32) {
         let _ = self.on_abort.set(code);
-        self.dead.store(true, Ordering::Relaxed);
+        self.dead.store(true, Ordering::Release);
     }
 }
 
 impl Drop for ThreadTransport {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.dead.store(true, Ordering::Relaxed);
+            self.dead.store(true, Ordering::Release);
         }
     }
 }
