@@ -113,7 +113,13 @@ pub fn main(options: Options) -> Result<(), Stop> {
         let outcome = flow.step("docs", what, 20, |step| {
             let mut doc = compile::cargo(&places);
             doc.env("RUSTDOCFLAGS", "-D warnings");
-            step.run(doc.args(["doc", "--release", "--no-deps", "--workspace"]))
+            step.run(doc.args([
+                "doc",
+                "--release",
+                "--no-deps",
+                "--workspace",
+                "--keep-going",
+            ]))
         });
         check(&mut total, outcome);
     }
@@ -155,7 +161,13 @@ fn nothing(step: &Step, kind: &str, found: Vec<String>) -> Result<(), Stop> {
 
 fn clippy(step: &mut Step, places: &Places) -> Result<(), Stop> {
     let mut clippy = compile::cargo(places);
-    clippy.args(["clippy", "--release", "--workspace", "--all-targets"]);
+    clippy.args([
+        "clippy",
+        "--release",
+        "--workspace",
+        "--all-targets",
+        "--keep-going",
+    ]);
     step.run(clippy.args(["--", "-D", "warnings"])).map(|_| ())
 }
 
