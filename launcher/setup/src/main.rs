@@ -22,6 +22,7 @@ mod quickstart;
 mod stamp;
 mod system;
 mod table;
+mod toolchain;
 mod verify;
 
 use flow::Stop;

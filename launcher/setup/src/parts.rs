@@ -27,6 +27,13 @@ pub const PARTS: &[Part] = &[
         optional: false,
     },
     Part {
+        name: "Rust sources",
+        why: "notebooks infer types from the standard library's sources",
+        apt: &[],
+        conda: &["rust-src"],
+        optional: false,
+    },
+    Part {
         name: "C compiler",
         why: "links Rust; compiles METIS and MPI's glue",
         apt: &["build-essential"],

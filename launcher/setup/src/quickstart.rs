@@ -3,7 +3,7 @@
 use crate::flow::{Flow, Stop};
 use crate::places::Places;
 use crate::stamp::Inputs;
-use crate::{compile, exec, notebook, python, system, table};
+use crate::{compile, exec, notebook, python, system, table, toolchain};
 use std::path::Path;
 
 /// The steps up to a kernel that Jupyter can start; `cargo verify` needs the same ones.
@@ -16,6 +16,12 @@ pub fn prepare(flow: &mut Flow, places: &Places) -> Result<(), Stop> {
         "finds a C compiler, an MPI with headers, libclang and Python; installs what is missing",
         15,
         system::provide,
+    )?;
+    flow.step(
+        "toolchain",
+        "finds the sources of Rust's standard library, which notebooks infer types from",
+        10,
+        toolchain::provide,
     )?;
     flow.step(
         "build",
