@@ -27,7 +27,7 @@ pub const PARTS: &[Part] = &[
         optional: false,
     },
     Part {
-        name: "Rust sources",
+        name: crate::toolchain::PART,
         why: "notebooks infer types from the standard library's sources",
         apt: &[],
         conda: &["rust-src"],

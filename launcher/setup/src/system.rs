@@ -74,7 +74,9 @@ fn names(parts: &[&Part]) -> String {
 /// Prints what is there and returns what is not.
 fn look(step: &Step) -> Vec<&'static Part> {
     let mut missing = Vec::new();
-    for part in PARTS.iter().filter(|part| !part.optional) {
+    // A part of the toolchain has a step of its own: rustup brings it, not apt-get.
+    let ours = |part: &&Part| !part.optional && part.name != crate::toolchain::PART;
+    for part in PARTS.iter().filter(ours) {
         let found = match part.name {
             "Rust" => exec::output("rustc", &["--version"]),
             "C compiler" => compiler(),

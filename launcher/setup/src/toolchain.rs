@@ -8,6 +8,9 @@ use crate::flow::{Step, Stop};
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Its name in the set-up table.
+pub const PART: &str = "Rust sources";
+
 const BY_HAND: &str = "rustup component add rust-src   (conda: the package rust-src), then run the same command again";
 
 /// Finds the standard library's sources, or has rustup fetch them.
