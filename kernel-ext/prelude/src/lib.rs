@@ -39,6 +39,7 @@
 
 pub mod display;
 mod frame_html;
+mod or_end;
 pub mod plot;
 pub mod prelude;
 mod run;
@@ -47,6 +48,7 @@ mod source;
 
 pub use frame_html::df_html;
 pub use launcher::Error;
+pub use or_end::OrEnd;
 pub use polars;
 pub use run::{Run, compare, runs, try_compare};
 pub use show::Show;

@@ -283,7 +283,8 @@ impl Worker<'_> {
         let mut callbacks = EvalCallbacks {
             input_reader: &|request| input(&request.prompt, request.is_password),
         };
-        let result = self.context.execute_with_callbacks(code, &mut callbacks);
+        let code = super::tail::with_shown_tail(code);
+        let result = self.context.execute_with_callbacks(&code, &mut callbacks);
         self.shared.evaluating.store(false, Ordering::Release);
         let _ = fs::remove_file(self.shared.scratch.cancel());
         let seen = self.pump.end();

@@ -15,6 +15,7 @@ pub mod prepare;
 pub mod pump;
 pub mod scratch;
 pub mod shim;
+pub mod tail;
 
 /// Names the prepared folder, from `kernel.json` to the shim.
 pub const PREPARED_ENV: &str = "HALOBOOK_PREPARED";
