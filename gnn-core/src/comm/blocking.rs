@@ -2,6 +2,8 @@
 
 use super::communicator::{Communicator, Label};
 use super::transport::Words;
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::record::Direction;
 

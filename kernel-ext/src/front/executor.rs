@@ -160,7 +160,7 @@ impl Worker {
                 parent,
                 ExecuteInput {
                     code: request.code.clone(),
-                    execution_count: count.clone(),
+                    execution_count: count,
                 },
             );
         }
@@ -174,7 +174,7 @@ impl Worker {
         };
         let outcome = cell.expand_and_run();
         let mut reply = ExecuteReply {
-            execution_count: count.clone(),
+            execution_count: count,
             user_expressions: Some(HashMap::new()),
             ..ExecuteReply::default()
         };

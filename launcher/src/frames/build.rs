@@ -5,8 +5,8 @@ use gnn_core::record::rows::{Column as Kind, CommRow, PartRow, RankRow, Row};
 use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
 use serde_json::Value;
 
-/// Columns of rank rows that no frame shows: they only feed `epochs`.
-const INTERNAL: [&str; 1] = ["edges"];
+/// Columns that no frame shows, by frame: a rank's edges only feed `edges_per_s` of `epochs`.
+const INTERNAL: [(&str, &str); 1] = [("ranks", "edges")];
 
 /// A text column with one value throughout.
 pub(crate) fn constant(name: &str, value: &str, height: usize) -> Column {
@@ -20,7 +20,10 @@ fn frame<R: Row>(rows: &[R], run_id: &str) -> PolarsResult<DataFrame> {
         .map(|row| serde_json::to_value(row).expect("a row struct is plain data with text keys"))
         .collect();
     let mut columns = vec![constant("run_id", run_id, rows.len())];
-    for &(name, kind) in R::COLUMNS.iter().filter(|c| !INTERNAL.contains(&c.0)) {
+    for &(name, kind) in R::COLUMNS
+        .iter()
+        .filter(|c| !INTERNAL.contains(&(R::FRAME, c.0)))
+    {
         columns.push(column(name, kind, &objects));
     }
     DataFrame::new(rows.len(), columns)
