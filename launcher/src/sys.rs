@@ -184,6 +184,19 @@ pub fn restore_sigpipe() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
+/// From now on freed memory is kept for the next allocation instead of returned to the system.
+/// Training frees and allocates the same large matrices every epoch; giving them back costs a page
+/// fault for every 4 KiB of them, more time than the kernels take.
+pub fn keep_freed_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: mallopt takes two integers and only changes settings of the allocator; it is called
+    // before the process has a second thread that allocates.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ const PANICKED: i32 = 101;
 /// Runs this process's rank or ranks. A failure is written into the run folder, and the process
 /// ends at once: clean-up in a library would wait for ranks that are still at work.
 pub fn worker(words: &[String]) -> Result<i32> {
+    sys::keep_freed_memory();
     let words = Words::sort(words, &[], &["run-dir"])?;
     words.names([])?;
     let run_dir = words.value("run-dir").map(PathBuf::from).ok_or_else(|| {
