@@ -192,8 +192,11 @@ pub fn keep_freed_memory() {
     // SAFETY: mallopt takes two integers and only changes settings of the allocator; it is called
     // before the process has a second thread that allocates.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30);
+        // No mapping per allocation: a threshold would stop at 32 MiB.
+        libc::mallopt(libc::M_MMAP_MAX, 0);
         libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+        // One arena: those of other threads are returned whenever they are empty.
+        libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 
