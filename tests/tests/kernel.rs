@@ -293,7 +293,18 @@ fn a_frame_shows_as_a_table() -> Outcome {
         "a later frame cell took {:?}",
         later.took
     );
-    Ok(())
+    // A final `?` once showed the frame as plain text only.
+    let fallible =
+        kernel.execute("frame.clone().lazy().filter(col(\"x\").gt(lit(2.0))).collect()?")?;
+    ok(&fallible)?;
+    ensure!(
+        fallible
+            .shown("text/html")
+            .is_some_and(|html| html.contains("<table")),
+        "no table behind a final question mark"
+    );
+    fails_with(&kernel.execute("frame.column(\"missing\")?")?, "Panic")?;
+    ok(&kernel.execute("frame.height()")?)
 }
 
 #[test]

@@ -77,6 +77,19 @@ fn the_same_seed_gives_the_same_bits_and_another_one_does_not() -> Outcome {
 }
 
 #[test]
+fn threads_and_mpi_give_the_same_bits() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let store = Store::new()?;
+    let run = "--data sbm:nodes=203,classes=3 -s halo -n 3 --epochs 10 --dropout 0.5 --launch";
+    let threads = losses(&store, &format!("{run} threads"))?;
+    let mpi = losses(&store, &format!("{run} mpi"))?;
+    ensure!(threads == mpi, "{threads:?} against {mpi:?}");
+    Ok(())
+}
+
+#[test]
 fn json_is_the_promised_object() -> Outcome {
     let store = Store::new()?;
     let run = store.train("--data karate -n 2 -s halo --epochs 5 --launch threads --name shape")?;
