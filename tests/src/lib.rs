@@ -1,12 +1,14 @@
 //! The whole system from outside: the binaries as a user starts them, a real Jupyter client, runs
 //! on real MPI ranks, killed processes. Nothing here looks inside a crate.
 //!
+//! - [`answer`]: what one request to a kernel brought back.
 //! - [`binaries`]: where the release binaries lie, and what to do when they do not.
 //! - [`kernel`]: a Jupyter client over ZMQ.
 //! - [`runs`]: starting `halobook`, watching it, reading back what it left.
 //! - [`folder`]: data sets written on the spot, whole and damaged.
 //! - [`skip`]: what happens when this machine lacks something.
 
+pub mod answer;
 pub mod binaries;
 pub mod folder;
 pub mod kernel;
