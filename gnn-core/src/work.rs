@@ -216,7 +216,7 @@ fn train(
         part,
     } = (find_in(entries, &spec.strategy)?.build)(&setup, cx)?;
     drop(setup);
-    let shares_process = plan.in_process || plan.threads == 0;
+    let shares_process = plan.in_process && cx.size() > 1;
     recorder.set_facts(crate::record::RankFacts {
         shares_process,
         ..facts

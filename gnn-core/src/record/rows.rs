@@ -106,7 +106,8 @@ row! {
         comm_hidden_ms: f64,
         /// `100 · comm_hidden_ms / comm_ms`; none without communication.
         overlap_pct: Option<f64>,
-        /// Processor time of all of the rank's threads.
+        /// Processor time of the rank's process. Where several ranks share a process, of the rank's
+        /// own thread: its further compute threads are not in it.
         cpu_ms: f64,
         /// Arrival at the epoch's start after the first rank.
         late_ms: f64,
