@@ -1,6 +1,6 @@
 //! Everything a strategy may touch. Nothing is global.
 
-use crate::backend::{Backend, Cpu, Metered};
+use crate::backend::Backend;
 use crate::comm::{Communicator, Transport};
 use crate::plan::Plan;
 use crate::record::{Meter, Pass, Phase};
@@ -21,9 +21,13 @@ pub struct Ctx {
 }
 
 impl Ctx {
-    /// The hands of the rank that `transport` is.
-    pub fn new(plan: Arc<Plan>, transport: Box<dyn Transport>, meter: Rc<Meter>) -> Ctx {
-        let backend = Box::new(Metered::new(Cpu::new(plan.threads), Rc::clone(&meter)));
+    /// The hands of the rank that `transport` is; `backend` tells the same `meter`.
+    pub fn new(
+        plan: Arc<Plan>,
+        transport: Box<dyn Transport>,
+        backend: Box<dyn Backend>,
+        meter: Rc<Meter>,
+    ) -> Ctx {
         let comm = Communicator::new(transport, Rc::clone(&meter), plan.oversubscribed);
         Ctx {
             plan,

@@ -12,6 +12,7 @@
 //! | [`backend`] | matrices and the dozen operations on them |
 //! | [`comm`] | ranks and messages |
 //! | [`model`] | layers with hand-written exact backward passes |
+//! | [`head`] | losses and metrics of the tasks |
 //! | [`strategy`] | schedules over layers and ranks, one file each |
 //! | [`record`] | rows, phases, status pages |
 //! | [`work()`] | the loop |
@@ -22,6 +23,7 @@ pub mod ctx;
 pub mod dataset;
 pub mod error;
 pub mod graph;
+pub mod head;
 pub mod model;
 pub mod partition;
 pub mod plan;

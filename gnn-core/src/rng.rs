@@ -29,6 +29,8 @@ pub enum Purpose {
     Sample = 9,
     /// Negative examples.
     Negative = 10,
+    /// Dropout of attention coefficients.
+    Attention = 11,
 }
 
 /// The key of everything drawn for this seed, epoch, purpose and layer.

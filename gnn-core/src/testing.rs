@@ -1,9 +1,10 @@
 //! What the unit tests of several modules share: worlds of threads, small random data sets.
 
+use crate::backend::{Backend, Cpu, Metered};
 use crate::comm::ThreadTransport;
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features, Task};
-use crate::graph::{EdgeOptions, Graph};
+use crate::graph::{EdgeOptions, Graph, Relations};
 use crate::plan::Plan;
 use crate::record::{CommTotals, Meter};
 use crate::rng;
@@ -18,6 +19,17 @@ pub(crate) fn world<T: Send>(
     ranks: usize,
     f: impl Fn(&mut Ctx, &Meter) -> T + Sync,
 ) -> Vec<T> {
+    let cpu = |meter| Box::new(Metered::new(Cpu::new(1), meter)) as Box<dyn Backend>;
+    world_on(spec, ranks, cpu, f)
+}
+
+/// [`world`], each rank on a device of its own that `open` makes.
+pub(crate) fn world_on<T: Send>(
+    spec: &RunSpec,
+    ranks: usize,
+    open: impl Fn(Rc<Meter>) -> Box<dyn Backend> + Sync,
+    f: impl Fn(&mut Ctx, &Meter) -> T + Sync,
+) -> Vec<T> {
     let plan = Arc::new(Plan {
         spec: spec.clone(),
         threads: 1,
@@ -29,10 +41,11 @@ pub(crate) fn world<T: Send>(
         let ranks: Vec<_> = ThreadTransport::world(ranks)
             .into_iter()
             .map(|transport| {
-                let (plan, f) = (Arc::clone(&plan), &f);
+                let (plan, f, open) = (Arc::clone(&plan), &f, &open);
                 scope.spawn(move || {
                     let meter = Rc::new(Meter::new(None));
-                    let mut cx = Ctx::new(plan, Box::new(transport), Rc::clone(&meter));
+                    let backend = open(Rc::clone(&meter));
+                    let mut cx = Ctx::new(plan, Box::new(transport), backend, Rc::clone(&meter));
                     f(&mut cx, &meter)
                 })
             })
@@ -90,7 +103,24 @@ pub(crate) fn random_dataset(
         test: (0..n).map(|v| role(v) == 3).collect(),
         synthetic: true,
         task: Task::NodeClassification,
+        multi_labels: None,
+        node_types: None,
+        links: None,
     }
+}
+
+/// The same data with a relation drawn for each edge.
+pub(crate) fn with_relations(mut data: Dataset, count: usize, seed: u64) -> Dataset {
+    let graph = &data.graph;
+    let n = graph.n();
+    let dst: Vec<u32> = (0..n)
+        .flat_map(|v| std::iter::repeat_n(v as u32, graph.in_degree(v)))
+        .collect();
+    let types = (0..dst.len() as u64).map(|e| rng::below(seed, e, count as u64) as u16);
+    let relations = Relations::new(types.collect(), count).expect("below their number");
+    let typed = Graph::from_typed_edges(n, graph.indices(), &dst, &relations);
+    data.graph = typed.expect("the graph's own edges");
+    data
 }
 
 fn to_sparse(x: &Mat) -> kernels::CsrBuf {

@@ -2,14 +2,13 @@
 
 use crate::comm::{ThreadTransport, Transport};
 use crate::ctx::Ctx;
-use crate::dataset::{Dataset, load};
+use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
+use crate::head::{Evaluation, evaluate};
 use crate::plan::Plan;
 use crate::record::state::StatePage;
 use crate::record::{Closed, Meter, Pass, Phase, Recorder, rows::MetricsRow};
-use crate::spec::FeatureNorm;
 use crate::strategy::{Built, Entry, Rows, Setup, Strategy, find_in};
-use kernels::Mat;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -121,13 +120,9 @@ impl Setup {
 /// The data set of a request, features scaled as it asks.
 ///
 /// # Errors
-/// What [`load`] refuses.
+/// What [`load_for`] refuses.
 pub(crate) fn read_data(plan: &Plan) -> Result<Dataset> {
-    let mut data = load(&plan.spec.data, plan.spec.seed)?;
-    if plan.spec.feature_norm == FeatureNorm::Row {
-        data.features.row_normalise();
-    }
-    Ok(data)
+    load_for(&plan.spec)
 }
 
 fn read_setup(plan: &Plan, folder: &Path, ranks: usize) -> Result<Setup> {
@@ -180,16 +175,17 @@ fn run_rank(
             Rc::clone(&meter),
             Some(&folder.of_rank("rows", rank, ".jsonl")?),
         )?;
-        Ok((meter, recorder))
+        let backend = crate::backend::open(plan, rank, Rc::clone(&meter))?;
+        Ok((meter, recorder, backend))
     };
-    let (meter, mut recorder) = match open() {
+    let (meter, mut recorder, backend) = match open() {
         Ok(opened) => opened,
         Err(e) => {
             transport.abort(1);
             return Err(e);
         }
     };
-    let mut cx = Ctx::new(Arc::clone(plan), transport, meter);
+    let mut cx = Ctx::new(Arc::clone(plan), transport, backend, meter);
     let result = train(&mut cx, &mut recorder, setup, &folder, entries);
     if result.is_err() {
         cx.comm.abort(1);
@@ -233,6 +229,7 @@ fn train(
         cx.enter(Phase::Other);
         let begun = recorder.begin(epoch as u32);
         let loss = strategy.epoch(cx)?;
+        cx.backend.settle();
         let closed = recorder.end(begun);
         let stop = close(
             cx,
@@ -274,45 +271,48 @@ fn close(
     let start = crate::record::now_ns();
     let mut counters = recorder.counters();
     let evaluates = (epoch + 1).is_multiple_of(spec.eval_every) || epoch + 1 == spec.epochs;
-    let counts = if evaluates {
-        count(&strategy.logits(cx)?, rows)
+    let found = if evaluates {
+        evaluate(cx, strategy, rows)?
     } else {
-        [0.0; 6]
+        Evaluation::default()
     };
-    // One exchange: start, whether a stop was asked for, loss, counts, bytes sent to each rank.
+    // One exchange: start, whether a stop was asked for, loss, counts, validation loss, bytes sent to
+    // each rank.
     let asked = f64::from(u8::from(folder.stop().exists()));
     let mut mine = vec![closed.start_ns() as f64, asked, loss];
-    mine.extend(counts);
+    mine.extend(found.counts);
+    mine.extend(found.val_loss);
     mine.extend(counters.sent_to(cx.size()).iter().map(|&b| b as f64));
     let all = cx.comm.agree(&mine)?;
     let first = all.iter().map(|r| r[0]).fold(f64::INFINITY, f64::min);
     let late = (closed.start_ns() as f64 - first).max(0.0) as u64;
-    counters.rx = all.iter().map(|r| r[9 + cx.rank()] as u64).sum();
+    counters.rx = all.iter().map(|r| r[11 + cx.rank()] as u64).sum();
     recorder.close(epoch as u32, closed, late, counters)?;
     if cx.rank() == 0 {
         let sum = |k: usize| all.iter().map(|r| r[k]).sum::<f64>();
-        let share = |k: usize| (sum(k + 1) > 0.0).then(|| sum(k) / sum(k + 1));
+        let several = rows.multi_labels.is_some();
+        let share = |of_several: bool, k: usize| {
+            (several == of_several && sum(k + 1) > 0.0).then(|| sum(k) / sum(k + 1))
+        };
+        let [val, test] = found.rankings;
         recorder.write(&MetricsRow {
             epoch: epoch as u32,
             is_warmup: epoch < spec.warmup,
             train_loss: sum(2) / rows.train_total.max(1) as f64,
-            train_acc: share(3),
-            val_acc: share(5),
-            test_acc: share(7),
+            val_loss: (sum(10) > 0.0).then(|| sum(9) / sum(10)),
+            train_acc: share(false, 3),
+            val_acc: share(false, 5),
+            test_acc: share(false, 7),
+            train_f1: share(true, 3),
+            val_f1: share(true, 5),
+            test_f1: share(true, 7),
+            val_auc: val.map(|r| r.auc),
+            test_auc: test.map(|r| r.auc),
+            test_ap: test.map(|r| r.ap),
+            test_mrr: test.map(|r| r.mrr),
             eval_ms: (crate::record::now_ns() - start) as f64 / 1e6,
         })?;
     }
     recorder.flush()?;
     Ok(all.iter().any(|r| r[1] > 0.0))
-}
-
-/// Correct and counted rows of the training, validation and test masks.
-fn count(logits: &Mat, rows: &Rows) -> [f64; 6] {
-    let mut out = [0.0; 6];
-    for (k, mask) in [&rows.train, &rows.val, &rows.test].into_iter().enumerate() {
-        let (correct, total) = kernels::loss::accuracy(logits, &rows.labels, mask);
-        out[2 * k] = correct as f64;
-        out[2 * k + 1] = total as f64;
-    }
-    out
 }

@@ -28,7 +28,7 @@ impl Strategy for Failing {
         self.inner.epoch(cx)
     }
 
-    fn logits(&mut self, cx: &mut Ctx) -> Result<Mat> {
+    fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat> {
         self.inner.logits(cx)
     }
 

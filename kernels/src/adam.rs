@@ -5,7 +5,7 @@
 //! <https://arxiv.org/abs/1412.6980>.
 
 use crate::par::cut_mut;
-use crate::simd::multiversion;
+use crate::simd::{Level, multiversion};
 use crate::{Par, expect_eq};
 
 /// Settings of Adam.
@@ -37,9 +37,22 @@ impl Default for AdamParams {
 
 /// What one step needs beside the settings, computed once in `f64`.
 #[derive(Clone, Copy)]
-struct Step {
-    size: f32,
-    root: f32,
+pub(crate) struct Step {
+    /// The step size over the first moment's correction.
+    pub(crate) size: f32,
+    /// The root of the second moment's correction.
+    pub(crate) root: f32,
+}
+
+impl Step {
+    /// For step `t`, counted from 1.
+    pub(crate) fn new(params: AdamParams, t: u64) -> Step {
+        let correction = |beta: f32| 1.0 - f64::from(beta).powf(t as f64);
+        Step {
+            size: (f64::from(params.lr) / correction(params.beta1)) as f32,
+            root: correction(params.beta2).sqrt() as f32,
+        }
+    }
 }
 
 /// Scalar reference in `f64`; see [`adam_step`].
@@ -61,7 +74,8 @@ pub fn naive(p: AdamParams, t: u64, w: &mut [f32], g: &[f32], m: &mut [f32], v: 
 }
 
 multiversion! {
-    fn step(p: AdamParams, s: Step, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+    /// One step on a run of weights.
+    pub(crate) fn run(level: Level, p: AdamParams, s: Step, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
         for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
             let g = *g + p.weight_decay * *w;
             *m = p.beta1 * *m + (1.0 - p.beta1) * g;
@@ -89,18 +103,14 @@ pub fn adam_step(
     expect_eq("adam_step", "first moments", w.len(), m.len());
     expect_eq("adam_step", "second moments", w.len(), v.len());
     assert!(t > 0, "adam_step: expected steps counted from 1, got 0");
-    let correction = |beta: f32| 1.0 - f64::from(beta).powf(t as f64);
-    let s = Step {
-        size: (f64::from(params.lr) / correction(params.beta1)) as f32,
-        root: correction(params.beta2).sqrt() as f32,
-    };
+    let (level, s) = (Level::detect(), Step::new(params, t));
     let bounds = par.row_bounds(w.len(), 1);
     let jobs = cut_mut(w, 1, &bounds)
         .into_iter()
         .zip(cut_mut(m, 1, &bounds))
         .zip(cut_mut(v, 1, &bounds));
     par.run(jobs.collect(), |(((first, w), (_, m)), (_, v))| {
-        step(params, s, w, &g[first..first + w.len()], m, v);
+        run(level, params, s, w, &g[first..first + w.len()], m, v);
     });
 }
 

@@ -106,6 +106,33 @@ impl<'a> Csr<'a> {
         Ok(())
     }
 
+    /// The position of each element in [`Csr::transpose`]: `[edges]`.
+    ///
+    /// # Errors
+    /// When there are 2³² elements or more.
+    pub fn transpose_map(&self) -> Result<Vec<u32>, ShapeError> {
+        if self.indices.len() > u32::MAX as usize {
+            return Err(ShapeError::new(
+                "transpose_map",
+                format!("at most {} elements", u32::MAX),
+                self.indices.len().to_string(),
+            ));
+        }
+        let mut next = vec![0u32; self.n_cols + 1];
+        for &c in self.indices {
+            next[c as usize + 1] += 1;
+        }
+        for c in 0..self.n_cols {
+            next[c + 1] += next[c];
+        }
+        let place = |&c: &u32| {
+            let slot = &mut next[c as usize];
+            *slot += 1;
+            *slot - 1
+        };
+        Ok(self.indices.iter().map(place).collect())
+    }
+
     /// The transposed matrix `[n_cols, rows]`; within a row the elements keep the order of the
     /// original rows (stable).
     pub fn transpose(&self) -> CsrBuf {
@@ -137,6 +164,15 @@ impl<'a> Csr<'a> {
             n_cols: self.rows(),
         }
     }
+}
+
+/// Values of elements in the order of the transposed matrix; `t_of` is [`Csr::transpose_map`].
+pub fn transposed<T: Copy + Default>(t_of: &[u32], values: &[T]) -> Vec<T> {
+    let mut out = vec![T::default(); values.len()];
+    for (&at, &value) in t_of.iter().zip(values) {
+        out[at as usize] = value;
+    }
+    out
 }
 
 /// An owned sparse matrix; see [`Csr`] for the fields.
@@ -229,6 +265,12 @@ pub(crate) mod tests {
             prop_assert_eq!(a.view().check(), Ok(()));
             let t = a.view().transpose();
             prop_assert_eq!(t.view().check(), Ok(()));
+            let map = a.view().transpose_map();
+            prop_assert!(map.is_ok());
+            for (e, &at) in map.unwrap_or_default().iter().enumerate() {
+                prop_assert_eq!(a.view().weight(e), t.view().weight(at as usize));
+                prop_assert!(t.view().span(a.indices[e] as usize).contains(&(at as usize)));
+            }
             let back = t.view().transpose();
             for r in 0..a.rows() {
                 let mut want: Vec<(u32, f32)> = a.view().span(r).map(|e| (a.indices[e], a.view().weight(e))).collect();

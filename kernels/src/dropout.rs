@@ -24,7 +24,7 @@ pub fn naive(key: u64, ids: &[u32], p: f32, x: &mut Mat) {
 }
 
 /// The smallest 24-bit number that survives, and the factor of survivors.
-fn threshold(p: f32) -> (u32, f32) {
+pub(crate) fn threshold(p: f32) -> (u32, f32) {
     assert!(
         (0.0..1.0).contains(&p),
         "dropout: expected a probability in [0, 1), got {p}"

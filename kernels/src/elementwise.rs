@@ -78,7 +78,8 @@ multiversion! {
 }
 
 multiversion! {
-    fn sum_rows(rows: &[f32], sums: &mut [f32]) {
+    /// Adds the rows to `sums`.
+    pub(crate) fn sum_rows(rows: &[f32], sums: &mut [f32]) {
         for row in rows.chunks_exact(sums.len()) {
             for (s, x) in sums.iter_mut().zip(row) {
                 *s += x;

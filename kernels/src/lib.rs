@@ -11,19 +11,52 @@
 //! users is checked before it gets here ([`Csr::check`]).
 //!
 //! # Not done
-//! CUDA twins, attention kernels and fused epilogues arrive with later work.
+//! CUDA twins of the sparse optimisers and of bf16 storage ([`cuda`] has the others).
 
 pub mod adam;
+pub mod align;
+pub mod bce;
+pub mod bench;
 pub mod csr;
+pub mod cuda;
+pub mod dot;
 pub mod dropout;
+pub mod edge_softmax;
 pub mod elementwise;
+mod exp;
+pub mod gat;
+pub mod gat_backward;
+pub mod gat_dense;
+mod gat_scores;
+#[cfg(test)]
+mod gat_tests;
+mod gat_tile;
 pub mod gemm;
+mod gemm_ahead;
+mod gemm_block;
+mod gemm_simd;
 pub mod hash;
+mod hubs;
+pub mod layernorm;
+pub mod linear;
+mod linear_gradient;
+mod linear_then;
 pub mod loss;
+pub mod optim;
+pub mod pairs;
 pub mod par;
 pub mod rows;
+pub mod rspmm;
+pub mod sddmm;
 pub mod simd;
+pub mod sparse_optim;
 pub mod spmm;
+pub mod spmm_bf16;
+pub mod spmm_max;
+mod spmm_tile;
+mod vector;
+#[cfg(target_arch = "x86_64")]
+mod vector_x86;
 
 pub use csr::{Csr, CsrBuf, ShapeError};
 pub use par::Par;

@@ -1,5 +1,6 @@
 //! Softmax cross-entropy with its gradient in one pass, and counting of correct predictions.
 
+use crate::exp::exp;
 use crate::par::{cut_mut, split_rows};
 use crate::simd::multiversion;
 use crate::{Mat, Par, expect_eq, flat, flat_mut};
@@ -101,31 +102,6 @@ multiversion! {
     }
 }
 
-/// `e^x` for `x ≤ 0` to two units in the last place, in operations that vectorise; NaN stays NaN
-/// and what would be subnormal becomes the smallest normal number.
-///
-/// # Paper
-/// Cody, Waite, "Software Manual for the Elementary Functions", 1980: reduction by a two-part
-/// ln 2, here with the polynomial of Cephes' `expf`.
-#[inline(always)]
-fn exp(x: f32) -> f32 {
-    // Adding this leaves the rounded integer in the low bits of the sum.
-    const ROUND: f32 = 12_582_912.0;
-    let x = if x < -87.3 { -87.3 } else { x };
-    let t = x * std::f32::consts::LOG2_E + ROUND;
-    let n = t - ROUND;
-    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
-    let p = 1.987_569_1e-4;
-    let p = p * r + 1.398_2e-3;
-    let p = p * r + 8.333_452e-3;
-    let p = p * r + 4.166_579_6e-2;
-    let p = p * r + 1.666_666_6e-1;
-    let p = p * r + 0.5;
-    let e = p * r * r + r + 1.0;
-    let exponent = t.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23;
-    e * f32::from_bits(exponent)
-}
-
 /// How many masked rows have their largest logit (the first of equals) at their label, and how
 /// many masked rows there are. A row whose logits are all NaN, or without a valid label, is wrong.
 ///
@@ -180,20 +156,6 @@ mod tests {
                 prop_assert!((g - w).abs() < 1e-6);
             }
         }
-    }
-
-    #[test]
-    fn exp_is_accurate_where_softmax_needs_it() {
-        for k in 0..100_000 {
-            let x = -(k as f32) * 8.7e-4;
-            let want = f64::from(x).exp();
-            assert!(
-                (f64::from(exp(x)) - want).abs() <= 2.5e-7 * want,
-                "exp({x})"
-            );
-        }
-        assert_eq!(exp(0.0), 1.0);
-        assert!(exp(f32::NEG_INFINITY) < 1.3e-38 && exp(f32::NAN).is_nan());
     }
 
     #[test]

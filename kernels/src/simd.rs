@@ -1,14 +1,17 @@
 //! SIMD level of this processor, and the macro that compiles one body for each level.
 //!
-//! The same operations in the same order run at every level; only [`crate::spmm`] uses fused
-//! multiply-add where the processor has it, so its results may differ in the last bits between
-//! machines with and without it, never between thread counts.
+//! Plain loops run the same operations in the same order at every level. The gather kernels (SpMM,
+//! attention: everything on `vector`) fuse multiplications and additions where the processor can
+//! and sum dot products in as many lanes as it has, so their results may differ in the last bits
+//! between levels, never between thread counts.
 
 /// What the processor offers, from narrow to wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Whatever the compiler may assume on every machine of this architecture.
     Scalar,
+    /// Plain loops too: NEON is part of every aarch64, so the compiler vectorises them with it.
+    Neon,
     /// 8 lanes with fused multiply-add (x86-64).
     Avx2,
     /// 16 lanes with fused multiply-add (x86-64).
@@ -33,25 +36,58 @@ impl Level {
                 return Level::Avx2;
             }
         }
+        if cfg!(target_arch = "aarch64") {
+            return Level::Neon;
+        }
         Level::Scalar
     }
 
     /// All levels this processor supports, narrowest first; tests run each of them.
     pub fn available() -> Vec<Level> {
         let best = Level::detect();
-        [Level::Scalar, Level::Avx2, Level::Avx512]
-            .into_iter()
-            .filter(|&l| l <= best)
-            .collect()
+        let narrower: &[Level] = if cfg!(target_arch = "x86_64") {
+            &[Level::Scalar, Level::Avx2, Level::Avx512]
+        } else {
+            &[Level::Scalar, Level::Neon]
+        };
+        narrower.iter().copied().filter(|&l| l <= best).collect()
     }
 }
 
 /// Compiles a plain loop once per SIMD level and picks one at run time.
+///
+/// A first argument written `level: Level` leaves the choice to the caller, so that tests can run
+/// every level: the processor must support the level given.
 macro_rules! multiversion {
-    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident(level: Level $(, $arg:ident: $ty:ty)* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         #[allow(unsafe_code, clippy::too_many_arguments)]
-        fn $name($($arg: $ty),*) $(-> $ret)? {
+        $vis fn $name(level: $crate::simd::Level $(, $arg: $ty)*) $(-> $ret)? {
+            #[inline(always)]
+            fn body($($arg: $ty),*) $(-> $ret)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
+                fn avx512($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+                debug_assert!(level <= $crate::simd::Level::detect());
+                match level {
+                    // SAFETY: the caller's level is one that `Level::detect` or `Level::available`
+                    // returned, so the processor has its features.
+                    $crate::simd::Level::Avx512 => return unsafe { avx512($($arg),*) },
+                    // SAFETY: as above.
+                    $crate::simd::Level::Avx2 => return unsafe { avx2($($arg),*) },
+                    $crate::simd::Level::Neon | $crate::simd::Level::Scalar => {}
+                }
+            }
+            body($($arg),*)
+        }
+    };
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        #[allow(unsafe_code, clippy::too_many_arguments)]
+        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
             fn body($($arg: $ty),*) $(-> $ret)? $body
             #[cfg(target_arch = "x86_64")]
@@ -65,7 +101,7 @@ macro_rules! multiversion {
                     $crate::simd::Level::Avx512 => return unsafe { avx512($($arg),*) },
                     // SAFETY: as above.
                     $crate::simd::Level::Avx2 => return unsafe { avx2($($arg),*) },
-                    $crate::simd::Level::Scalar => {}
+                    $crate::simd::Level::Neon | $crate::simd::Level::Scalar => {}
                 }
             }
             body($($arg),*)

@@ -4,15 +4,32 @@
 //! Rows are independent, so any split of rows (and of columns within a row) gives the same bits.
 //! Runs of rows are balanced by edges; a row with more edges than a fair run is split over its
 //! columns, so that a hub does not serialise the kernel. Within a run, columns go in tiles that
-//! fit into registers, and rows of `x` needed a few edges later are prefetched.
+//! fit into registers, and rows of `x` needed a few edges later are prefetched (`spmm_tile`).
 //!
-//! Unsafe: SIMD loads and stores through pointers, each behind a bounds check in the same function.
-#![allow(unsafe_code)]
+//! # Measured
+//! One thread's processor time on R-MAT 16 (65 536 vertices, 1.8 M edges), large pages, a machine
+//! with AVX-512 shared with other work, November 2026; minimum of 5 in ms, at width 32 / 128 / 256:
+//!
+//! | | 32 | 128 | 256 |
+//! |---|---|---|---|
+//! | `spmm_into`, no weights | 10 | 40 | 97 |
+//! | the same on the stored transpose (backward) | 10 | 40 | 97 |
+//! | scatter into the sources instead, without atomics | 23 | 97 | 270 |
+//! | `spmm_bf16_into` | 6 | 25 | 70 |
+//! | a buffer that starts at a cache line, no weights | – | 31 | 75 |
+//!
+//! So backward keeps a transpose: 4 bytes an edge more, 2.4 times faster, and threads need no
+//! atomics. bf16 rows pay where the gather is all there is. Rows that start 16 bytes into a cache
+//! line, as the system's allocator gives them, cost a quarter.
+//!
+//! # Not done
+//! A hub is split over its columns, so one of at most 16 columns stays with one thread.
 
 use std::ops::Range;
 
 use crate::par::split_edges;
 use crate::simd::Level;
+use crate::spmm_tile::Stored;
 use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
 
 /// Multiply-adds below which starting threads costs more than it saves.
@@ -33,6 +50,15 @@ pub fn naive(a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
     }
 }
 
+/// What becomes of the messages of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduce {
+    /// Their sum.
+    Sum,
+    /// Their sum over the number of edges; zero for a row without edges.
+    Mean,
+}
+
 /// Writes `out[r, :] = Σ_e w_e · x[col_e, :]` for the rows in `rows` and leaves the others as
 /// they are.
 ///
@@ -41,20 +67,49 @@ pub fn naive(a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
 /// # Panics
 /// When the shapes disagree, `rows` exceeds `m`, or an index of `a` is not below `n`.
 pub fn spmm_into(par: &Par, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-    at_level(Level::detect(), par, a, rows, x, out);
+    spmm_reduce_into(par, a, rows, Reduce::Sum, x, out);
+}
+
+/// [`spmm_into`] with another reduction: the mean counts edges, it does not sum their weights.
+/// The maximum is [`crate::spmm_max`].
+///
+/// # Panics
+/// Like [`spmm_into`].
+pub fn spmm_reduce_into(
+    par: &Par,
+    a: Csr<'_>,
+    rows: Range<usize>,
+    reduce: Reduce,
+    x: &Mat,
+    out: &mut Mat,
+) {
+    let level = Level::detect();
+    let shape = x.dim();
+    let mean = reduce == Reduce::Mean;
+    at_level(level, par, a, rows, mean, (shape, flat("spmm", x)), out);
 }
 
 /// Columns `cols` of a run of rows; `out` holds exactly them, `cols.len()` wide.
-struct Job<'o> {
-    rows: Range<usize>,
-    cols: Range<usize>,
-    out: &'o mut [f32],
+pub(crate) struct Job<'o> {
+    pub(crate) rows: Range<usize>,
+    pub(crate) cols: Range<usize>,
+    pub(crate) out: &'o mut [f32],
 }
 
-/// [`spmm_into`] at a given SIMD level, which the processor must support.
-fn at_level(level: Level, par: &Par, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-    let d = x.ncols();
-    expect_eq("spmm", "x with rows", a.n_cols, x.nrows());
+/// [`spmm_reduce_into`] at a given SIMD level, which the processor must support, for either kind
+/// of stored numbers. `x` comes with its shape.
+pub(crate) fn at_level<T: Stored>(
+    level: Level,
+    par: &Par,
+    a: Csr<'_>,
+    rows: Range<usize>,
+    mean: bool,
+    x: ((usize, usize), &[T]),
+    out: &mut Mat,
+) {
+    let ((n, d), x) = x;
+    expect_eq("spmm", "x with rows", a.n_cols, n);
+    expect_eq("spmm", "x with numbers", n * d, x.len());
     expect_eq("spmm", "out with rows", a.rows(), out.nrows());
     expect_eq("spmm", "out with columns", d, out.ncols());
     assert!(
@@ -72,7 +127,6 @@ fn at_level(level: Level, par: &Par, a: Csr<'_>, rows: Range<usize>, x: &Mat, ou
     } else {
         (par.threads() * 16).min(work / (SMALL / 8))
     };
-    let x = flat("spmm", x);
     let out = &mut flat_mut("spmm", out)[rows.start * d..rows.end * d];
     let jobs = jobs(a, rows, d, parts, out);
     par.run(jobs, |job| {
@@ -81,15 +135,7 @@ fn at_level(level: Level, par: &Par, a: Csr<'_>, rows: Range<usize>, x: &Mat, ou
             job.rows.len() * job.cols.len(),
             "job covers its output"
         );
-        match level {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: callers pass a level that `Level::detect` or `Level::available` returned.
-            Level::Avx512 => unsafe { avx512::run(a, x, d, job) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Level::Avx2 => unsafe { avx2::run(a, x, d, job) },
-            _ => scalar(a, x, d, job),
-        }
+        T::run(level, a, (x, d), mean, job);
     });
 }
 
@@ -137,151 +183,20 @@ fn jobs<'o>(
     jobs
 }
 
-/// One job without explicit SIMD, in tiles of 32 columns that the compiler keeps in registers.
-fn scalar(a: Csr<'_>, x: &[f32], d: usize, job: Job<'_>) {
-    const TILE: usize = 32;
-    let width = job.cols.len();
-    for (k, r) in job.rows.enumerate() {
-        for c in (0..width).step_by(TILE) {
-            let tile = TILE.min(width - c);
-            let mut sum = [0f32; TILE];
-            for e in a.span(r) {
-                let w = a.weight(e);
-                let at = a.indices[e] as usize * d + job.cols.start + c;
-                for (s, &v) in sum.iter_mut().zip(&x[at..at + tile]) {
-                    *s = if cfg!(target_arch = "aarch64") {
-                        w.mul_add(v, *s)
-                    } else {
-                        *s + w * v
-                    };
-                }
-            }
-            job.out[k * width + c..][..tile].copy_from_slice(&sum[..tile]);
-        }
-    }
-}
-
-/// One module a SIMD level. A tile is `N` vectors of `LANES` columns in registers, of which the
-/// last may be partial and is loaded and stored under a mask.
-#[cfg(target_arch = "x86_64")]
-macro_rules! level {
-    ($name:ident, $features:literal, $lanes:literal, $max:literal, [$($n:literal)*], $vec:ident,
-     $set1:ident, $fma:ident, $load:ident, $store:ident, $mask:ty, $mask_of:expr, $mload:expr, $mstore:expr) => {
-        mod $name {
-            use super::{Csr, Job};
-            use std::arch::x86_64::*;
-
-            const LANES: usize = $lanes;
-            /// Vectors of one tile: what fits into the register file beside two temporaries.
-            const MAX: usize = $max;
-            /// How many edges ahead rows of `x` are prefetched.
-            const AHEAD: usize = 16;
-
-            #[target_feature(enable = $features)]
-            pub(super) fn run(a: Csr<'_>, x: &[f32], d: usize, job: Job<'_>) {
-                let width = job.cols.len();
-                let tiles = width.div_ceil(MAX * LANES);
-                let vectors = width.div_ceil(LANES).div_ceil(tiles.max(1));
-                let mut c = 0;
-                let Job { rows, cols, out } = job;
-                while c < width {
-                    let wide = (vectors * LANES).min(width - c);
-                    let at = Tile { first: cols.start + c, wide, d, skip: c, stride: width };
-                    match (wide.div_ceil(LANES), a.weights) {
-                        $(($n, Some(w)) => tile::<$n, true>(a, w, x, rows.clone(), at, out),
-                          ($n, None) => tile::<$n, false>(a, &[], x, rows.clone(), at, out),)*
-                        _ => unreachable!("a tile has at most {MAX} vectors"),
-                    }
-                    c += wide;
-                }
-            }
-
-            /// Columns `first..first + wide` of `x: [_, d]`, to columns `skip..` of an output with
-            /// `stride` columns.
-            #[derive(Clone, Copy)]
-            struct Tile { first: usize, wide: usize, d: usize, skip: usize, stride: usize }
-
-            #[target_feature(enable = $features)]
-            fn tile<const N: usize, const W: bool>(
-                a: Csr<'_>, weights: &[f32], x: &[f32], rows: std::ops::Range<usize>, t: Tile, out: &mut [f32],
-            ) {
-                let mask: $mask = $mask_of(t.wide - (N - 1) * LANES);
-                assert!(t.wide > (N - 1) * LANES && t.wide <= N * LANES && t.first + t.wide <= t.d);
-                assert!(a.n_cols * t.d <= x.len() && t.skip + t.wide <= t.stride);
-                assert!(rows.len() * t.stride <= out.len());
-                for (k, r) in rows.enumerate() {
-                    let span = a.span(r);
-                    let cols = &a.indices[span.clone()];
-                    let scale = if W { &weights[span.clone()] } else { &[] };
-                    let mut sum = [$set1(0.0); N];
-                    for (i, &c) in cols.iter().enumerate() {
-                        let c = c as usize;
-                        assert!(c < a.n_cols, "spmm: expected indices below {}, got {c}", a.n_cols);
-                        if let Some(&next) = a.indices.get(span.start + i + AHEAD) {
-                            let line = x.as_ptr().wrapping_add(next as usize * t.d + t.first);
-                            for j in 0..(N * LANES).div_ceil(16) {
-                                _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(j * 16).cast());
-                            }
-                        }
-                        let w = $set1(if W { scale[i] } else { 1.0 });
-                        // SAFETY: `c < n_cols` and `n_cols * d <= x.len()` and `first + wide <= d`
-                        // are asserted above; the last vector reads only its `wide - (N-1)·LANES`
-                        // columns through the mask.
-                        unsafe {
-                            let row = x.as_ptr().add(c * t.d + t.first);
-                            for j in 0..N - 1 {
-                                sum[j] = $fma(w, $load(row.add(j * LANES)), sum[j]);
-                            }
-                            sum[N - 1] = $fma(w, $mload(row.add((N - 1) * LANES), mask), sum[N - 1]);
-                        }
-                    }
-                    // SAFETY: `k < rows.len()`, `rows.len() * stride <= out.len()` and
-                    // `skip + wide <= stride` are asserted above; the mask as for loads.
-                    unsafe {
-                        let to = out.as_mut_ptr().add(k * t.stride + t.skip);
-                        for j in 0..N - 1 {
-                            $store(to.add(j * LANES), sum[j]);
-                        }
-                        $mstore(to.add((N - 1) * LANES), mask, sum[N - 1]);
-                    }
-                }
-            }
-        }
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-level!(
-    avx512, "avx512f", 16, 16, [1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16], __m512,
-    _mm512_set1_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_storeu_ps, __mmask16,
-    |n: usize| ((1u32 << n) - 1) as u16,
-    |p: *const f32, m: __mmask16| _mm512_maskz_loadu_ps(m, p),
-    |p: *mut f32, m: __mmask16, v: __m512| _mm512_mask_storeu_ps(p, m, v)
-);
-
-#[cfg(target_arch = "x86_64")]
-level!(
-    avx2, "avx2,fma", 8, 8, [1 2 3 4 5 6 7 8], __m256,
-    _mm256_set1_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_storeu_ps, __m256i,
-    |n: usize| _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
-    |p: *const f32, m: __m256i| _mm256_maskload_ps(p, m),
-    |p: *mut f32, m: __m256i, v: __m256| _mm256_maskstore_ps(p, m, v)
-);
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::CsrBuf;
     use crate::csr::tests::any_csr;
     use proptest::prelude::*;
 
-    fn matrix(n: usize, d: usize, seed: u64) -> Mat {
+    pub(crate) fn matrix(n: usize, d: usize, seed: u64) -> Mat {
         Mat::from_shape_fn((n, d), |(r, c)| {
             crate::hash::element(crate::hash::row(seed, r as u32), c as u32) as f32 / 2e9 - 1.0
         })
     }
 
-    fn assert_close(got: &Mat, want: &Mat) {
+    pub(crate) fn assert_close(got: &Mat, want: &Mat) {
         for (g, w) in got.iter().zip(want) {
             assert!((g - w).abs() <= 1e-4 + 1e-5 * w.abs(), "{g} instead of {w}");
         }
@@ -298,15 +213,23 @@ mod tests {
             naive(a.view(), first..a.rows(), &x, &mut want);
             for level in Level::available() {
                 let mut got = Mat::from_elem((a.rows(), d), 7.0);
-                at_level(level, &Par::new(1), a.view(), first..a.rows(), &x, &mut got);
+                let flat = (x.dim(), x.as_slice().expect("made here"));
+                at_level(level, &Par::new(1), a.view(), first..a.rows(), false, flat, &mut got);
                 assert_close(&got, &want);
+                let mut mean = Mat::from_elem((a.rows(), d), 7.0);
+                at_level(level, &Par::new(2), a.view(), first..a.rows(), true, flat, &mut mean);
+                for r in first..a.rows() {
+                    let n = a.view().span(r).len().max(1) as f32;
+                    mean.row_mut(r).mapv_inplace(|v| v * n);
+                }
+                assert_close(&mean, &want);
                 assert!(got.rows().into_iter().take(first).all(|r| r.iter().all(|&v| v == 7.0)));
             }
         }
     }
 
     /// A star: every vertex points at vertex 3, which has most edges of all.
-    fn star(n: usize) -> CsrBuf {
+    pub(crate) fn star(n: usize) -> CsrBuf {
         let mut a = CsrBuf::empty(n);
         for r in 0..n {
             let cols = if r == 3 {
@@ -365,9 +288,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "spmm: expected indices below 2, got 9")]
     fn an_index_out_of_range_panics_and_does_not_read() {
-        if Level::detect() == Level::Scalar {
-            panic!("spmm: expected indices below 2, got 9");
-        }
         let a = Csr {
             indptr: &[0, 1],
             indices: &[9],

@@ -151,6 +151,10 @@ pub fn start(run_dir: &Path, resolved: &Resolved, worker: &Path) -> Result<(Chil
         command.env(name, &threads);
     }
     command.env("RUST_BACKTRACE", "1");
+    // Rows are read at random all over large arrays. What the user has set stays.
+    if std::env::var_os(sys::LARGE_PAGES.0).is_none() {
+        command.env(sys::LARGE_PAGES.0, sys::LARGE_PAGES.1);
+    }
     let mut scratch = Scratch::default();
     if matches!(&resolved.starter, Starter::Mpi(mpi) if mpi.family == Family::OpenMpi) {
         scratch.give_to_open_mpi(&mut command, run_dir);

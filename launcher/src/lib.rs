@@ -13,8 +13,10 @@
 //! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
 //! | [`frames`] | rows become Polars frames; the only place that links Polars |
 //! | [`rank_error`] | what a failing rank says about itself |
+//! | [`mod@bench`] | epochs timed, beside what libraries in a Python take |
 //! | [`tail`], [`mod@log`], [`mod@stop`], [`doctor`] | follow, read, end, check |
 
+pub mod bench;
 pub mod doctor;
 mod error;
 pub mod frames;

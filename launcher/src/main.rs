@@ -2,6 +2,10 @@
 
 mod cli;
 
+/// Ranks run in this program, and gather rows of large matrices.
+#[global_allocator]
+static ALLOCATOR: kernels::align::LineAligned = kernels::align::LineAligned;
+
 fn main() {
     std::process::exit(cli::main());
 }

@@ -80,10 +80,15 @@ pub struct Resolved {
 /// [`Error::Refused`] for what this machine cannot do.
 pub fn resolve(spec: RunSpec) -> Result<Resolved> {
     let entry = strategy::find(&spec.strategy)?;
-    entry.check(spec.model, spec.ranks)?;
+    entry.check(&spec)?;
     let host = Host::this();
     let starter = starter(&spec)?;
-    let data = dataset::load(&spec.data, spec.seed)?;
+    // The machine that submits to Slurm need not have the GPUs of those that train; they refuse
+    // before the first epoch.
+    if starter != Starter::Slurm {
+        gnn_core::backend::check(&spec.backend)?;
+    }
+    let data = dataset::load_for(&spec)?;
     let facts = facts(&data);
     check_ranks(&spec, &facts)?;
     let threads = if spec.threads > 0 {

@@ -78,6 +78,47 @@ pub fn cpu_ticks(pid: u32) -> Option<u64> {
     Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
 }
 
+/// Processor time of this process and of its children that have ended and been waited for, in
+/// seconds.
+pub fn cpu_seconds() -> f64 {
+    let of = |who| {
+        // SAFETY: rusage is plain data for which all zeros is a value, and getrusage only writes it.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(who, &mut usage);
+            usage
+        };
+        let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+        seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    };
+    of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
+}
+
+/// The kernel's ticks in a second.
+pub fn ticks_per_second() -> f64 {
+    // SAFETY: sysconf takes an integer and touches no memory of ours.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    if ticks > 0 { ticks as f64 } else { 100.0 }
+}
+
+/// Settings under which the C library's allocator backs large blocks with large pages. They are
+/// read when a process starts.
+pub const LARGE_PAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+
+/// Starts this program again in this process with large pages for its memory, unless it was
+/// started so. Where that fails, or elsewhere than on Linux, it just goes on without.
+pub fn restart_with_large_pages() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    if std::env::var_os(LARGE_PAGES.0).is_none()
+        && let Ok(program) = std::env::current_exe()
+    {
+        let _ = Command::new(program)
+            .args(std::env::args_os().skip(1))
+            .env(LARGE_PAGES.0, LARGE_PAGES.1)
+            .exec();
+    }
+}
+
 /// Whether the process was started with `word` somewhere among its arguments. Guards against
 /// signalling a stranger that got a reused process id.
 pub fn was_started_with(pid: u32, word: &Path) -> bool {

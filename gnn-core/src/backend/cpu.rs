@@ -1,12 +1,20 @@
 //! The CPU backend: kernels on this rank's threads.
 
-use super::{Adam, Backend, Mat, Product, Target, Write};
-use kernels::{Csr, Par};
+use super::mat::Pool;
+use super::ops::{
+    Act, Adam, Attended, Attention, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Product,
+    Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+};
+use super::{Backend, Kept, Mat, Sparse};
+use kernels::pairs::{Pairs, products_backward_into, products_into};
+use kernels::{Csr, Par, gat, gat_backward, gat_dense, layernorm, linear, rspmm};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Kernels on the threads of one rank.
 pub struct Cpu {
     par: Par,
+    pool: Rc<Pool>,
 }
 
 impl Cpu {
@@ -14,8 +22,76 @@ impl Cpu {
     pub fn new(threads: usize) -> Cpu {
         Cpu {
             par: Par::new(threads),
+            pool: Rc::default(),
         }
     }
+}
+
+/// `a` with other values, if there are any.
+fn with_values<'a>(a: &'a Sparse, values: Option<&'a Mat>) -> Csr<'a> {
+    let csr = a.view();
+    match values {
+        Some(v) => Csr {
+            weights: Some(v.as_slice()),
+            ..csr
+        },
+        None => csr,
+    }
+}
+
+fn on_host<'a>(term: &Term<'a>) -> linear::Term<'a> {
+    linear::Term {
+        a: term.a.host(),
+        b: term.b.host(),
+        ta: term.product == Product::LeftT,
+        tb: term.product == Product::RightT,
+    }
+}
+
+fn steps(then: Then<'_>) -> linear::Then<'_> {
+    let act = |act| match act {
+        Act::None => linear::Act::None,
+        Act::Relu => linear::Act::Relu,
+        Act::Elu => linear::Act::Elu,
+    };
+    linear::Then {
+        bias: then.bias.map(Mat::as_slice),
+        act: act(then.act),
+        dropout: then.dropout.map(|d| linear::Dropout {
+            key: d.key,
+            ids: d.ids,
+            p: d.p,
+        }),
+        gate: then.gate.map(|g| match g.act {
+            Act::Elu => linear::Gate::Elu {
+                y: g.y.host(),
+                scale: g.scale,
+            },
+            _ => linear::Gate::Relu {
+                y: g.y.host(),
+                scale: g.scale,
+            },
+        }),
+    }
+}
+
+/// `att` for destinations `0..n_dst`.
+fn attention(att: Attention<'_>, n_dst: usize) -> gat::Attention<'_> {
+    gat::Attention {
+        heads: att.heads,
+        slope: att.slope,
+        dropout: att.dropout.map(|d| gat::AttentionDropout {
+            key: d.key,
+            p: d.p,
+            dst_ids: &d.ids[..n_dst],
+            src_ids: d.ids,
+        }),
+    }
+}
+
+fn relations<'a>(edges: &Typed<'a>) -> (Csr<'a>, rspmm::Relations<'a>) {
+    let (types, coef) = (&edges.types[..], edges.coef.host());
+    (edges.a.view(), rspmm::Relations { types, coef })
 }
 
 impl Backend for Cpu {
@@ -23,64 +99,237 @@ impl Backend for Cpu {
         "cpu"
     }
 
-    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-        kernels::spmm::spmm_into(&self.par, a, rows, x, out);
+    fn fresh(&self, rows: usize, cols: usize) -> Mat {
+        self.pool.fresh(rows, cols)
     }
 
-    fn gemm(&self, product: Product, a: &Mat, b: &Mat, write: Write, out: &mut Mat) {
-        let beta = if write == Write::Add { 1.0 } else { 0.0 };
-        let (ta, tb) = (product == Product::LeftT, product == Product::RightT);
-        kernels::gemm::gemm_into(&self.par, ta, tb, a, b, beta, out);
+    fn zeros(&self, rows: usize, cols: usize) -> Mat {
+        let mut x = self.pool.fresh(rows, cols);
+        x.as_slice_mut().fill(0.0);
+        x
     }
 
-    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, write: Write, out: &mut Mat) {
+    fn upload(&self, x: kernels::Mat) -> Mat {
+        Mat::from_host(x)
+    }
+
+    fn download(&self, x: &Mat) -> kernels::Mat {
+        x.host().clone()
+    }
+
+    fn take(&self, x: Mat) -> kernels::Mat {
+        x.into_host()
+    }
+
+    fn copy(&self, x: &Mat) -> Mat {
+        let mut out = self.pool.fresh(x.nrows(), x.ncols());
+        let from = x.as_slice();
+        self.par.rows_mut(out.as_slice_mut(), 1, |first, to| {
+            to.copy_from_slice(&from[first..first + to.len()]);
+        });
+        out
+    }
+
+    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        kernels::spmm::spmm_into(&self.par, a.view(), rows, x.host(), out.host_mut());
+    }
+
+    fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
+        let terms: Vec<_> = terms.iter().map(on_host).collect();
+        let write = match write {
+            Write::Set => linear::Write::Set,
+            Write::Add => linear::Write::Add,
+        };
+        linear::linear_into(&self.par, &terms, write, steps(then), out.host_mut());
+    }
+
+    fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
+        let gb = gb.map(Mat::as_slice_mut);
+        linear::weight_gradient_into(&self.par, x.host(), g.host(), gw.host_mut(), gb);
+    }
+
+    fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {
+        let (a, rows) = (with_values(a, values), 0..a.rows());
         if write == Write::Set {
-            return kernels::spmm::spmm_into(&self.par, a, 0..a.rows(), b, out);
+            return kernels::spmm::spmm_into(&self.par, a, rows, b.host(), out.host_mut());
         }
-        let mut product = Mat::zeros(out.raw_dim());
-        kernels::spmm::spmm_into(&self.par, a, 0..a.rows(), b, &mut product);
-        kernels::elementwise::axpy(&self.par, 1.0, &product, out);
+        let mut product = self.pool.fresh(out.nrows(), out.ncols());
+        kernels::spmm::spmm_into(&self.par, a, rows, b.host(), product.host_mut());
+        kernels::elementwise::axpy(&self.par, 1.0, product.host(), out.host_mut());
     }
 
-    fn bias(&self, x: &mut Mat, bias: &[f32], relu: bool) {
-        if relu {
-            kernels::elementwise::bias_relu(&self.par, x, bias);
+    fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat {
+        let mut values = self.pool.fresh(1, a.n_edges());
+        let to = values.as_slice_mut();
+        let Dropout { key, ids, p } = drop;
+        if transposed {
+            kernels::dropout::dropout_csr_t(&self.par, key, ids, p, &a.view(), to);
         } else {
-            kernels::elementwise::add_bias_into(&self.par, x, bias);
+            kernels::dropout::dropout_csr(&self.par, key, ids, p, &a.view(), to);
+        }
+        values
+    }
+
+    fn then(&self, then: Then<'_>, x: &mut Mat) {
+        linear::then_into(&self.par, steps(then), x.host_mut());
+    }
+
+    fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat) {
+        let from = x.as_slice();
+        assert_eq!(x.dim(), y.dim(), "axpby: shapes of x and y");
+        self.par.rows_mut(y.as_slice_mut(), 1, |first, to| {
+            for (y, x) in to.iter_mut().zip(&from[first..]) {
+                *y = alpha * x + beta * *y;
+            }
+        });
+    }
+
+    fn dot(&self, a: &Mat, b: &Mat, out: &mut Mat) {
+        let sum = kernels::dot::dot(&self.par, a.host(), b.host());
+        out.as_slice_mut()[0] = sum as f32;
+    }
+
+    fn layer_norm(&self, x: &Mat, gain: &Mat, shift: &Mat, stats: &mut Mat, out: &mut Mat) {
+        let (gain, shift) = (gain.as_slice(), shift.as_slice());
+        let (x, stats, out) = (x.host(), stats.host_mut(), out.host_mut());
+        layernorm::layer_norm_into(&self.par, x, gain, shift, LAYER_NORM_EPS, stats, out);
+    }
+
+    fn layer_norm_backward(
+        &self,
+        normed: Normed<'_>,
+        g: &Mat,
+        gx: &mut Mat,
+        gain: &mut Mat,
+        shift: &mut Mat,
+    ) {
+        let (gain, shift) = (gain.as_slice_mut(), shift.as_slice_mut());
+        let normed = layernorm::Normed {
+            x: normed.x.host(),
+            gain: normed.gain.as_slice(),
+            stats: normed.stats.host(),
+        };
+        let (g, gx) = (g.host(), gx.host_mut());
+        layernorm::layer_norm_backward_into(&self.par, normed, g, gx, gain, shift);
+    }
+
+    fn attention_scores(
+        &self,
+        z: &Mat,
+        (src, dst): (&Mat, Option<&Mat>),
+        rows: Range<usize>,
+        el: &mut Mat,
+        er: &mut Mat,
+    ) {
+        let (par, heads, z) = (&self.par, src.nrows(), z.host());
+        let (src, el, er) = (src.as_slice(), el.host_mut(), er.host_mut());
+        match dst.map(Mat::as_slice) {
+            Some(dst) if rows == (0..z.nrows()) && el.nrows() == z.nrows() => {
+                gat_dense::score_pair_into(par, z, (src, dst), heads, el, er);
+            }
+            dst => {
+                gat_dense::scores_into(par, z, src, heads, rows.clone(), el);
+                if let Some(dst) = dst {
+                    gat_dense::scores_into(par, z, dst, heads, rows, er);
+                }
+            }
         }
     }
 
-    fn relu_backward(&self, y: &Mat, g: &mut Mat) {
-        kernels::elementwise::relu_backward(&self.par, y, g);
+    fn attention(
+        &self,
+        a: &Sparse,
+        rows: Range<usize>,
+        att: Attention<'_>,
+        from: Projected<'_>,
+        lse: &mut Mat,
+        out: &mut Mat,
+    ) {
+        let att = attention(att, a.rows());
+        let Projected { z, el, er } = from;
+        let (z, el, er) = (z.host(), el.host(), er.host());
+        let (lse, out) = (lse.host_mut(), out.host_mut());
+        gat::forward_into(&self.par, a.view(), rows, &att, z, el, er, lse, out);
     }
 
-    fn column_sums(&self, g: &Mat, out: &mut [f32]) {
-        kernels::elementwise::column_sums_into(&self.par, g, out);
+    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat) {
+        let heads = out.ncols();
+        gat_dense::head_dots_into(&self.par, a.host(), b.host(), heads, out.host_mut());
     }
 
-    fn dropout(&self, key: u64, ids: &[u32], p: f32, x: &mut Mat) {
-        kernels::dropout::dropout(&self.par, key, ids, p, x);
+    fn attention_sources(
+        &self,
+        at: &Sparse,
+        rows: Range<usize>,
+        att: Attention<'_>,
+        saved: Attended<'_>,
+        to: SourceGradients<'_>,
+    ) {
+        let att = attention(att, at.n_cols());
+        let saved = gat_backward::Saved {
+            z: saved.from.z.host(),
+            el: saved.from.el.host(),
+            er: saved.from.er.host(),
+            lse: saved.lse.host(),
+            c: saved.c.host(),
+            g: saved.g.host(),
+        };
+        let to = gat_backward::SourceGradients {
+            dz: to.dz.host_mut(),
+            del: to.del.host_mut(),
+            ds: to.ds.as_slice_mut(),
+        };
+        gat_backward::source_pass(&self.par, at.view(), rows, &att, &saved, to);
     }
 
-    fn sparse_dropout(&self, key: u64, ids: &[u32], p: f32, a: Csr<'_>, out: &mut [f32]) {
-        kernels::dropout::dropout_csr(&self.par, key, ids, p, &a, out);
+    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat) {
+        let (heads, indptr) = (der.ncols(), a.view().indptr);
+        let (ds, der) = (ds.as_slice(), der.host_mut());
+        gat_backward::destination_sums(&self.par, indptr, t_of, heads, ds, der);
     }
 
-    fn sparse_dropout_t(&self, key: u64, ids: &[u32], p: f32, at: Csr<'_>, out: &mut [f32]) {
-        kernels::dropout::dropout_csr_t(&self.par, key, ids, p, &at, out);
+    fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: &mut Mat) {
+        let terms = terms.iter_mut().map(|t| gat_dense::ScoreTerm {
+            ds: t.ds.host(),
+            a: t.a.as_slice(),
+            da: t.da.as_slice_mut(),
+        });
+        let mut terms: Vec<_> = terms.collect();
+        gat_dense::score_backward_into(&self.par, z.host(), &mut terms, dz.host_mut());
     }
 
-    fn gather_rows(&self, x: &Mat, rows: &[u32], out: &mut Mat) {
-        kernels::rows::gather_rows_into(&self.par, x, rows, out);
+    fn relation_spmm(&self, edges: Typed<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        let (a, rel) = relations(&edges);
+        rspmm::rspmm_into(&self.par, a, rows, &rel, x.host(), out.host_mut());
     }
 
-    fn copy_rows(&self, x: &Mat, out: &mut Mat, first: usize) {
-        out.slice_mut(ndarray::s![first..first + x.nrows(), ..])
-            .assign(x);
+    fn relation_spmm_t(&self, edges: Typed<'_>, rows: Range<usize>, g: &Mat, out: &mut Mat) {
+        let (at, rel) = relations(&edges);
+        rspmm::rspmm_t_into(&self.par, at, rows, &rel, g.host(), out.host_mut());
     }
 
-    fn scatter_add_rows(&self, g: &Mat, rows: &[u32], out: &mut Mat) {
-        kernels::rows::scatter_add_rows(&self.par, g, rows, out);
+    fn relation_gradient(&self, edges: Typed<'_>, x: &Mat, g: &Mat, out: &mut Mat) {
+        let (a, x, g) = (edges.a.view(), x.host(), g.host());
+        rspmm::coef_gradient_into(&self.par, a, edges.types, x, g, out.host_mut());
+    }
+
+    fn column_sums(&self, g: &Mat, out: &mut Mat) {
+        kernels::elementwise::column_sums_into(&self.par, g.host(), out.as_slice_mut());
+    }
+
+    fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
+        kernels::rows::gather_rows_into(&self.par, x.host(), rows, out.host_mut());
+    }
+
+    fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
+        assert_eq!(x.ncols(), out.ncols(), "copy_rows: columns of x and out");
+        let d = x.ncols();
+        let rows = &x.as_slice()[from * d..(from + n) * d];
+        out.as_slice_mut()[first * d..(first + n) * d].copy_from_slice(rows);
+    }
+
+    fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat) {
+        kernels::rows::scatter_add_rows(&self.par, g.host(), rows, out.host_mut());
     }
 
     fn softmax_xent(&self, logits: &Mat, target: Target<'_>, grad: &mut Mat) -> f64 {
@@ -89,10 +338,29 @@ impl Backend for Cpu {
             mask,
             scale,
         } = target;
+        let (logits, grad) = (logits.host(), grad.host_mut());
         kernels::loss::softmax_xent(&self.par, logits, labels, mask, scale, grad)
     }
 
-    fn adam(&self, adam: Adam, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+    fn sigmoid_bce(&self, logits: &Mat, target: MultiTarget<'_>, grad: &mut Mat) -> f64 {
+        let MultiTarget {
+            labels,
+            mask,
+            scale,
+        } = target;
+        let (logits, grad) = (logits.host(), grad.host_mut());
+        kernels::bce::sigmoid_bce(&self.par, logits, labels, mask, scale, grad)
+    }
+
+    fn pair_products(&self, pairs: &Pairs, z: &Mat, out: &mut Mat) {
+        products_into(&self.par, pairs, z.host(), out.host_mut());
+    }
+
+    fn pair_products_backward(&self, pairs: &Pairs, z: &Mat, gp: &Mat, g: &mut Mat) {
+        products_backward_into(&self.par, pairs, z.host(), gp.host(), g.host_mut());
+    }
+
+    fn adam(&self, adam: Adam, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
         let params = kernels::adam::AdamParams {
             lr: adam.lr,
             beta1: 0.9,
@@ -100,6 +368,8 @@ impl Backend for Cpu {
             eps: 1e-8,
             weight_decay: adam.weight_decay,
         };
+        let (w, g) = (w.as_slice_mut(), g.as_slice());
+        let (m, v) = (m.as_slice_mut(), v.as_slice_mut());
         kernels::adam::adam_step(&self.par, params, adam.step, w, g, m, v);
     }
 }

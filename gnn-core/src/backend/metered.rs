@@ -1,28 +1,62 @@
 //! Any backend, with each call's phase and duration told to the meter.
 
-use super::{Adam, Backend, Mat, Product, Target, Write};
-use crate::record::{Meter, Phase, now_ns};
-use kernels::Csr;
+use super::{
+    Adam, Attended, Attention, Backend, Dropout, Kept, Mat, MultiTarget, Normed, Projected,
+    ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
+};
+use crate::record::{Meter, Pass, Phase, now_ns};
+use kernels::cuda::Mark;
+use kernels::pairs::Pairs;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
 /// Wraps a backend.
+///
+/// A device that works on its own is not waited for: its marks are kept and resolved when the epoch
+/// closes ([`Backend::settle`]).
 pub struct Metered<B> {
     inner: B,
     meter: Rc<Meter>,
+    marked: RefCell<Vec<Marked>>,
+}
+
+/// A call whose duration the device knows.
+struct Marked {
+    phase: Phase,
+    pass: Pass,
+    from: Mark,
+    to: Mark,
 }
 
 impl<B: Backend> Metered<B> {
     /// Wraps `inner`; durations go to `meter`.
     pub fn new(inner: B, meter: Rc<Meter>) -> Self {
-        Metered { inner, meter }
+        Metered {
+            inner,
+            meter,
+            marked: RefCell::default(),
+        }
+    }
+
+    fn count(&self, a: &Sparse, rows: &Range<usize>) {
+        let indptr = a.view().indptr;
+        self.meter.edges(indptr[rows.end] - indptr[rows.start]);
     }
 
     fn timed<T>(&self, phase: Phase, f: impl FnOnce(&B) -> T) -> T {
         let before = self.meter.enter(phase);
-        let start = now_ns();
+        let (from, start) = (self.inner.mark(), now_ns());
         let result = f(&self.inner);
-        self.meter.computed(phase, now_ns() - start);
+        match from.zip(self.inner.mark()) {
+            Some((from, to)) => self.marked.borrow_mut().push(Marked {
+                phase,
+                pass: self.meter.pass(),
+                from,
+                to,
+            }),
+            None => self.meter.computed(phase, now_ns() - start),
+        }
         self.meter.enter(before);
         result
     }
@@ -33,52 +67,180 @@ impl<B: Backend> Backend for Metered<B> {
         self.inner.device()
     }
 
-    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-        self.meter.edges(a.indptr[rows.end] - a.indptr[rows.start]);
+    fn settle(&self) {
+        self.inner.settle();
+        let current = self.meter.pass();
+        for call in self.marked.take() {
+            self.meter.set_pass(call.pass);
+            let ns = self.inner.between(&call.from, &call.to);
+            self.meter.computed(call.phase, ns);
+        }
+        self.meter.set_pass(current);
+    }
+
+    fn fresh(&self, rows: usize, cols: usize) -> Mat {
+        self.inner.fresh(rows, cols)
+    }
+
+    fn zeros(&self, rows: usize, cols: usize) -> Mat {
+        self.inner.zeros(rows, cols)
+    }
+
+    fn upload(&self, x: kernels::Mat) -> Mat {
+        self.timed(Phase::Copy, |b| b.upload(x))
+    }
+
+    fn download(&self, x: &Mat) -> kernels::Mat {
+        self.timed(Phase::Copy, |b| b.download(x))
+    }
+
+    fn take(&self, x: Mat) -> kernels::Mat {
+        self.timed(Phase::Copy, |b| b.take(x))
+    }
+
+    fn copy(&self, x: &Mat) -> Mat {
+        self.timed(Phase::Copy, |b| b.copy(x))
+    }
+
+    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        self.count(a, &rows);
         self.timed(Phase::Aggregate, |b| b.spmm(a, rows, x, out));
     }
 
-    fn gemm(&self, product: Product, a: &Mat, b: &Mat, write: Write, out: &mut Mat) {
-        self.timed(Phase::Update, |inner| inner.gemm(product, a, b, write, out));
+    fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
+        self.timed(Phase::Update, |b| b.linear(terms, write, then, out));
     }
 
-    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, write: Write, out: &mut Mat) {
-        self.timed(Phase::Update, |inner| inner.sparse_gemm(a, b, write, out));
+    fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
+        self.timed(Phase::Update, |b| b.weight_gradient(x, g, gw, gb));
     }
 
-    fn bias(&self, x: &mut Mat, bias: &[f32], relu: bool) {
-        self.timed(Phase::Update, |b| b.bias(x, bias, relu));
+    fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {
+        self.timed(Phase::Update, |inner| {
+            inner.sparse_gemm(a, values, b, write, out)
+        });
     }
 
-    fn relu_backward(&self, y: &Mat, g: &mut Mat) {
-        self.timed(Phase::Update, |b| b.relu_backward(y, g));
+    fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat {
+        self.timed(Phase::Update, |b| b.sparse_dropout(drop, a, transposed))
     }
 
-    fn column_sums(&self, g: &Mat, out: &mut [f32]) {
+    fn then(&self, then: Then<'_>, x: &mut Mat) {
+        self.timed(Phase::Update, |b| b.then(then, x));
+    }
+
+    fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat) {
+        self.timed(Phase::Update, |b| b.axpby(alpha, x, beta, y));
+    }
+
+    fn dot(&self, a: &Mat, b: &Mat, out: &mut Mat) {
+        self.timed(Phase::Update, |inner| inner.dot(a, b, out));
+    }
+
+    fn layer_norm(&self, x: &Mat, gain: &Mat, shift: &Mat, stats: &mut Mat, out: &mut Mat) {
+        self.timed(Phase::Update, |b| b.layer_norm(x, gain, shift, stats, out));
+    }
+
+    fn layer_norm_backward(
+        &self,
+        normed: Normed<'_>,
+        g: &Mat,
+        gx: &mut Mat,
+        gain: &mut Mat,
+        shift: &mut Mat,
+    ) {
+        self.timed(Phase::Update, |b| {
+            b.layer_norm_backward(normed, g, gx, gain, shift);
+        });
+    }
+
+    fn attention_scores(
+        &self,
+        z: &Mat,
+        vectors: (&Mat, Option<&Mat>),
+        rows: Range<usize>,
+        el: &mut Mat,
+        er: &mut Mat,
+    ) {
+        self.timed(Phase::Update, |b| {
+            b.attention_scores(z, vectors, rows, el, er);
+        });
+    }
+
+    fn attention(
+        &self,
+        a: &Sparse,
+        rows: Range<usize>,
+        att: Attention<'_>,
+        from: Projected<'_>,
+        lse: &mut Mat,
+        out: &mut Mat,
+    ) {
+        self.count(a, &rows);
+        self.timed(Phase::Aggregate, |b| {
+            b.attention(a, rows, att, from, lse, out);
+        });
+    }
+
+    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat) {
+        self.timed(Phase::Update, |inner| inner.head_dots(a, b, out));
+    }
+
+    fn attention_sources(
+        &self,
+        at: &Sparse,
+        rows: Range<usize>,
+        att: Attention<'_>,
+        saved: Attended<'_>,
+        to: SourceGradients<'_>,
+    ) {
+        self.count(at, &rows);
+        self.timed(Phase::Aggregate, |b| {
+            b.attention_sources(at, rows, att, saved, to);
+        });
+    }
+
+    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat) {
+        self.timed(Phase::Aggregate, |b| {
+            b.attention_destinations(a, t_of, ds, der);
+        });
+    }
+
+    fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: &mut Mat) {
+        self.timed(Phase::Update, |b| b.score_backward(z, terms, dz));
+    }
+
+    fn relation_spmm(&self, edges: Typed<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        self.count(edges.a, &rows);
+        self.timed(Phase::Aggregate, |b| b.relation_spmm(edges, rows, x, out));
+    }
+
+    fn relation_spmm_t(&self, edges: Typed<'_>, rows: Range<usize>, g: &Mat, out: &mut Mat) {
+        self.count(edges.a, &rows);
+        self.timed(Phase::Aggregate, |b| {
+            b.relation_spmm_t(edges, rows, g, out);
+        });
+    }
+
+    fn relation_gradient(&self, edges: Typed<'_>, x: &Mat, g: &Mat, out: &mut Mat) {
+        self.timed(Phase::Aggregate, |b| {
+            b.relation_gradient(edges, x, g, out);
+        });
+    }
+
+    fn column_sums(&self, g: &Mat, out: &mut Mat) {
         self.timed(Phase::Update, |b| b.column_sums(g, out));
     }
 
-    fn dropout(&self, key: u64, ids: &[u32], p: f32, x: &mut Mat) {
-        self.timed(Phase::Update, |b| b.dropout(key, ids, p, x));
-    }
-
-    fn sparse_dropout(&self, key: u64, ids: &[u32], p: f32, a: Csr<'_>, out: &mut [f32]) {
-        self.timed(Phase::Update, |b| b.sparse_dropout(key, ids, p, a, out));
-    }
-
-    fn sparse_dropout_t(&self, key: u64, ids: &[u32], p: f32, at: Csr<'_>, out: &mut [f32]) {
-        self.timed(Phase::Update, |b| b.sparse_dropout_t(key, ids, p, at, out));
-    }
-
-    fn gather_rows(&self, x: &Mat, rows: &[u32], out: &mut Mat) {
+    fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
         self.timed(Phase::Copy, |b| b.gather_rows(x, rows, out));
     }
 
-    fn copy_rows(&self, x: &Mat, out: &mut Mat, first: usize) {
-        self.timed(Phase::Copy, |b| b.copy_rows(x, out, first));
+    fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
+        self.timed(Phase::Copy, |b| b.copy_rows(x, from, n, out, first));
     }
 
-    fn scatter_add_rows(&self, g: &Mat, rows: &[u32], out: &mut Mat) {
+    fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat) {
         self.timed(Phase::Copy, |b| b.scatter_add_rows(g, rows, out));
     }
 
@@ -86,7 +248,19 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Loss, |b| b.softmax_xent(logits, target, grad))
     }
 
-    fn adam(&self, adam: Adam, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+    fn sigmoid_bce(&self, logits: &Mat, target: MultiTarget<'_>, grad: &mut Mat) -> f64 {
+        self.timed(Phase::Loss, |b| b.sigmoid_bce(logits, target, grad))
+    }
+
+    fn pair_products(&self, pairs: &Pairs, z: &Mat, out: &mut Mat) {
+        self.timed(Phase::Loss, |b| b.pair_products(pairs, z, out));
+    }
+
+    fn pair_products_backward(&self, pairs: &Pairs, z: &Mat, gp: &Mat, g: &mut Mat) {
+        self.timed(Phase::Loss, |b| b.pair_products_backward(pairs, z, gp, g));
+    }
+
+    fn adam(&self, adam: Adam, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
         self.timed(Phase::Optim, |b| b.adam(adam, w, g, m, v));
     }
 }

@@ -1,58 +1,73 @@
-//! Matrices on a device, and the dozen operations that models and strategies ask of it.
+//! Matrices on a device, and the operations that models and strategies ask of it.
 //!
 //! One call is one matrix, so the seam is `dyn`. [`Cpu`] runs the kernels; [`Metered`] wraps any
 //! backend and tells the meter what each call was and how long it took.
+//!
+//! A [`Mat`] lives on its backend's device and is made by it; only numbers that leave the device
+//! (messages, logits, losses) are downloaded. Lists and sparse matrices that do not change
+//! ([`Kept`], [`Sparse`]) are host data of which a device keeps a copy.
 
 mod cpu;
+mod cuda;
+mod kept;
+mod mat;
 mod metered;
+mod ops;
+mod pages;
 
 pub use cpu::Cpu;
-pub use kernels::Mat;
+pub use cuda::Cuda;
+pub use kept::{Kept, Slot, Sparse};
+pub use mat::Mat;
 pub use metered::Metered;
+pub use ops::{
+    Act, Adam, Attended, Attention, AttentionDropout, Dropout, Gate, MultiTarget, Normed, Product,
+    Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+};
 
-use kernels::Csr;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::record::Meter;
+use kernels::Par;
+use kernels::cuda::Mark;
+use kernels::pairs::{Pairs, products_backward_into, products_into};
 use std::ops::Range;
+use std::rc::Rc;
 
-/// Whether a result replaces what is there or is added to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Write {
-    /// Replace.
-    Set,
-    /// Add.
-    Add,
+/// The devices that a request can name.
+pub const DEVICES: &[&str] = &["cpu", "cuda"];
+
+/// Refuses a device that this machine does not have, before anything starts.
+///
+/// # Errors
+/// [`Error::Spec`] with what is missing and what to do.
+pub fn check(device: &str) -> Result<()> {
+    match device {
+        "cuda" => kernels::cuda::gpus().map(|_| ()).map_err(|e| no_cuda(&e)),
+        _ => Ok(()),
+    }
 }
 
-/// Which operand of a product is transposed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Product {
-    /// `a · b`.
-    Plain,
-    /// `aᵀ · b`: weight gradients.
-    LeftT,
-    /// `a · bᵀ`: input gradients.
-    RightT,
+fn no_cuda(e: &kernels::cuda::Error) -> Error {
+    Error::Spec {
+        key: "backend".into(),
+        reason: format!("cuda: {e}"),
+        help: "set backend = cpu to train on this machine's processor".into(),
+    }
 }
 
-/// One Adam step's settings.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Adam {
-    /// Learning rate.
-    pub lr: f32,
-    /// L2 weight decay, added to the gradient.
-    pub weight_decay: f32,
-    /// Step number, from 1.
-    pub step: u64,
-}
-
-/// What a loss needs to know about the rows of `logits`.
-#[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
-    /// Class of each row, −1 for none: `[n]`.
-    pub labels: &'a [i32],
-    /// Which rows count: `[n]`.
-    pub mask: &'a [bool],
-    /// Factor on the gradient: one over the number of training vertices of all ranks.
-    pub scale: f32,
+/// The device that `plan` asks for, its work told to `meter`; ranks of one machine take its GPUs in
+/// turn.
+///
+/// # Errors
+/// As [`check`].
+pub fn open(plan: &Plan, rank: usize, meter: Rc<Meter>) -> Result<Box<dyn Backend>> {
+    if plan.spec.backend != "cuda" {
+        return Ok(Box::new(Metered::new(Cpu::new(plan.threads), meter)));
+    }
+    let open = || kernels::cuda::open(rank % kernels::cuda::gpus()?);
+    let device = open().map_err(|e| no_cuda(&e))?;
+    Ok(Box::new(Metered::new(Cuda::new(device), meter)))
 }
 
 /// Operations on matrices that live on one device.
@@ -60,48 +75,187 @@ pub trait Backend {
     /// Name of the device for the `device` column.
     fn device(&self) -> &str;
 
-    /// `out[r, :] = Σ_e w_e · x[col_e, :]` for `r` in `rows`; `a: [m, n]`, `x: [n, d]`,
-    /// `out: [m, d]`.
-    fn spmm(&self, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat);
+    /// This moment of the device's work, for a device that works on its own; none where a call
+    /// returns when it is done.
+    fn mark(&self) -> Option<Mark> {
+        None
+    }
 
-    /// Product of two dense matrices, as [`Product`] says.
-    fn gemm(&self, product: Product, a: &Mat, b: &Mat, write: Write, out: &mut Mat);
+    /// Nanoseconds of the device's time between two marks, waiting for the second.
+    fn between(&self, _from: &Mark, _to: &Mark) -> u64 {
+        0
+    }
 
-    /// Sparse rows times a dense matrix: `a: [m, k]`, `b: [k, n]`, `out: [m, n]`. Counted as a
-    /// dense layer, not as aggregation.
-    fn sparse_gemm(&self, a: Csr<'_>, b: &Mat, write: Write, out: &mut Mat);
+    /// Waits for the device, at the end of an epoch's timed part.
+    fn settle(&self) {}
 
-    /// Adds `bias: [d]` to every row of `x: [n, d]`, then applies ReLU if asked.
-    fn bias(&self, x: &mut Mat, bias: &[f32], relu: bool);
+    /// A matrix with unspecified elements, for somebody who writes all of them.
+    fn fresh(&self, rows: usize, cols: usize) -> Mat;
 
-    /// Zeroes `g` where the activation `y` was zero; both `[n, d]`.
-    fn relu_backward(&self, y: &Mat, g: &mut Mat);
+    /// A matrix of zeros.
+    fn zeros(&self, rows: usize, cols: usize) -> Mat;
 
-    /// Sums of the columns of `g: [n, d]` into `out: [d]`.
-    fn column_sums(&self, g: &Mat, out: &mut [f32]);
+    /// Moves a matrix to the device.
+    fn upload(&self, x: kernels::Mat) -> Mat;
 
-    /// Drops elements of `x: [n, d]` by counter `(key, ids[row], column)`; its own backward.
-    fn dropout(&self, key: u64, ids: &[u32], p: f32, x: &mut Mat);
+    /// A copy of `x` in this process's memory.
+    fn download(&self, x: &Mat) -> kernels::Mat;
 
-    /// Values of the sparse rows `a: [n, d]` after the same dropout.
-    fn sparse_dropout(&self, key: u64, ids: &[u32], p: f32, a: Csr<'_>, out: &mut [f32]);
+    /// `x` in this process's memory, without a copy where it is there.
+    fn take(&self, x: Mat) -> kernels::Mat {
+        self.download(&x)
+    }
 
-    /// Values of `at: [d, n]`, the transpose of such rows, after the same dropout.
-    fn sparse_dropout_t(&self, key: u64, ids: &[u32], p: f32, at: Csr<'_>, out: &mut [f32]);
+    /// A copy of `x` on the device.
+    fn copy(&self, x: &Mat) -> Mat;
+
+    /// `out[r, :] = Σ_e w_e · x[col_e, :]` for `r` in `rows`, the other rows stay; `a: [m, n]`,
+    /// `x: [n, d]`, `out: [m, d]`.
+    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat);
+
+    /// Writes (or adds) the sum of products `Σ op(a) · op(b)` to `out` and applies `then` to it.
+    fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat);
+
+    /// `xᵀ · g` to `gw: [k, n]` and the column sums of `g` to `gb: [1, n]`; `x: [m, k]`,
+    /// `g: [m, n]`.
+    fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>);
+
+    /// Sparse rows times a dense matrix: `a: [m, k]`, `b: [k, n]`, `out: [m, n]`; `values: [1, E]`
+    /// stand in for those of `a`. Counted as a dense layer, not as aggregation.
+    fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat);
+
+    /// Values `[1, E]` of the sparse rows `a: [n, d]` after dropout; with `transposed`, `a: [d, n]`
+    /// holds the columns of such rows.
+    fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat;
+
+    /// Applies `then` to `x: [n, d]`.
+    fn then(&self, then: Then<'_>, x: &mut Mat);
+
+    /// `y = alpha · x + beta · y`, both `[n, d]`.
+    fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat);
+
+    /// The sum of `a · b` over all elements, both `[n, d]`, into `out: [1, 1]`.
+    fn dot(&self, a: &Mat, b: &Mat, out: &mut Mat);
+
+    /// LayerNorm of every row of `x: [n, d]`, times `gain: [1, d]` plus `shift: [1, d]`, into
+    /// `out: [n, d]`; mean and one over the standard deviation of each row into `stats: [n, 2]`.
+    fn layer_norm(&self, x: &Mat, gain: &Mat, shift: &Mat, stats: &mut Mat, out: &mut Mat);
+
+    /// From `g: [n, d]`, the gradient of LayerNorm's output, its input's into `gx: [n, d]`, the
+    /// gain's and the shift's into rows `[1, d]`.
+    fn layer_norm_backward(
+        &self,
+        normed: Normed<'_>,
+        g: &Mat,
+        gx: &mut Mat,
+        gain: &mut Mat,
+        shift: &mut Mat,
+    );
+
+    /// Attention scores of the rows in `rows` by `vectors = (src, dst)`, the others stay: `el[u, h] = ⟨z[u, h, :], src[h, :]⟩`
+    /// and, with `dst`, `er` of the same rows likewise; `z: [n, heads · width]`,
+    /// `src, dst: [heads, width]`, `el, er: [.., heads]`.
+    fn attention_scores(
+        &self,
+        z: &Mat,
+        vectors: (&Mat, Option<&Mat>),
+        rows: Range<usize>,
+        el: &mut Mat,
+        er: &mut Mat,
+    );
+
+    /// Softmax-weighted sums over the in-edges of the destinations in `rows`, the others stay:
+    /// `out: [n_dst, heads · width]`, and the logarithms of the denominators
+    /// `lse: [n_dst, heads]`. A row without edges gets zeros.
+    fn attention(
+        &self,
+        a: &Sparse,
+        rows: Range<usize>,
+        att: Attention<'_>,
+        from: Projected<'_>,
+        lse: &mut Mat,
+        out: &mut Mat,
+    );
+
+    /// `out[v, h] = ⟨a[v, h, :], b[v, h, :]⟩`; `a, b: [n, heads · width]`, `out: [n, heads]`.
+    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat);
+
+    /// Attention's backward to the sources in `rows`, the others stay; `at` is the transposed.
+    fn attention_sources(
+        &self,
+        at: &Sparse,
+        rows: Range<usize>,
+        att: Attention<'_>,
+        saved: Attended<'_>,
+        to: SourceGradients<'_>,
+    );
+
+    /// `der[v] = Σ ds` over the in-edges of `v`: `ds: [edges, heads]` is in the transposed order, in
+    /// which in-edge `e` is at `t_of[e]`; `der: [n_dst, heads]`.
+    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat);
+
+    /// Adds every term's `ds[u, h] · a[h, :]` to `dz[u, h, :]` and writes
+    /// `da[h, :] = Σ_u ds[u, h] · z[u, h, :]`; `z, dz: [n, heads · width]`.
+    fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: &mut Mat);
+
+    /// `out[v] = Σ_e w_e Σ_b coef[type_e, b] · x[col_e, b·d..(b+1)·d]` for `v` in `rows`, the others
+    /// stay; `x: [n, bases · d]`, `out: [m, d]`.
+    fn relation_spmm(&self, edges: Typed<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat);
+
+    /// Its adjoint: `out[u, b·d..(b+1)·d] = Σ_e w_e coef[type_e, b] · g[col_e]` over the transposed
+    /// `edges` of `u` in `rows`; `g: [m, d]`, `out: [n, bases · d]`.
+    fn relation_spmm_t(&self, edges: Typed<'_>, rows: Range<usize>, g: &Mat, out: &mut Mat);
+
+    /// The gradient of `coef`: `out[r, b] = Σ_e w_e ⟨g[row_e], x[col_e, b·d..(b+1)·d]⟩` over the
+    /// edges of relation `r`; `out: [relations, bases]`.
+    fn relation_gradient(&self, edges: Typed<'_>, x: &Mat, g: &Mat, out: &mut Mat);
+
+    /// Sums of the columns of `g: [n, d]` into `out: [1, d]`.
+    fn column_sums(&self, g: &Mat, out: &mut Mat);
 
     /// `out[i, :] = x[rows[i], :]`.
-    fn gather_rows(&self, x: &Mat, rows: &[u32], out: &mut Mat);
+    fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat);
 
-    /// `out[first + i, :] = x[i, :]` for every row of `x`.
-    fn copy_rows(&self, x: &Mat, out: &mut Mat, first: usize);
+    /// `out[first + i, :] = x[from + i, :]` for `n` rows.
+    fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize);
 
     /// `out[rows[i], :] += g[i, :]`, in the order of `i`.
-    fn scatter_add_rows(&self, g: &Mat, rows: &[u32], out: &mut Mat);
+    fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat);
 
     /// Writes the gradient of the mean softmax cross-entropy into `grad: [n, c]` (zero outside the
     /// mask) and returns the unscaled sum of the losses.
     fn softmax_xent(&self, logits: &Mat, target: Target<'_>, grad: &mut Mat) -> f64;
 
-    /// One Adam step on `w` with gradient `g` and moments `m`, `v`, all of one length.
-    fn adam(&self, adam: Adam, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]);
+    /// Writes the gradient of the mean sigmoid cross-entropy into `grad: [n, c]` (zero outside the
+    /// mask) and returns the unscaled sum of the losses. Computed on the host unless the device has
+    /// its own way.
+    fn sigmoid_bce(&self, logits: &Mat, target: MultiTarget<'_>, grad: &mut Mat) -> f64 {
+        let logits = self.download(logits);
+        let mut out = kernels::Mat::zeros(logits.dim());
+        let (labels, mask) = (target.labels, target.mask);
+        let par = Par::new(1);
+        let loss = kernels::bce::sigmoid_bce(&par, &logits, labels, mask, target.scale, &mut out);
+        *grad = self.upload(out);
+        loss
+    }
+
+    /// `out[e, :] = z[u, :] · z[v, :]`, element by element, for each pair; `z: [n, d]`,
+    /// `out: [pairs, d]`. Computed on the host unless the device has its own way.
+    fn pair_products(&self, pairs: &Pairs, z: &Mat, out: &mut Mat) {
+        let mut host = kernels::Mat::zeros(out.dim());
+        products_into(&Par::new(1), pairs, &self.download(z), &mut host);
+        *out = self.upload(host);
+    }
+
+    /// The gradient of the rows `z: [n, d]` into `g: [n, d]`, from that of their products
+    /// `gp: [pairs, d]`. Computed on the host unless the device has its own way.
+    fn pair_products_backward(&self, pairs: &Pairs, z: &Mat, gp: &Mat, g: &mut Mat) {
+        let mut host = kernels::Mat::zeros(g.dim());
+        let (z, gp) = (self.download(z), self.download(gp));
+        products_backward_into(&Par::new(1), pairs, &z, &gp, &mut host);
+        *g = self.upload(host);
+    }
+
+    /// One Adam step on `w` with gradient `g` and moments `m`, `v`, all of one shape.
+    fn adam(&self, adam: Adam, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat);
 }

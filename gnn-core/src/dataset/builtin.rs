@@ -67,6 +67,13 @@ impl Key {
     }
 }
 
+impl Key {
+    /// Yes or no; no unless it is said.
+    const fn flag(name: &'static str) -> Key {
+        Key::count(name, 0, 0, 1)
+    }
+}
+
 impl Keys {
     fn parse(kind: &'static str, keys: &[Key], spec: &str) -> Result<Keys> {
         let mut values: Vec<(Key, f64)> = keys.iter().map(|k| (*k, k.default)).collect();
@@ -86,7 +93,12 @@ impl Keys {
             if given.contains(&name) {
                 return Err(wrong("given twice".into()));
             }
-            match text.trim().parse::<f64>() {
+            let number = match text.trim() {
+                "true" if key.is_flag() => Ok(1.0),
+                "false" if key.is_flag() => Ok(0.0),
+                text => text.parse::<f64>(),
+            };
+            match number {
                 Ok(x) if x >= key.min && x <= key.max && (!key.whole || x.fract() == 0.0) => {
                     *value = x
                 }
@@ -106,10 +118,21 @@ impl Keys {
     fn count(&self, name: &str) -> usize {
         self.number(name) as usize
     }
+
+    fn flag(&self, name: &str) -> bool {
+        self.number(name) != 0.0
+    }
 }
 
 impl Key {
+    fn is_flag(&self) -> bool {
+        self.whole && (self.min, self.max) == (0.0, 1.0)
+    }
+
     fn help(&self) -> String {
+        if self.is_flag() {
+            return format!("{}: true or false", self.name);
+        }
         let what = if self.whole {
             "a whole number"
         } else {
@@ -190,13 +213,8 @@ pub(super) fn split(n: usize, seed: u64, shares: [f64; 3]) -> [Vec<bool>; 3] {
     })
 }
 
-/// Standard normal features `[n, d]`, row `v` shifted by `shift(v)` where that is not empty.
-fn normal_features<'a>(
-    n: usize,
-    d: usize,
-    seed: u64,
-    shift: impl Fn(usize) -> &'a [f32] + Sync,
-) -> Mat {
+/// Standard normal features `[n, d]`, after which `shift` may move row `v`.
+fn normal_features(n: usize, d: usize, seed: u64, shift: impl Fn(usize, &mut [f32]) + Sync) -> Mat {
     let key = rng::key(seed, 0, Purpose::Features, 0);
     let pairs = d.div_ceil(2) as u64;
     let mut x = vec![0f32; n * d];
@@ -208,7 +226,7 @@ fn normal_features<'a>(
                 *second = b;
             }
         }
-        row.iter_mut().zip(shift(v)).for_each(|(x, s)| *x += s);
+        shift(v, row);
     });
     Mat::from_shape_vec((n, d), x).expect("n * d elements were made")
 }

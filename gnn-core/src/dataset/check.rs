@@ -2,10 +2,13 @@
 //! one line what to do.
 
 use crate::Result;
-use crate::dataset::{Dataset, Features, bad};
+use crate::dataset::{Dataset, Features, Task, bad};
 
 /// Classes that a data set may have at most; a larger label is taken for a mistake.
 pub(super) const MAX_CLASSES: i64 = 1 << 16;
+
+/// Edge or vertex types that a data set may have at most; inverse relations may double them.
+const MAX_TYPES: i64 = 1 << 15;
 
 /// See [`Dataset::check`]; `file` is where the data came from.
 pub(super) fn dataset(d: &Dataset, file: &str) -> Result<()> {
@@ -36,7 +39,40 @@ pub(super) fn dataset(d: &Dataset, file: &str) -> Result<()> {
     {
         return Err(label(file, v, i64::from(d.labels[v]), d.n_classes as i64));
     }
+    if let Some(types) = &d.node_types {
+        length(file, "node_type", n, types.len())?;
+    }
+    multi_label(file, d)?;
     masks(file, d)
+}
+
+/// Several labels a vertex are there exactly when they are to be learned.
+fn multi_label(file: &str, d: &Dataset) -> Result<()> {
+    let Some(multi) = &d.multi_labels else {
+        if d.task != Task::MultiLabel {
+            return Ok(());
+        }
+        return Err(bad(
+            file,
+            "label",
+            "has one class a vertex, not one column a class",
+            "save the labels as an array of vertices by classes",
+        ));
+    };
+    let expected = d.n() * d.n_classes;
+    if multi.len() != expected {
+        let reason = format!("expected {expected} values, got {}", multi.len());
+        return Err(bad(file, "label", reason, "save vertices by classes"));
+    }
+    match multi.iter().position(|&x| x > 1) {
+        None => Ok(()),
+        Some(at) => {
+            let (v, c) = (at / d.n_classes, at % d.n_classes);
+            let reason = format!("{} is neither 0 nor 1", multi[at]);
+            let help = "write 0 or 1 for each class";
+            Err(bad(file, format!("label[{v}, {c}]"), reason, help))
+        }
+    }
 }
 
 /// Refuses two arrays of different length.
@@ -93,6 +129,63 @@ pub(super) fn labels(
         labels.iter().map(|&c| c as i32).collect(),
         declared.unwrap_or(classes),
     ))
+}
+
+/// Refuses types outside `0..declared`, or too many of them. Returns them with their number.
+pub(super) fn types(
+    file: &str,
+    place: &str,
+    types: &[i64],
+    declared: Option<usize>,
+) -> Result<(Vec<u16>, usize)> {
+    let limit = declared.map_or(MAX_TYPES, |k| (k as i64).min(MAX_TYPES));
+    if let Some(e) = types.iter().position(|t| !(0..limit).contains(t)) {
+        let reason = format!("type {} is outside 0..{limit}", types[e]);
+        let help = "number the types from 0; meta.json may say how many there are";
+        return Err(bad(file, format!("{place}[{e}]"), reason, help));
+    }
+    let used = types.iter().max().map_or(0, |&t| t + 1) as usize;
+    let types = types.iter().map(|&t| t as u16).collect();
+    Ok((types, declared.unwrap_or(used)))
+}
+
+/// Refuses values other than 0 and 1, or -1 throughout a row for a vertex without labels. `flat`
+/// is `[n, classes]`. Returns 0 for each labelled vertex and -1 for the others, and the labels.
+pub(super) fn multi_labels(
+    file: &str,
+    flat: &[i64],
+    classes: usize,
+) -> Result<(Vec<i32>, Vec<u8>)> {
+    if classes == 0 || classes as i64 > MAX_CLASSES {
+        return Err(bad(
+            file,
+            "label",
+            format!("has {classes} columns"),
+            format!("save one column a class, from 1 to {MAX_CLASSES}"),
+        ));
+    }
+    let mut labels = Vec::with_capacity(flat.len() / classes);
+    for (v, row) in flat.chunks_exact(classes).enumerate() {
+        let unlabelled = row[0] == -1;
+        let right = |x: &i64| {
+            if unlabelled {
+                *x == -1
+            } else {
+                matches!(x, 0 | 1)
+            }
+        };
+        if let Some(c) = row.iter().position(|x| !right(x)) {
+            return Err(bad(
+                file,
+                format!("label[{v}, {c}]"),
+                format!("{} is neither 0 nor 1", row[c]),
+                "write 0 or 1 for each class; a row of -1 means unlabelled",
+            ));
+        }
+        labels.push(-i32::from(unlabelled));
+    }
+    let multi = flat.iter().map(|&x| u8::from(x == 1)).collect();
+    Ok((labels, multi))
 }
 
 fn label(file: &str, v: usize, got: i64, classes: i64) -> crate::Error {

@@ -68,6 +68,9 @@ pub(super) fn load(path: &Path) -> Result<Dataset> {
         test,
         synthetic: false,
         task: Task::NodeClassification,
+        multi_labels: None,
+        node_types: None,
+        links: None,
     })
 }
 

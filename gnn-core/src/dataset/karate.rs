@@ -89,5 +89,8 @@ pub(super) fn load(name: &str, _spec: &str, _seed: u64) -> Result<Dataset> {
         test: mask(2),
         synthetic: false,
         task: Task::NodeClassification,
+        multi_labels: None,
+        node_types: None,
+        links: None,
     })
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::dataset::{Dataset, builtin, check, folder, npz};
+use crate::dataset::{Dataset, STANDARD, builtin, check, folder, links, npz, split};
+use crate::spec::{FeatureNorm, RunSpec, TaskKind};
 use crate::{Error, Result};
 
 /// A name that [`load`] understands.
@@ -42,9 +43,46 @@ pub fn catalogue() -> &'static [CatalogueEntry] {
 /// [`Error::UnknownName`] when `name` is neither, with the nearest built-in; [`Error::Spec`] for a
 /// wrong key; [`Error::Data`] or [`Error::Io`] for files that cannot be used.
 pub fn load(name: &str, seed: u64) -> Result<Dataset> {
+    load_split(name, STANDARD, seed)
+}
+
+/// Loads all that a request asks of its data: the data set with its split, feature rows scaled,
+/// edges held out where links are to be predicted.
+///
+/// # Errors
+/// As [`load_split`]; [`Error::Data`] when the graph has too few edges to hold some out.
+pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
+    let mut data = load_split(&spec.data, &spec.split, spec.seed)?;
+    if spec.feature_norm == FeatureNorm::Row {
+        data.features.row_normalise();
+    }
+    if spec.task == TaskKind::Link {
+        let path = Path::new(spec.data.trim());
+        let folder = if path.is_file() {
+            path.parent()
+        } else {
+            Some(path)
+        };
+        let given = folder.map(|f| f.join("link_split.npz"));
+        links::hold_out(
+            &mut data,
+            given.as_deref().filter(|p| p.is_file()),
+            spec.negatives,
+        )?;
+    }
+    Ok(data)
+}
+
+/// [`load`] with the masks of a named split: `standard`, a number, or another name that the data
+/// set has.
+///
+/// # Errors
+/// As [`load`]; [`Error::UnknownName`] or [`Error::Spec`] for a split that is not there.
+pub fn load_split(name: &str, split: &str, seed: u64) -> Result<Dataset> {
     let name = name.trim();
     let (kind, spec) = name.split_once(':').unwrap_or((name, ""));
     if let Some(make) = builtin::find(kind) {
+        split::only_standard(split, kind)?;
         let dataset = make(name, spec, seed)?;
         dataset.check()?;
         return Ok(dataset);
@@ -59,8 +97,9 @@ pub fn load(name: &str, seed: u64) -> Result<Dataset> {
         path.join("graph.npz")
     };
     let (file, dataset) = if npz.is_file() {
-        (npz.as_path(), npz::load(&npz)?)
+        (npz.as_path(), npz::load(&npz, split)?)
     } else {
+        split::only_standard(split, "a folder of plain files")?;
         (path, folder::load(path)?)
     };
     check::dataset(&dataset, &file.display().to_string())?;

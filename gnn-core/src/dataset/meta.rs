@@ -18,7 +18,9 @@ pub(super) struct Meta {
     pub(super) num_classes: Option<usize>,
     /// Number of vertices, for plain folders whose last vertices have no edges.
     pub(super) num_nodes: Option<usize>,
-    /// Whether edges of a plain folder have a direction.
+    /// Number of edge types, so that a type beyond it is noticed.
+    pub(super) num_edge_types: Option<usize>,
+    /// Whether edges have a direction: those of a plain folder, or typed ones.
     pub(super) directed: bool,
 }
 

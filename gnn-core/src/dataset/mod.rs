@@ -4,16 +4,28 @@
 //! |---|---|
 //! | `load` | a name, a specification or a path becomes a [`Dataset`] |
 //! | `builtin` | karate club, planted partition and R-MAT, without any file |
-//! | `npz`, `npy` | readers of the two array formats, with limits |
+//! | `npz`, `archive`, `npy` | the project's arrays, and readers of the two formats, with limits |
+//! | `split` | masks by the name of a split |
+//! | `links` | edges held out for link prediction |
 //! | `folder`, `table` | a plain folder of edges, features and labels |
 //! | `meta` | what a data set says about itself in `meta.json` |
 //! | `check` | what every data set must fulfil before training |
 //!
 //! # Folders
-//! A folder with `graph.npz` holds NumPy arrays: `edge_src`, `edge_dst` `[E]` (both directions
-//! stored), `label` `[N]` (-1 unlabelled), `train_mask`, `val_mask`, `test_mask` `[N]`, and features
-//! either as `feat` `[N, F]` or as compressed rows `feat_indptr`, `feat_indices`, `feat_data`,
-//! `feat_shape`, or none (one-hot).
+//! A folder with `graph.npz` holds NumPy arrays:
+//!
+//! | array | content |
+//! |---|---|
+//! | `edge_src`, `edge_dst` `[E]` | ends of every edge, both directions stored |
+//! | `label` `[N]`, or `[N, C]` | class, -1 unlabelled; or 0 and 1 for each of several classes |
+//! | `train_mask`, `val_mask`, `test_mask` `[N]` | the standard split |
+//! | `train_masks`, … `[S, N]`, `train_mask_NAME`, … `[N]` | further splits, by number and by name |
+//! | `feat` `[N, F]` | features; or compressed rows in `feat_indptr` `[N + 1]`, `feat_indices`, `feat_data`, `feat_shape` `[2]`; or none (one-hot) |
+//! | `edge_type` `[E]` | relations; inverse ones are added unless every edge has its reverse, or `meta.json` says `"directed": true` |
+//! | `node_type` `[N]` | types of vertices, kept |
+//!
+//! Beside it may be `link_split.npz` with `train_pos`, `val_pos`, `test_pos`, `val_neg`, `test_neg`
+//! `[M, 2]`: pairs of vertices for link prediction (otherwise 85/5/10 % of the undirected edges).
 //!
 //! A plain folder holds one file of each kind; text files have one record a line, separated by
 //! comma, semicolon, tab or space, with `#` comments and an optional header line.
@@ -26,17 +38,23 @@
 //! | `train.csv`, `val.csv`, `test.csv` (or `.txt`), or `masks.npy` `[3, N]` | vertex ids, one a line; optional (60/20/20 at random of the labelled vertices) |
 //! | `meta.json` | optional: `directed`, `num_classes`, `num_nodes` |
 
+mod archive;
 mod builtin;
 mod check;
 mod folder;
 mod karate;
+mod links;
 mod load;
 mod meta;
 mod npy;
 mod npz;
+mod split;
 mod table;
 
-pub use load::{CatalogueEntry, catalogue, load};
+pub(crate) use links::random_pair;
+pub use links::{Links, Pair};
+pub use load::{CatalogueEntry, catalogue, load, load_for, load_split};
+pub use split::STANDARD;
 
 use kernels::{CsrBuf, Mat};
 use rayon::prelude::*;
@@ -151,6 +169,10 @@ impl Features {
 pub enum Task {
     /// One class a vertex.
     NodeClassification,
+    /// Any number of classes a vertex.
+    MultiLabel,
+    /// Which vertices are joined by an edge.
+    LinkPrediction,
 }
 
 /// A graph with everything that is needed to train on it.
@@ -162,7 +184,8 @@ pub struct Dataset {
     pub graph: Graph,
     /// Input features: `[n, d]`.
     pub features: Features,
-    /// Class of each vertex, -1 where unknown: `[n]`.
+    /// Class of each vertex, -1 where unknown: `[n]`. With several labels a vertex: 0 where they
+    /// are known.
     pub labels: Vec<i32>,
     /// Number of classes.
     pub n_classes: usize,
@@ -176,6 +199,12 @@ pub struct Dataset {
     pub synthetic: bool,
     /// What is to be learned.
     pub task: Task,
+    /// 1 for each class of a vertex that may have several, else 0: `[n · n_classes]`.
+    pub multi_labels: Option<Vec<u8>>,
+    /// Type of each vertex, where they have any: `[n]`.
+    pub node_types: Option<Vec<u16>>,
+    /// Edges held out for link prediction; then `graph` has only the others.
+    pub links: Option<Links>,
 }
 
 impl Dataset {

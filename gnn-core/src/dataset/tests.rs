@@ -6,11 +6,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::spec::{RunSpec, TaskKind};
 
 mod damaged;
 mod folder;
 mod generated;
 mod npz;
+mod splits;
+mod tasks;
 
 /// A little data set as NumPy arrays that single tests damage.
 struct Arrays(Vec<(String, Vec<u8>)>);
@@ -181,5 +184,53 @@ fn real_data_sets_have_their_published_sizes() {
         );
         assert!(matches!(d.features, Features::Sparse(_)));
     }
-    assert!(matches!(load("acm"), Err(Error::Unsupported { .. })));
+    // Resources, people and predicates: 45 relations and their inverses.
+    let aifb = load("aifb").expect("a valid data set");
+    let relations = aifb.graph.relations().expect("typed");
+    assert_eq!((aifb.n(), aifb.n_classes, relations.count()), (8285, 4, 90));
+    assert_eq!(aifb.graph.n_edges(), 2 * 29_043);
+    assert_eq!(aifb.node_types.as_ref().map(Vec::len), Some(8285));
+    // Both directions are stored, as types of their own.
+    let acm = load("acm").expect("a valid data set");
+    let relations = acm.graph.relations().expect("typed");
+    assert_eq!((acm.n(), relations.count()), (11_246, 4));
+    assert_eq!(acm.graph.n_edges(), 34_852);
+}
+
+#[test]
+fn real_splits_are_found_by_name() {
+    let Some(folder) = real_data() else {
+        eprintln!("SKIP: no real data; set HALOBOOK_DATA to its folder to run this test");
+        return;
+    };
+    let of = |name: &str, split: &str| {
+        let path = folder.join(name);
+        let d = load_split(path.to_str().expect("UTF-8"), split, 0).expect("a valid split");
+        d.check().expect("disjoint and labelled");
+        [d.train, d.val, d.test].map(|m| m.iter().filter(|&&x| x).count())
+    };
+    assert_eq!(of("amazon_computers", "pc20")[..2], [200, 300]);
+    assert_eq!(of("aifb", STANDARD), [112, 28, 36]);
+    assert_eq!(of("aifb", "full"), [140, 0, 36]);
+    assert_eq!(of("acm", "40")[0], 120);
+    for k in 0..10 {
+        assert_eq!(of("squirrel", &k.to_string()).iter().sum::<usize>(), 5201);
+    }
+    assert_ne!(of("squirrel", "0"), [0; 3]);
+    let cora = RunSpec {
+        data: folder.join("cora").display().to_string(),
+        task: TaskKind::Link,
+        ..RunSpec::default()
+    };
+    let cora = load_for(&cora).expect("a link split");
+    let links = cora.links.expect("links");
+    let sizes = [
+        &links.train,
+        &links.val,
+        &links.test,
+        &links.val_neg,
+        &links.test_neg,
+    ];
+    assert_eq!(sizes.map(Vec::len), [4488, 263, 527, 263, 527]);
+    assert_eq!(cora.graph.n_edges(), 2 * 4488);
 }

@@ -1,10 +1,10 @@
 //! The block: the one data shape that layers run on.
 
-use std::sync::OnceLock;
-
-use kernels::{Csr, CsrBuf};
-
 use crate::Result;
+use crate::backend::{Kept, Sparse};
+use crate::graph::Relations;
+use kernels::{Csr, CsrBuf};
+use std::sync::OnceLock;
 
 /// A bipartite graph of `n_dst` rows by `n_src` columns, stored by in-edges. The full graph, a
 /// partition with its halo, a chunk and a sampled hop are all blocks.
@@ -14,18 +14,26 @@ pub struct Block {
     pub n_dst: usize,
     /// Columns: vertices that are read.
     pub n_src: usize,
-    /// Where each row's in-edges start: `[n_dst + 1]`.
-    pub indptr: Vec<u64>,
-    /// Source of each in-edge, below `n_src`: `[edges]`.
-    pub indices: Vec<u32>,
-    /// Weight of each in-edge: `[edges]`; all are 1 when absent.
-    pub weights: Option<Vec<f32>>,
+    /// In-edges by row, with their weights.
+    edges: Sparse,
+    /// Type of each in-edge and number of types, where they have any.
+    types: Option<(Kept<u16>, usize)>,
+    /// Types in the order of the transposed, made when first asked for.
+    types_t: OnceLock<Kept<u16>>,
     /// The transposed, made when first asked for; `None` inside when it equals the block.
-    transposed: OnceLock<Option<CsrBuf>>,
+    transposed: OnceLock<Option<Sparse>>,
+    /// Where each in-edge is in the transposed, made when first asked for.
+    t_of: OnceLock<Kept<u32>>,
+    /// The edges by source and relation, and their transposed, made when first asked for.
+    by_relation: OnceLock<Box<[Sparse; 2]>>,
+    /// The edges within each relation, and their transposed, made when first asked for.
+    within_relations: OnceLock<Box<[Sparse; 2]>>,
 }
 
 impl Block {
-    /// A block from its arrays, checked once so that kernels need not.
+    /// A block from its arrays, checked once so that kernels need not: where each row's in-edges
+    /// start `[n_dst + 1]`, the source of each, below `n_src` `[edges]`, and its weight `[edges]`
+    /// (all are 1 when absent).
     ///
     /// # Errors
     /// [`crate::Error::Shape`] with the first disagreement between the arrays.
@@ -43,57 +51,195 @@ impl Block {
                 got: indptr.len().to_string(),
             });
         }
-        let block = Block {
-            n_dst,
-            n_src,
+        let csr = CsrBuf {
             indptr,
             indices,
             weights,
-            transposed: OnceLock::new(),
+            n_cols: n_src,
         };
-        block.csr().check()?;
-        Ok(block)
+        csr.view().check()?;
+        Ok(Block {
+            n_dst,
+            n_src,
+            edges: Sparse::new(csr),
+            types: None,
+            types_t: OnceLock::new(),
+            transposed: OnceLock::new(),
+            t_of: OnceLock::new(),
+            by_relation: OnceLock::new(),
+            within_relations: OnceLock::new(),
+        })
     }
 
     /// The in-edges as a sparse matrix `[n_dst, n_src]`.
+    pub fn edges(&self) -> &Sparse {
+        &self.edges
+    }
+
+    /// The in-edges' arrays.
     pub fn csr(&self) -> Csr<'_> {
-        Csr {
-            indptr: &self.indptr,
-            indices: &self.indices,
-            weights: self.weights.as_deref(),
-            n_cols: self.n_src,
-        }
+        self.edges.view()
     }
 
     /// The transposed matrix `[n_src, n_dst]` with its weights, for backward. Made at the first
     /// call and kept; a symmetric block is its own transposed and keeps no second copy.
-    pub fn csr_t(&self) -> Csr<'_> {
+    pub fn edges_t(&self) -> &Sparse {
         let made = self.transposed.get_or_init(|| {
-            let t = self.csr().transpose();
+            let (a, t) = (self.csr(), self.csr().transpose());
             let same = self.n_dst == self.n_src
-                && t.indptr == self.indptr
-                && t.indices == self.indices
-                && t.weights == self.weights;
-            (!same).then_some(t)
+                && t.indptr == a.indptr
+                && t.indices == a.indices
+                && t.weights.as_deref() == a.weights;
+            (!same).then(|| Sparse::new(t))
         });
-        made.as_ref().map_or_else(|| self.csr(), CsrBuf::view)
+        made.as_ref().unwrap_or(&self.edges)
+    }
+
+    /// The block with a type for each of its in-edges.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] when there are more or fewer types than edges.
+    pub fn with_relations(mut self, relations: Relations) -> Result<Block> {
+        let count = relations.count();
+        let types = relations.into_types();
+        if types.len() != self.n_edges() {
+            return Err(crate::Error::Shape {
+                op: "block".into(),
+                expected: format!("{} edge types", self.n_edges()),
+                got: types.len().to_string(),
+            });
+        }
+        self.types = Some((types.into(), count));
+        self.types_t = OnceLock::new();
+        self.by_relation = OnceLock::new();
+        self.within_relations = OnceLock::new();
+        Ok(self)
+    }
+
+    /// Where each in-edge is in [`Block::edges_t`]: `[edges]`. Made at the first call and kept.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] for 2³² edges or more.
+    pub fn t_of(&self) -> Result<&Kept<u32>> {
+        if let Some(made) = self.t_of.get() {
+            return Ok(made);
+        }
+        let made = self.csr().transpose_map()?;
+        Ok(self.t_of.get_or_init(|| made.into()))
+    }
+
+    /// Number of relations that the edges belong to; 0 without types.
+    pub fn n_relations(&self) -> usize {
+        self.types.as_ref().map_or(0, |t| t.1)
+    }
+
+    /// Type of each in-edge, below [`Block::n_relations`], where they have any: `[edges]`.
+    pub fn types(&self) -> Option<&Kept<u16>> {
+        self.types.as_ref().map(|t| &t.0)
+    }
+
+    /// Type of each edge in the order of [`Block::edges_t`], where edges have types: `[edges]`.
+    /// Made at the first call and kept.
+    pub fn types_t(&self) -> Option<&Kept<u16>> {
+        let types = self.types()?;
+        let made = self.types_t.get_or_init(|| {
+            // The same stable order as `Csr::transpose`, which also fits a block that is its own
+            // transposed: an edge and its reverse may have different types.
+            let mut next = self.edges_t().view().indptr.to_vec();
+            let mut out = vec![0; types.len()];
+            for (&s, &t) in self.csr().indices.iter().zip(types.iter()) {
+                let slot = &mut next[s as usize];
+                out[*slot as usize] = t;
+                *slot += 1;
+            }
+            out.into()
+        });
+        Some(made)
+    }
+
+    /// The edges over columns `source · relations + relation`, and their transposed:
+    /// `[n_dst, n_src · relations]`, for rows that are different to each relation. Made at the
+    /// first call and kept.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] when edges have no types, or there are 2³² columns or more.
+    pub fn by_relation(&self) -> Result<&[Sparse; 2]> {
+        if let Some(made) = self.by_relation.get() {
+            return Ok(made);
+        }
+        let relations = self.n_relations();
+        let n_cols = self.n_src * relations;
+        let types = self.types().filter(|_| u32::try_from(n_cols).is_ok());
+        let types = types.ok_or_else(|| crate::Error::Shape {
+            op: "block by relation".into(),
+            expected: "typed edges, and sources times relations below 2³²".into(),
+            got: format!("{} sources, {relations} relations", self.n_src),
+        })?;
+        let a = self.csr();
+        let pairs = a.indices.iter().zip(types.iter());
+        let csr = CsrBuf {
+            indptr: a.indptr.to_vec(),
+            indices: pairs
+                .map(|(&s, &t)| s * relations as u32 + u32::from(t))
+                .collect(),
+            weights: a.weights.map(<[f32]>::to_vec),
+            n_cols,
+        };
+        let transposed = csr.view().transpose();
+        let made = Box::new([Sparse::new(csr), Sparse::new(transposed)]);
+        Ok(self.by_relation.get_or_init(|| made))
+    }
+
+    /// The edges from `source · relations + relation` to `destination · relations + relation`, and
+    /// their transposed: `[n_dst · relations, n_src · relations]`, for rows that each relation
+    /// propagates apart. Made at the first call and kept.
+    ///
+    /// # Errors
+    /// As [`Block::by_relation`].
+    pub fn within_relations(&self) -> Result<&[Sparse; 2]> {
+        if let Some(made) = self.within_relations.get() {
+            return Ok(made);
+        }
+        let [columns, _] = self.by_relation()?;
+        let (a, relations) = (columns.view(), self.n_relations());
+        let types = self.types().expect("by_relation asks for them");
+        let mut order: Vec<usize> = (0..a.n_edges()).collect();
+        let mut indptr = Vec::with_capacity(self.n_dst * relations + 1);
+        indptr.push(0);
+        for v in 0..self.n_dst {
+            let row = &mut order[a.span(v)];
+            row.sort_by_key(|&e| types[e]);
+            for r in 0..relations {
+                let upto = row.partition_point(|&e| usize::from(types[e]) <= r);
+                indptr.push(a.indptr[v] + upto as u64);
+            }
+        }
+        let csr = CsrBuf {
+            indptr,
+            indices: order.iter().map(|&e| a.indices[e]).collect(),
+            weights: a.weights.map(|w| order.iter().map(|&e| w[e]).collect()),
+            n_cols: a.n_cols,
+        };
+        let transposed = csr.view().transpose();
+        let made = Box::new([Sparse::new(csr), Sparse::new(transposed)]);
+        Ok(self.within_relations.get_or_init(|| made))
     }
 
     /// Number of in-edges.
     pub fn n_edges(&self) -> usize {
-        self.indices.len()
+        self.edges.n_edges()
     }
 
     /// Bytes held, the transposed included where it was made.
     pub fn bytes(&self) -> usize {
-        let own = self.indptr.len() * 8
-            + self.indices.len() * 4
-            + self.weights.as_ref().map_or(0, |w| w.len() * 4);
-        own + self
-            .transposed
-            .get()
-            .and_then(Option::as_ref)
-            .map_or(0, CsrBuf::bytes)
+        let second = self.transposed.get().and_then(Option::as_ref);
+        let types = self.types.as_ref().map_or(0, |t| t.0.len() * 2);
+        let types_t = self.types_t.get().map_or(0, |t| t.len() * 2);
+        let made = [self.by_relation.get(), self.within_relations.get()];
+        let by_relation = made.into_iter().flatten().flat_map(|b| b.iter());
+        let by_relation: usize = by_relation.map(Sparse::bytes).sum();
+        let t_of = self.t_of.get().map_or(0, |t| t.len() * 4);
+        self.edges.bytes() + second.map_or(0, Sparse::bytes) + types + types_t + t_of + by_relation
     }
 }
 
@@ -117,11 +263,11 @@ mod tests {
     fn a_symmetric_block_keeps_no_second_copy() {
         let b = Block::new(2, 2, vec![0, 1, 2], vec![1, 0], Some(vec![0.5, 0.5])).expect("valid");
         let before = b.bytes();
-        assert_eq!(b.csr_t().indices, [1, 0]);
+        assert_eq!(b.edges_t().view().indices, [1, 0]);
         assert_eq!(b.bytes(), before);
         let b = Block::new(2, 2, vec![0, 2, 2], vec![0, 1], Some(vec![0.5, 2.0])).expect("valid");
         assert_eq!(
-            (b.csr_t().indptr, b.csr_t().weights),
+            (b.edges_t().view().indptr, b.edges_t().view().weights),
             (&[0, 1, 2][..], Some(&[0.5, 2.0][..]))
         );
         assert!(b.bytes() > before);

@@ -1,8 +1,10 @@
 //! Graphs: in-edges by destination, and the weighted blocks that models propagate over.
 
 mod block;
+mod relations;
 
 pub use block::Block;
+pub use relations::Relations;
 
 use rayon::prelude::*;
 
@@ -59,14 +61,27 @@ pub enum Propagation {
     Mean,
     /// Sum over in-neighbours.
     Sum,
+    /// Edges without weights and exactly one self loop a vertex, for models that weigh edges
+    /// themselves.
+    Loops,
+    /// Mean over the in-neighbours of each relation: an edge of relation `r` into `v` weighs
+    /// `1 / c_{v,r}`, one over the in-edges of `v` in that relation. The block carries edge types;
+    /// a graph without any has one relation.
+    ///
+    /// # Paper
+    /// Schlichtkrull et al., "Modeling Relational Data with Graph Convolutional Networks",
+    /// ESWC 2018, eq. 2, <https://arxiv.org/abs/1703.06103>.
+    RelationMean,
 }
 
-/// A directed graph of `n` vertices, stored by in-edges; a row's sources are ascending.
+/// A directed graph of `n` vertices, stored by in-edges; a row's sources are ascending. Edges may
+/// have types (relations); two vertices may then be joined by an edge of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
     n: usize,
     indptr: Vec<u64>,
     indices: Vec<u32>,
+    relations: Option<Relations>,
 }
 
 impl Graph {
@@ -109,7 +124,12 @@ impl Graph {
         if options.dedup {
             drop_repeats(&mut indptr, &mut indices);
         }
-        Ok(Graph { n, indptr, indices })
+        Ok(Graph {
+            n,
+            indptr,
+            indices,
+            relations: None,
+        })
     }
 
     /// Number of vertices.
@@ -149,6 +169,29 @@ impl Graph {
         degrees
     }
 
+    /// Types of the edges, where they have any.
+    pub fn relations(&self) -> Option<&Relations> {
+        self.relations.as_ref()
+    }
+
+    /// The graph with only the edges `source → destination` that `keep` accepts.
+    pub fn filtered(&self, keep: impl Fn(u32, u32) -> bool) -> Graph {
+        let mut indptr = Vec::with_capacity(self.n + 1);
+        let mut kept = Vec::new();
+        indptr.push(0);
+        for v in 0..self.n {
+            let span = self.indptr[v] as usize..self.indptr[v + 1] as usize;
+            kept.extend(span.filter(|&e| keep(self.indices[e], v as u32)));
+            indptr.push(kept.len() as u64);
+        }
+        Graph {
+            n: self.n,
+            indptr,
+            indices: kept.iter().map(|&e| self.indices[e]).collect(),
+            relations: self.relations.as_ref().map(|r| r.select(&kept)),
+        }
+    }
+
     /// Whether every edge has its reverse.
     pub fn is_symmetric(&self) -> bool {
         (0..self.n).all(|v| {
@@ -186,6 +229,10 @@ impl Graph {
                     Some(weights),
                 )
             }
+            Propagation::Loops => {
+                let (indptr, indices) = self.with_self_loops();
+                Block::new(self.n, self.n, indptr, indices, None)
+            }
             Propagation::GcnSym => {
                 let (indptr, indices) = self.with_self_loops();
                 let scale: Vec<f32> = indptr
@@ -204,6 +251,7 @@ impl Graph {
                     });
                 Block::new(self.n, self.n, indptr, indices, Some(weights))
             }
+            Propagation::RelationMean => self.relation_means(),
         };
         made.expect("the graph's own arrays were checked when it was made")
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::relations::MAX_RELATIONS as MAX;
 use super::*;
 
 fn edges() -> impl Strategy<Value = (usize, Vec<(u32, u32)>)> {
@@ -60,7 +61,7 @@ proptest! {
             let row = b.csr().span(v);
             prop_assert_eq!(row.len() as f32, degree(v));
             for e in row {
-                let want = 1.0 / (degree(v) * degree(b.indices[e] as usize)).sqrt();
+                let want = 1.0 / (degree(v) * degree(b.csr().indices[e] as usize)).sqrt();
                 prop_assert!((b.csr().weight(e) - want).abs() < 1e-6);
             }
         }
@@ -76,6 +77,85 @@ proptest! {
             prop_assert!((sum - expected).abs() < 1e-5);
         }
     }
+}
+
+proptest! {
+    #[test]
+    fn typed_edges_are_kept_and_normalised_by_relation(
+        (n, list) in edges(), count in 1usize..5, seed: u64,
+    ) {
+        let types: Vec<u16> = (0..list.len() as u64)
+            .map(|e| crate::rng::below(seed, e, count as u64) as u16)
+            .collect();
+        let (src, dst): (Vec<u32>, Vec<u32>) = list.iter().copied().unzip();
+        let relations = Relations::new(types.clone(), count).expect("types below count");
+        let g = Graph::from_typed_edges(n, &src, &dst, &relations).expect("edges in range");
+        let mut want: Vec<_> = (0..list.len()).map(|e| (dst[e], src[e], types[e])).collect();
+        want.sort_unstable();
+        let b = g.propagation(Propagation::RelationMean);
+        let row_of = |e: usize| b.csr().indptr.partition_point(|&p| p <= e as u64) as u32 - 1;
+        let of = b.types().expect("typed");
+        let got: Vec<_> = (0..b.n_edges()).map(|e| (row_of(e), b.csr().indices[e], of[e])).collect();
+        prop_assert_eq!(&got, &want);
+        for (e, &(d, _, t)) in got.iter().enumerate() {
+            let degree = want.iter().filter(|x| (x.0, x.2) == (d, t)).count();
+            prop_assert!((b.csr().weight(e) - 1.0 / degree as f32).abs() < 1e-7);
+        }
+        // The transposed carries the same (destination, source, type, weight) edges.
+        let (t, types_t) = (b.edges_t().view(), b.types_t().expect("typed"));
+        let mut back: Vec<_> = (0..n)
+            .flat_map(|s| t.span(s).map(move |e| (e, s as u32)))
+            .map(|(e, s)| (t.indices[e], s, types_t[e], t.weight(e).to_bits()))
+            .collect();
+        back.sort_unstable();
+        let mut forth: Vec<_> = got
+            .iter()
+            .enumerate()
+            .map(|(e, &(d, s, t))| (d, s, t, b.csr().weight(e).to_bits()))
+            .collect();
+        forth.sort_unstable();
+        prop_assert_eq!(back, forth);
+    }
+}
+
+#[test]
+fn a_graph_without_types_has_one_relation() {
+    let g = Graph::from_edges(3, &[0, 1, 2], &[1, 2, 1], EdgeOptions::AS_IS).expect("valid");
+    let (means, typed) = (
+        g.propagation(Propagation::Mean),
+        g.propagation(Propagation::RelationMean),
+    );
+    assert_eq!(means.csr().weights, typed.csr().weights);
+    let types = typed.types().expect("typed");
+    assert_eq!((typed.n_relations(), &types[..]), (1, &[0u16; 3][..]));
+    assert!(means.types().is_none() && means.types_t().is_none());
+}
+
+/// A symmetric block is its own transposed, but an edge and its reverse differ in type.
+#[test]
+fn a_symmetric_block_keeps_the_types_of_its_edges_when_transposed() {
+    let forward = Relations::new(vec![0], 1).expect("one edge");
+    let both = forward.with_inverses().expect("two relations");
+    let g = Graph::from_typed_edges(2, &[0, 1], &[1, 0], &both).expect("valid");
+    let b = g.propagation(Propagation::RelationMean);
+    assert_eq!(b.edges_t().view().indices, b.csr().indices);
+    assert_eq!(b.types().expect("typed")[..], [1, 0]);
+    assert_eq!(b.types_t().expect("typed")[..], [0, 1]);
+}
+
+#[test]
+fn wrong_types_are_refused() {
+    let e = Relations::new(vec![0, 3], 3).unwrap_err().to_string();
+    assert_eq!(e, "relations: expected types[1] below 3 relations, got 3");
+    assert!(Relations::new(Vec::new(), MAX + 1).is_err());
+    let many = Relations::new(Vec::new(), MAX).expect("as many as fit");
+    assert!(many.with_inverses().is_err());
+    let one = Relations::new(vec![0], 1).expect("one edge");
+    let e = Graph::from_typed_edges(3, &[0, 1], &[1, 2], &one).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "graph: expected 2 edge types (one a source), got 1"
+    );
 }
 
 #[test]
@@ -96,7 +176,12 @@ fn edges_that_leave_the_graph_are_refused() {
 fn an_empty_graph_is_a_graph() {
     let g = Graph::from_edges(0, &[], &[], EdgeOptions::SIMPLE).expect("no edges");
     assert_eq!((g.n(), g.n_edges()), (0, 0));
-    for how in [Propagation::GcnSym, Propagation::Mean, Propagation::Sum] {
+    for how in [
+        Propagation::GcnSym,
+        Propagation::Mean,
+        Propagation::Sum,
+        Propagation::RelationMean,
+    ] {
         assert_eq!(g.propagation(how).n_edges(), 0);
     }
 }

@@ -4,11 +4,9 @@
 //! Kipf & Welling, ICLR 2017, eq. 2: `Y = Â X W + b`, `Â = D^-1/2 (A + I) D^-1/2`. The weights of
 //! Â are in the block that the aggregate multiplies by.
 
-use super::Input;
-use super::conv::{Conv, Facts, Saved, Site, Weights, bias_row};
-use crate::backend::Product;
+use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use crate::backend::{Term, Then};
 use crate::error::Result;
-use kernels::Mat;
 
 const WEIGHT: usize = 0;
 const BIAS: usize = 1;
@@ -19,59 +17,89 @@ pub(super) struct Gcn {
     pub(super) d_out: usize,
 }
 
-impl Conv for Gcn {
-    fn facts(&self) -> Facts {
-        Facts {
-            linear: true,
-            edge_parameters: false,
-            swappable: true,
-        }
-    }
-
-    fn shapes(&self) -> Vec<(&'static str, usize, usize)> {
-        vec![("weight", self.d_in, self.d_out), ("bias", 1, self.d_out)]
-    }
-
+impl Gcn {
+    /// Whether it aggregates its input rather than its output, the narrower of the two.
     fn aggregates_first(&self, sparse_input: bool) -> bool {
         !sparse_input && self.d_in <= self.d_out
     }
+}
 
-    fn forward(&self, mut site: Site<'_>, x: Input, relu: bool) -> Result<(Mat, Saved)> {
-        let (mut y, aggregated) = match &x {
-            Input::Dense(dense) if self.aggregates_first(false) => {
-                let ax = site.aggregate(dense)?;
-                (site.product(Product::Plain, &ax, &site.w[WEIGHT]), Some(ax))
-            }
-            _ => {
-                let z = x.times(site.cx, &site.w[WEIGHT]);
-                (site.aggregate(&z)?, None)
-            }
-        };
-        site.cx.backend.bias(&mut y, bias_row(&site.w[BIAS]), relu);
-        Ok((y, Saved { x, aggregated }))
+impl Layer for Gcn {
+    fn facts(&self) -> Option<Facts> {
+        Some(Facts {
+            linear: true,
+            edge_parameters: false,
+            swappable: true,
+        })
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        vec![
+            Tensor::weight("weight", self.d_in, self.d_out),
+            Tensor::row("bias", self.d_out, 0.0),
+        ]
+    }
+
+    fn widths(&self, sparse_input: bool, input_gradient: bool) -> Widths {
+        if self.aggregates_first(sparse_input) {
+            return Widths {
+                forward: Some(self.d_in),
+                backward: input_gradient.then_some(self.d_in),
+            };
+        }
+        Widths::both(self.d_out)
+    }
+
+    fn aggregates_features(&self) -> bool {
+        self.aggregates_first(false)
+    }
+
+    fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
+        let x = flow.x;
+        if let Some(dense) = x.dense().filter(|_| self.aggregates_first(false)) {
+            let ax = site.aggregate_input(&x, dense)?;
+            let y = site.linear(&[Term::plain(&ax, &site.w[WEIGHT])], site.then(BIAS, after));
+            let aggregated = Some(ax);
+            return Ok((
+                y.into(),
+                Saved {
+                    aggregated,
+                    ..Saved::input(x)
+                },
+            ));
+        }
+        let z = x.times(site.cx, &site.w[WEIGHT]);
+        let mut y = site.aggregate(&z)?;
+        drop(z);
+        site.cx.backend.then(site.then(BIAS, after), &mut y);
+        Ok((y.into(), Saved::input(x)))
     }
 
     fn backward(
         &self,
         mut site: Site<'_>,
         saved: Saved,
-        g: Mat,
-        want_input: bool,
-    ) -> Result<(Weights, Option<Mat>)> {
-        let bias = site.bias_gradient(&g);
+        grad: Grad,
+        input: Option<Then<'_>>,
+    ) -> Result<(Weights, Option<Grad>)> {
+        let g = grad.g;
         if let Some(ax) = saved.aggregated {
-            let gw = site.product(Product::LeftT, &ax, &g);
-            let gx = if want_input {
-                let gax = site.product(Product::RightT, &g, &site.w[WEIGHT]);
-                Some(site.aggregate(&gax)?)
-            } else {
-                None
+            let (gw, gb) = site.weight_and_bias_gradient(&ax, &g);
+            drop(ax);
+            let Some(then) = input else {
+                return Ok((vec![gw, gb], None));
             };
-            return Ok((vec![gw, bias], gx));
+            let gax = site.linear(&[Term::right_t(&g, &site.w[WEIGHT])], Then::default());
+            drop(g);
+            let mut gx = site.aggregate(&gax)?;
+            site.cx.backend.then(then, &mut gx);
+            return Ok((vec![gw, gb], Some(gx.into())));
         }
+        let gb = site.bias_gradient(&g);
         let gz = site.aggregate(&g)?;
-        let gw = saved.x.t_times(site.cx, &gz);
-        let gx = want_input.then(|| site.product(Product::RightT, &gz, &site.w[WEIGHT]));
-        Ok((vec![gw, bias], gx))
+        drop(g);
+        let gw = saved.x().t_times(site.cx, &gz);
+        let gx = input.map(|then| site.linear(&[Term::right_t(&gz, &site.w[WEIGHT])], then));
+        Ok((vec![gw, gb], gx.map(Grad::from)))
     }
 }

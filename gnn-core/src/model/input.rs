@@ -1,62 +1,35 @@
 //! A layer's input: dense rows, or sparse ones (features).
 
-use crate::backend::{Product, Write};
+use crate::backend::{Dropout, Kept, Mat, Sparse, Term, Then, Write};
 use crate::ctx::Ctx;
-use kernels::{Csr, CsrBuf, Mat};
+use kernels::CsrBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Sparse feature rows with their transpose, and this epoch's values of both after dropout.
 #[derive(Clone)]
 pub struct SparseInput {
-    rows: Arc<CsrBuf>,
-    cols: Arc<CsrBuf>,
-    values: Option<Rc<(Vec<f32>, Vec<f32>)>>,
+    rows: Rc<Sparse>,
+    cols: Rc<Sparse>,
+    values: Option<Rc<(Mat, Mat)>>,
 }
 
 impl SparseInput {
     /// Rows as they are: `[n_local, d]`.
-    pub fn new(rows: Arc<CsrBuf>) -> SparseInput {
-        let cols = Arc::new(rows.view().transpose());
+    pub fn new(rows: CsrBuf) -> SparseInput {
+        let cols = rows.view().transpose();
         SparseInput {
-            rows,
-            cols,
+            rows: Rc::new(Sparse::new(rows)),
+            cols: Rc::new(Sparse::new(cols)),
             values: None,
         }
     }
 
-    fn dropped(&self, cx: &Ctx, key: u64, ids: &[u32], p: f32) -> SparseInput {
-        let mut values = vec![0.0; self.rows.indices.len()];
-        cx.backend
-            .sparse_dropout(key, ids, p, self.rows.view(), &mut values);
-        let mut values_t = vec![0.0; self.cols.indices.len()];
-        cx.backend
-            .sparse_dropout_t(key, ids, p, self.cols.view(), &mut values_t);
+    fn dropped(&self, cx: &Ctx, drop: Dropout<'_>) -> SparseInput {
+        let values = cx.backend.sparse_dropout(drop, &self.rows, false);
+        let values_t = cx.backend.sparse_dropout(drop, &self.cols, true);
         SparseInput {
             values: Some(Rc::new((values, values_t))),
             ..self.clone()
-        }
-    }
-
-    fn view(&self) -> Csr<'_> {
-        let csr = self.rows.view();
-        match &self.values {
-            Some(v) => Csr {
-                weights: Some(&v.0),
-                ..csr
-            },
-            None => csr,
-        }
-    }
-
-    fn view_t(&self) -> Csr<'_> {
-        let csr = self.cols.view();
-        match &self.values {
-            Some(v) => Csr {
-                weights: Some(&v.1),
-                ..csr
-            },
-            None => csr,
         }
     }
 }
@@ -68,6 +41,13 @@ pub enum Input {
     Dense(Rc<Mat>),
     /// `[n_local, d]`, sparse.
     Sparse(SparseInput),
+    /// `[n_local, d]` that never changes, beside its aggregate of the same shape, made once.
+    Aggregated {
+        /// The rows.
+        x: Rc<Mat>,
+        /// Â times them.
+        ax: Rc<Mat>,
+    },
 }
 
 impl Input {
@@ -76,56 +56,112 @@ impl Input {
         matches!(self, Input::Sparse(_))
     }
 
-    /// Rows and columns.
-    pub fn dim(&self) -> (usize, usize) {
+    /// Its rows, if they are dense.
+    pub fn dense(&self) -> Option<&Rc<Mat>> {
         match self {
-            Input::Dense(x) => x.dim(),
-            Input::Sparse(x) => (x.rows.rows(), x.rows.n_cols),
+            Input::Dense(x) | Input::Aggregated { x, .. } => Some(x),
+            Input::Sparse(_) => None,
         }
     }
 
-    /// The input with elements dropped; `ids` are the rows' global vertex ids.
-    pub fn dropout(self, cx: &Ctx, key: u64, ids: &[u32], p: f32) -> Input {
+    /// Its aggregate, if it was made before.
+    pub fn aggregated(&self) -> Option<&Rc<Mat>> {
+        match self {
+            Input::Aggregated { ax, .. } => Some(ax),
+            _ => None,
+        }
+    }
+
+    /// Its rows as a matrix of its own, for dense rows that nobody else holds.
+    ///
+    /// # Panics
+    /// Otherwise: a stack's output is such rows.
+    pub fn into_mat(self) -> Mat {
+        match self {
+            Input::Dense(x) => Rc::into_inner(x).expect("nobody else holds a stack's output"),
+            _ => panic!("a stack's output is dense"),
+        }
+    }
+
+    /// Rows and columns.
+    pub fn dim(&self) -> (usize, usize) {
+        match self {
+            Input::Dense(x) | Input::Aggregated { x, .. } => x.dim(),
+            Input::Sparse(x) => (x.rows.rows(), x.rows.n_cols()),
+        }
+    }
+
+    /// The input with elements dropped; `ids` are the rows' global vertex ids. Dense rows are
+    /// copied, since others may hold them.
+    pub fn dropout(self, cx: &Ctx, key: u64, ids: &Kept<u32>, p: f32) -> Input {
         if p == 0.0 {
             return self;
         }
+        let drop = Dropout { key, ids, p };
         match self {
-            Input::Dense(x) => {
-                let mut x = Rc::unwrap_or_clone(x);
-                cx.backend.dropout(key, ids, p, &mut x);
+            Input::Dense(x) | Input::Aggregated { x, .. } => {
+                let mut x = cx.backend.copy(&x);
+                let then = Then {
+                    dropout: Some(drop),
+                    ..Then::default()
+                };
+                cx.backend.then(then, &mut x);
                 Input::Dense(Rc::new(x))
             }
-            Input::Sparse(x) => Input::Sparse(x.dropped(cx, key, ids, p)),
+            Input::Sparse(x) => Input::Sparse(x.dropped(cx, drop)),
         }
     }
 
     /// `x · w`, `w: [d, k]` to `[n_local, k]`.
     pub fn times(&self, cx: &Ctx, w: &Mat) -> Mat {
-        let mut out = Mat::zeros((self.dim().0, w.ncols()));
+        self.times_then(cx, w, Then::default())
+    }
+
+    /// `x · w`, `w: [d, k]` to `[n_local, k]`, with `then` applied.
+    pub fn times_then(&self, cx: &Ctx, w: &Mat, then: Then<'_>) -> Mat {
+        let mut out = cx.backend.fresh(self.dim().0, w.ncols());
         match self {
-            Input::Dense(x) => cx.backend.gemm(Product::Plain, x, w, Write::Set, &mut out),
-            Input::Sparse(x) => cx.backend.sparse_gemm(x.view(), w, Write::Set, &mut out),
+            Input::Sparse(x) => {
+                let values = x.values.as_deref().map(|v| &v.0);
+                cx.backend
+                    .sparse_gemm(&x.rows, values, w, Write::Set, &mut out);
+                cx.backend.then(then, &mut out);
+            }
+            Input::Dense(x) | Input::Aggregated { x, .. } => {
+                let terms = [Term::plain(x, w)];
+                cx.backend.linear(&terms, Write::Set, then, &mut out);
+            }
         }
         out
     }
 
-    /// Adds `x · w` to `out: [n_local, k]`.
-    pub fn add_times(&self, cx: &Ctx, w: &Mat, out: &mut Mat) {
+    /// Adds `x · w` to `out: [n_local, k]`, then applies `then`.
+    pub fn add_times(&self, cx: &Ctx, w: &Mat, then: Then<'_>, out: &mut Mat) {
         match self {
-            Input::Dense(x) => cx.backend.gemm(Product::Plain, x, w, Write::Add, out),
             Input::Sparse(x) => {
-                let a = x.view();
-                cx.backend.sparse_gemm(a, w, Write::Add, out);
+                let values = x.values.as_deref().map(|v| &v.0);
+                cx.backend.sparse_gemm(&x.rows, values, w, Write::Add, out);
+                cx.backend.then(then, out);
+            }
+            Input::Dense(x) | Input::Aggregated { x, .. } => {
+                let terms = [Term::plain(x, w)];
+                cx.backend.linear(&terms, Write::Add, then, out);
             }
         }
     }
 
     /// `xᵀ · g`, `g: [n_local, k]` to `[d, k]`: a weight gradient.
     pub fn t_times(&self, cx: &Ctx, g: &Mat) -> Mat {
-        let mut out = Mat::zeros((self.dim().1, g.ncols()));
+        let mut out = cx.backend.fresh(self.dim().1, g.ncols());
         match self {
-            Input::Dense(x) => cx.backend.gemm(Product::LeftT, x, g, Write::Set, &mut out),
-            Input::Sparse(x) => cx.backend.sparse_gemm(x.view_t(), g, Write::Set, &mut out),
+            Input::Sparse(x) => {
+                let values = x.values.as_deref().map(|v| &v.1);
+                cx.backend
+                    .sparse_gemm(&x.cols, values, g, Write::Set, &mut out);
+            }
+            Input::Dense(x) | Input::Aggregated { x, .. } => {
+                cx.backend.weight_gradient(x, g, &mut out, None);
+            }
         }
         out
     }

@@ -1,9 +1,19 @@
-//! The models by name.
+//! The models by name, and the stack of layers that each is.
 
-use super::conv::Conv;
+use super::decoupled::{Round, Rule};
+use super::decoupled_rgcn::{RelationDense, RelationRound};
+use super::dense::{Dense, NormDense};
+use super::gat::{AttentionRound, Gat};
 use super::gcn::Gcn;
+use super::gcnii::Gcnii;
+use super::gin::Gin;
+use super::layer::Layer;
+use super::resgcn::ResBlock;
+use super::rgcn::Rgcn;
 use super::sage::Sage;
+use crate::backend::Act;
 use crate::graph::Propagation;
+use crate::spec::RunSpec;
 use serde::{Deserialize, Serialize};
 
 /// A model a run can ask for.
@@ -14,19 +24,80 @@ pub enum ModelKind {
     Gcn,
     /// GraphSAGE with mean aggregation.
     Sage,
+    /// Graph isomorphism network, ε learnt.
+    Gin,
+    /// Graph attention, multi-head.
+    Gat,
+    /// Relational graph convolution with basis decomposition.
+    Rgcn,
+    /// GCN with initial residual and identity mapping.
+    Gcnii,
+    /// GCN in pre-activation residual blocks with LayerNorm.
+    Resgcn,
+}
+
+/// The widths that a data set and a task ask of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Width of the features.
+    pub d_in: usize,
+    /// Width of the output: classes, or an embedding's.
+    pub d_out: usize,
+    /// Number of relations of the graph; 1 where edges have no types.
+    pub relations: usize,
+}
+
+/// Where a layer drops elements in training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drop {
+    /// Nowhere.
+    No,
+    /// Its input.
+    Input,
+    /// Behind its own normalisation.
+    Inside,
+}
+
+/// A layer in its place.
+pub(super) struct Stage {
+    pub(super) layer: Box<dyn Layer>,
+    /// What follows it.
+    pub(super) act: Act,
+    pub(super) drop: Drop,
+}
+
+impl Stage {
+    fn new(layer: impl Layer + 'static, act: Act, drop: Drop) -> Stage {
+        let layer = Box::new(layer);
+        Stage { layer, act, drop }
+    }
 }
 
 impl ModelKind {
     /// Every model.
-    pub const ALL: &'static [ModelKind] = &[ModelKind::Gcn, ModelKind::Sage];
+    pub const ALL: &'static [ModelKind] = &[
+        ModelKind::Gcn,
+        ModelKind::Sage,
+        ModelKind::Gin,
+        ModelKind::Gat,
+        ModelKind::Rgcn,
+        ModelKind::Gcnii,
+        ModelKind::Resgcn,
+    ];
     /// Their names, in the same order.
-    pub const NAMES: &'static [&'static str] = &["gcn", "sage"];
+    pub const NAMES: &'static [&'static str] =
+        &["gcn", "sage", "gin", "gat", "rgcn", "gcnii", "resgcn"];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             ModelKind::Gcn => "gcn",
             ModelKind::Sage => "sage",
+            ModelKind::Gin => "gin",
+            ModelKind::Gat => "gat",
+            ModelKind::Rgcn => "rgcn",
+            ModelKind::Gcnii => "gcnii",
+            ModelKind::Resgcn => "resgcn",
         }
     }
 
@@ -38,18 +109,174 @@ impl ModelKind {
     /// How the graph's edges are weighted for it.
     pub fn propagation(self) -> Propagation {
         match self {
-            ModelKind::Gcn => Propagation::GcnSym,
+            ModelKind::Gcn | ModelKind::Gcnii | ModelKind::Resgcn => Propagation::GcnSym,
             ModelKind::Sage => Propagation::Mean,
+            ModelKind::Gin => Propagation::Sum,
+            ModelKind::Gat => Propagation::Loops,
+            ModelKind::Rgcn => Propagation::RelationMean,
         }
     }
 
-    /// One of its layers.
-    pub(super) fn conv(self, d_in: usize, d_out: usize) -> Box<dyn Conv> {
+    /// Whether it has a decoupled form: dense layers first, then rounds of propagation.
+    pub fn decouples(self) -> bool {
+        !matches!(self, ModelKind::Gcnii | ModelKind::Resgcn)
+    }
+
+    /// Its layers.
+    pub(super) fn stages(self, spec: &RunSpec, shape: Shape) -> Vec<Stage> {
+        if spec.decoupled {
+            return self.decoupled(spec, shape);
+        }
         match self {
-            ModelKind::Gcn => Box::new(Gcn { d_in, d_out }),
-            ModelKind::Sage => Box::new(Sage { d_in, d_out }),
+            ModelKind::Gcnii => gcnii(spec, shape),
+            ModelKind::Resgcn => resgcn(spec, shape),
+            ModelKind::Gat => gat(spec, shape),
+            _ => self.convolutions(spec, shape),
         }
     }
+
+    /// Message-passing layers with an activation between them.
+    fn convolutions(self, spec: &RunSpec, shape: Shape) -> Vec<Stage> {
+        let hidden = spec.hidden;
+        widths(spec, shape)
+            .map(|(d_in, d_out, act)| match self {
+                ModelKind::Sage => Stage::new(Sage { d_in, d_out }, act, Drop::Input),
+                ModelKind::Gin => {
+                    let gin = Gin {
+                        d_in,
+                        hidden,
+                        d_out,
+                    };
+                    Stage::new(gin, act, Drop::Input)
+                }
+                ModelKind::Rgcn => {
+                    let rgcn = Rgcn::new(d_in, d_out, shape.relations, spec.bases);
+                    Stage::new(rgcn, act, Drop::Input)
+                }
+                _ => Stage::new(Gcn { d_in, d_out }, act, Drop::Input),
+            })
+            .collect()
+    }
+
+    /// As many rounds of propagation behind dense layers as there are such layers.
+    fn decoupled(self, spec: &RunSpec, shape: Shape) -> Vec<Stage> {
+        let relations = shape.relations;
+        let dense = widths(spec, shape)
+            .enumerate()
+            .map(|(l, (d_in, d_out, act))| {
+                if self == ModelKind::Rgcn && l + 1 == spec.layers {
+                    let last = RelationDense {
+                        d_in,
+                        d_out,
+                        relations,
+                    };
+                    return Stage::new(last, act, Drop::Input);
+                }
+                let dense = Dense {
+                    d_in,
+                    d_out,
+                    begins: false,
+                };
+                Stage::new(dense, act, Drop::Input)
+            });
+        let width = shape.d_out;
+        let rounds = (0..spec.layers).map(|l| {
+            let rule = match self {
+                ModelKind::Gat => {
+                    let round = AttentionRound {
+                        width,
+                        first: l == 0,
+                        dropout: spec.attention_dropout as f32,
+                    };
+                    return Stage::new(round, Act::None, Drop::No);
+                }
+                ModelKind::Rgcn => {
+                    let last = l + 1 == spec.layers;
+                    let round = RelationRound {
+                        width,
+                        relations,
+                        last,
+                    };
+                    return Stage::new(round, Act::None, Drop::No);
+                }
+                ModelKind::Sage => Rule::Sage,
+                ModelKind::Gin => Rule::Gin,
+                _ => Rule::Gcn,
+            };
+            Stage::new(Round { rule, width }, Act::None, Drop::No)
+        });
+        dense.chain(rounds).collect()
+    }
+}
+
+/// Widths in and out of `spec.layers` layers, and what follows each: ReLU, but after the last.
+fn widths(spec: &RunSpec, shape: Shape) -> impl Iterator<Item = (usize, usize, Act)> {
+    let (last, hidden) = (spec.layers - 1, spec.hidden);
+    (0..spec.layers).map(move |l| {
+        let d_in = if l == 0 { shape.d_in } else { hidden };
+        let (d_out, act) = if l == last {
+            (shape.d_out, Act::None)
+        } else {
+            (hidden, Act::Relu)
+        };
+        (d_in, d_out, act)
+    })
+}
+
+/// Attention layers with concatenated heads of `hidden` columns and ELU; the last one's average.
+fn gat(spec: &RunSpec, shape: Shape) -> Vec<Stage> {
+    let dropout = spec.attention_dropout as f32;
+    let wide = spec.heads * spec.hidden;
+    (0..spec.layers)
+        .map(|l| {
+            let d_in = if l == 0 { shape.d_in } else { wide };
+            if l + 1 == spec.layers {
+                let last = Gat::new(d_in, (spec.out_heads, shape.d_out), true, dropout);
+                return Stage::new(last, Act::None, Drop::Input);
+            }
+            let layer = Gat::new(d_in, (spec.heads, spec.hidden), false, dropout);
+            Stage::new(layer, Act::Elu, Drop::Input)
+        })
+        .collect()
+}
+
+fn gcnii(spec: &RunSpec, shape: Shape) -> Vec<Stage> {
+    let hidden = spec.hidden;
+    let first = Dense {
+        d_in: shape.d_in,
+        d_out: hidden,
+        begins: true,
+    };
+    let last = Dense {
+        d_in: hidden,
+        d_out: shape.d_out,
+        begins: false,
+    };
+    let mut stages = vec![Stage::new(first, Act::Relu, Drop::Input)];
+    stages.extend((1..=spec.layers).map(|l| {
+        let layer = Gcnii::new(hidden, spec.alpha, spec.lambda, l);
+        Stage::new(layer, Act::Relu, Drop::Input)
+    }));
+    stages.push(Stage::new(last, Act::None, Drop::Input));
+    stages
+}
+
+fn resgcn(spec: &RunSpec, shape: Shape) -> Vec<Stage> {
+    let width = spec.hidden;
+    let first = Dense {
+        d_in: shape.d_in,
+        d_out: width,
+        begins: false,
+    };
+    let last = NormDense {
+        d_in: width,
+        d_out: shape.d_out,
+    };
+    let mut stages = vec![Stage::new(first, Act::None, Drop::No)];
+    let blocks = (0..spec.layers).map(|_| Stage::new(ResBlock { width }, Act::None, Drop::Inside));
+    stages.extend(blocks);
+    stages.push(Stage::new(last, Act::None, Drop::Inside));
+    stages
 }
 
 impl std::fmt::Display for ModelKind {

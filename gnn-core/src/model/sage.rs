@@ -5,11 +5,9 @@
 //! two-matrix form: `Y = X W_self + mean_{u∈N(v)}(x_u) W_neigh + b`. A vertex without in-neighbours
 //! has the mean 0.
 
-use super::Input;
-use super::conv::{Conv, Facts, Saved, Site, Weights, bias_row};
-use crate::backend::{Product, Write};
+use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use crate::backend::{Term, Then, Write};
 use crate::error::Result;
-use kernels::Mat;
 
 const W_SELF: usize = 0;
 const W_NEIGH: usize = 1;
@@ -21,72 +19,116 @@ pub(super) struct Sage {
     pub(super) d_out: usize,
 }
 
-impl Conv for Sage {
-    fn facts(&self) -> Facts {
-        Facts {
-            linear: true,
-            edge_parameters: false,
-            swappable: true,
-        }
-    }
-
-    fn shapes(&self) -> Vec<(&'static str, usize, usize)> {
-        vec![
-            ("weight_self", self.d_in, self.d_out),
-            ("weight_neigh", self.d_in, self.d_out),
-            ("bias", 1, self.d_out),
-        ]
-    }
-
+impl Sage {
+    /// Whether it aggregates its input rather than its output, the narrower of the two.
     fn aggregates_first(&self, sparse_input: bool) -> bool {
         !sparse_input && self.d_in <= self.d_out
     }
+}
 
-    fn forward(&self, mut site: Site<'_>, x: Input, relu: bool) -> Result<(Mat, Saved)> {
-        let (mut y, aggregated) = match &x {
-            Input::Dense(dense) if self.aggregates_first(false) => {
-                let mean = site.aggregate(dense)?;
-                (
-                    site.product(Product::Plain, &mean, &site.w[W_NEIGH]),
-                    Some(mean),
-                )
-            }
-            _ => {
-                let z = x.times(site.cx, &site.w[W_NEIGH]);
-                (site.aggregate(&z)?, None)
-            }
-        };
-        x.add_times(site.cx, &site.w[W_SELF], &mut y);
-        site.cx.backend.bias(&mut y, bias_row(&site.w[BIAS]), relu);
-        Ok((y, Saved { x, aggregated }))
+impl Layer for Sage {
+    fn facts(&self) -> Option<Facts> {
+        Some(Facts {
+            linear: true,
+            edge_parameters: false,
+            swappable: true,
+        })
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        vec![
+            Tensor::weight("weight_self", self.d_in, self.d_out),
+            Tensor::weight("weight_neigh", self.d_in, self.d_out),
+            Tensor::row("bias", self.d_out, 0.0),
+        ]
+    }
+
+    fn widths(&self, sparse_input: bool, input_gradient: bool) -> Widths {
+        if self.aggregates_first(sparse_input) {
+            return Widths {
+                forward: Some(self.d_in),
+                backward: input_gradient.then_some(self.d_in),
+            };
+        }
+        Widths::both(self.d_out)
+    }
+
+    fn aggregates_features(&self) -> bool {
+        self.aggregates_first(false)
+    }
+
+    fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
+        let x = flow.x;
+        let then = site.then(BIAS, after);
+        if let Some(dense) = x.dense().filter(|_| self.aggregates_first(false)) {
+            let mean = site.aggregate_input(&x, dense)?;
+            let own = site.own_rows(dense, mean.nrows());
+            let terms = [
+                Term::plain(&mean, &site.w[W_NEIGH]),
+                Term::plain(&own, &site.w[W_SELF]),
+            ];
+            let y = site.linear(&terms, then);
+            let saved = Saved {
+                aggregated: Some(mean),
+                more: vec![own],
+                ..Saved::input(x)
+            };
+            return Ok((y.into(), saved));
+        }
+        let z = x.times(site.cx, &site.w[W_NEIGH]);
+        let mut y = site.aggregate(&z)?;
+        drop(z);
+        let mut saved = Saved::default();
+        if let Some(dense) = x.dense() {
+            let own = site.own_rows(dense, y.nrows());
+            let terms = [Term::plain(&own, &site.w[W_SELF])];
+            site.cx.backend.linear(&terms, Write::Add, then, &mut y);
+            saved.more.push(own);
+        } else {
+            x.add_times(site.cx, &site.w[W_SELF], then, &mut y);
+        }
+        saved.x = Some(x);
+        Ok((y.into(), saved))
     }
 
     fn backward(
         &self,
         mut site: Site<'_>,
         saved: Saved,
-        g: Mat,
-        want_input: bool,
-    ) -> Result<(Weights, Option<Mat>)> {
-        let bias = site.bias_gradient(&g);
-        let g_self = saved.x.t_times(site.cx, &g);
-        let mut gx = None;
-        let g_neigh = if let Some(mean) = saved.aggregated {
-            if want_input {
-                let g_mean = site.product(Product::RightT, &g, &site.w[W_NEIGH]);
-                gx = Some(site.aggregate(&g_mean)?);
-            }
-            site.product(Product::LeftT, &mean, &g)
-        } else {
-            let gz = site.aggregate(&g)?;
-            gx = want_input.then(|| site.product(Product::RightT, &gz, &site.w[W_NEIGH]));
-            saved.x.t_times(site.cx, &gz)
-        };
-        if let Some(gx) = &mut gx {
-            site.cx
-                .backend
-                .gemm(Product::RightT, &g, &site.w[W_SELF], Write::Add, gx);
+        grad: Grad,
+        input: Option<Then<'_>>,
+    ) -> Result<(Weights, Option<Grad>)> {
+        let (g, x) = (grad.g, saved.x());
+        if let (Some(mean), [own]) = (&saved.aggregated, &saved.more[..]) {
+            let (g_self, gb) = site.weight_and_bias_gradient(own, &g);
+            let g_neigh = site.weight_gradient(mean, &g);
+            let Some(then) = input else {
+                return Ok((vec![g_self, g_neigh, gb], None));
+            };
+            let g_mean = site.linear(&[Term::right_t(&g, &site.w[W_NEIGH])], Then::default());
+            let mut gx = site.aggregate(&g_mean)?;
+            drop(g_mean);
+            site.add_to_own_rows(Term::right_t(&g, &site.w[W_SELF]), then, &mut gx);
+            return Ok((vec![g_self, g_neigh, gb], Some(gx.into())));
         }
-        Ok((vec![g_self, g_neigh, bias], gx))
+        let gz = site.aggregate(&g)?;
+        let g_neigh = x.t_times(site.cx, &gz);
+        let (g_self, gb) = match &saved.more[..] {
+            [own] => site.weight_and_bias_gradient(own, &g),
+            _ => (x.t_times(site.cx, &g), site.bias_gradient(&g)),
+        };
+        let gx = input.map(|then| {
+            let (own, neighbours) = (
+                Term::right_t(&g, &site.w[W_SELF]),
+                Term::right_t(&gz, &site.w[W_NEIGH]),
+            );
+            if own.dim() == neighbours.dim() {
+                return site.linear(&[neighbours, own], then);
+            }
+            let mut gx = site.linear(&[neighbours], Then::default());
+            site.add_to_own_rows(own, then, &mut gx);
+            gx
+        });
+        Ok((vec![g_self, g_neigh, gb], gx.map(Grad::from)))
     }
 }

@@ -1,22 +1,24 @@
-//! The stack of layers: dropout, convolution, ReLU between layers.
+//! The stack of layers, with activations and dropout between them.
 
-use super::conv::{Conv, Facts, Saved, Site, Weights};
+use super::kind::{Drop, Shape, Stage};
+use super::layer::{After, Facts, Flow, Grad, Init, Layer, Saved, Site, Weights};
 use super::{Aggregate, At, Input, ModelKind};
+use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Then};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::{Direction, Pass};
 use crate::rng::{self, Purpose};
 use crate::spec::RunSpec;
-use kernels::Mat;
-use std::rc::Rc;
+use std::ops::Range;
 
 /// A model with its weights. Every rank holds the same weights.
 pub struct Model {
     kind: ModelKind,
-    convs: Vec<Box<dyn Conv>>,
-    dims: Vec<usize>,
+    stages: Vec<Stage>,
     dropout: f32,
     seed: u64,
+    /// Whether backward gives the gradient of the features, for features that are learnt.
+    pub input_gradient: bool,
     /// Weights by layer.
     pub weights: Vec<Weights>,
 }
@@ -33,33 +35,31 @@ pub struct Aggregation {
     pub layer: usize,
     /// Forward or backward.
     pub direction: Direction,
-    /// Columns of the matrix that is aggregated.
+    /// Columns of the matrix that is aggregated, or whose rows travel.
     pub width: usize,
 }
 
+/// Who takes each layer's weight gradients as soon as they exist.
+pub type Ready<'a> = &'a mut dyn FnMut(&mut Ctx, usize, Weights) -> Result<()>;
+
 impl Model {
-    /// The model of a request, for features of width `d_in` and `classes` outputs, with
-    /// Glorot-uniform weights and zero biases from the request's seed.
-    pub fn new(spec: &RunSpec, d_in: usize, classes: usize) -> Model {
-        let mut dims = vec![d_in];
-        dims.extend(std::iter::repeat_n(spec.hidden, spec.layers - 1));
-        dims.push(classes);
-        let convs: Vec<_> = dims
-            .windows(2)
-            .map(|d| spec.model.conv(d[0], d[1]))
-            .collect();
-        let weights = convs
+    /// The model of a request, with weights from the request's seed, on the device.
+    pub fn new(spec: &RunSpec, backend: &dyn Backend, shape: Shape) -> Model {
+        let stages = spec.model.stages(spec, shape);
+        let weights = stages
             .iter()
             .enumerate()
-            .map(|(l, conv)| init(conv.as_ref(), spec.seed, l))
+            .map(|(l, stage)| {
+                let host = init(stage.layer.as_ref(), spec.seed, l);
+                host.into_iter().map(|w| backend.upload(w)).collect()
+            })
             .collect();
-        let dropout = spec.dropout as f32;
         Model {
             kind: spec.model,
-            convs,
-            dims,
-            dropout,
+            stages,
+            dropout: spec.dropout as f32,
             seed: spec.seed,
+            input_gradient: false,
             weights,
         }
     }
@@ -69,19 +69,29 @@ impl Model {
         self.kind
     }
 
-    /// Number of layers.
+    /// Number of layers, those included that read no other vertex.
     pub fn layers(&self) -> usize {
-        self.convs.len()
+        self.stages.len()
     }
 
-    /// Widths: input, hidden…, classes.
-    pub fn dims(&self) -> &[usize] {
-        &self.dims
+    /// A layer.
+    pub fn layer(&self, layer: usize) -> &dyn Layer {
+        self.stages[layer].layer.as_ref()
     }
 
-    /// What strategies may know of its layers.
+    /// What strategies may know of its layers: what is true of all that read other vertices.
     pub fn facts(&self) -> Facts {
-        self.convs[0].facts()
+        let all = Facts {
+            linear: true,
+            edge_parameters: false,
+            swappable: true,
+        };
+        let facts = self.stages.iter().filter_map(|s| s.layer.facts());
+        facts.fold(all, |a, b| Facts {
+            linear: a.linear && b.linear,
+            edge_parameters: a.edge_parameters || b.edge_parameters,
+            swappable: a.swappable && b.swappable,
+        })
     }
 
     /// Number of weights.
@@ -89,38 +99,70 @@ impl Model {
         self.weights.iter().flatten().map(Mat::len).sum()
     }
 
+    /// Whether the first layer aggregates dense features themselves, rather than a product of them.
+    pub fn aggregates_features(&self) -> bool {
+        self.stages[0].layer.aggregates_features()
+    }
+
     /// The aggregations of one training epoch, in order.
-    pub fn aggregations(&self, sparse_input: bool) -> Vec<Aggregation> {
-        let first = |l: usize| self.convs[l].aggregates_first(sparse_input && l == 0);
-        let width = |l: usize| {
-            if first(l) {
-                self.dims[l]
-            } else {
-                self.dims[l + 1]
-            }
+    pub fn aggregations(&self, sparse: bool) -> Vec<Aggregation> {
+        let widths = |l: usize| {
+            let wanted = l > 0 || self.input_gradient;
+            self.stages[l].layer.widths(sparse && l == 0, wanted)
         };
-        let forward = (0..self.layers()).map(|layer| Aggregation {
-            layer,
-            direction: Direction::Forward,
-            width: width(layer),
-        });
-        // The first layer's input needs no gradient: aggregated first, it has no backward.
+        let aggregation = |layer: usize, direction: Direction, width: Option<usize>| {
+            width.map(|width| Aggregation {
+                layer,
+                direction,
+                width,
+            })
+        };
+        let forward = (0..self.layers())
+            .filter_map(|l| aggregation(l, Direction::Forward, widths(l).forward));
         let backward = (0..self.layers())
             .rev()
-            .filter(|&l| l > 0 || !first(l))
-            .map(|layer| Aggregation {
-                layer,
-                direction: Direction::Backward,
-                width: width(layer),
-            });
+            .filter_map(|l| aggregation(l, Direction::Backward, widths(l).backward));
         forward.chain(backward).collect()
     }
 
-    fn key(&self, cx: &Ctx, layer: usize) -> u64 {
-        rng::key(self.seed, cx.epoch, Purpose::Dropout, layer as u64)
+    fn drop<'a>(&self, cx: &Ctx, layer: usize, ids: &'a Kept<u32>) -> Option<Dropout<'a>> {
+        (self.dropout > 0.0).then(|| Dropout {
+            key: rng::key(self.seed, cx.epoch, Purpose::Dropout, layer as u64),
+            ids,
+            p: self.dropout,
+        })
     }
 
-    /// Logits `[n_local, classes]`. `ids` are the global vertex ids of the rows; in training,
+    /// Dropout of the input of a layer, if it has any.
+    fn drop_input<'a>(&self, cx: &Ctx, layer: usize, ids: &'a Kept<u32>) -> Option<Dropout<'a>> {
+        let drops = self
+            .stages
+            .get(layer)
+            .is_some_and(|s| s.drop == Drop::Input);
+        drops.then(|| self.drop(cx, layer, ids)).flatten()
+    }
+
+    fn site<'a>(
+        &'a self,
+        cx: &'a mut Ctx,
+        agg: &'a mut dyn Aggregate,
+        at: At,
+        ids: &'a Kept<u32>,
+    ) -> Site<'a> {
+        let drops = self.stages[at.layer].drop == Drop::Inside && at.direction != Direction::Eval;
+        let inside = drops.then(|| self.drop(cx, at.layer, ids)).flatten();
+        Site {
+            cx,
+            agg,
+            at,
+            w: &self.weights[at.layer],
+            ids,
+            seed: self.seed,
+            inside,
+        }
+    }
+
+    /// Logits `[n_local, d_out]`. `ids` are the global vertex ids of the rows; in training,
     /// dropout is applied and the tape kept.
     ///
     /// # Errors
@@ -130,48 +172,59 @@ impl Model {
         cx: &mut Ctx,
         agg: &mut dyn Aggregate,
         x: Input,
-        ids: &[u32],
+        ids: &Kept<u32>,
         train: bool,
     ) -> Result<(Mat, Tape)> {
+        let mut flow = Flow::from(x);
+        if train && let Some(d) = self.drop_input(cx, 0, ids) {
+            flow.x = flow.x.dropout(cx, d.key, d.ids, d.p);
+        }
+        let (flow, tape) = self.forward_layers(cx, agg, 0..self.layers(), flow, ids, train)?;
+        Ok((flow.x.into_mat(), tape))
+    }
+
+    /// Some layers, from what the layer before them made (dropout of the features is not done
+    /// here) to what the layer after them takes.
+    ///
+    /// # Errors
+    /// Whatever the aggregation meets.
+    pub fn forward_layers(
+        &self,
+        cx: &mut Ctx,
+        agg: &mut dyn Aggregate,
+        layers: Range<usize>,
+        mut flow: Flow,
+        ids: &Kept<u32>,
+        train: bool,
+    ) -> Result<(Flow, Tape)> {
         cx.pass(if train { Pass::Forward } else { Pass::Eval });
         let direction = if train {
             Direction::Forward
         } else {
             Direction::Eval
         };
-        let mut tape = Tape {
-            saved: Vec::with_capacity(self.layers()),
-        };
-        let mut x = x;
-        let mut layer = 0;
-        loop {
+        let mut saved = Vec::with_capacity(layers.len());
+        for layer in layers {
             cx.layer(layer);
-            if train {
-                x = x.dropout(cx, self.key(cx, layer), ids, self.dropout);
-            }
-            let last = layer + 1 == self.layers();
-            let at = At { layer, direction };
-            let site = Site {
-                cx: &mut *cx,
-                agg: &mut *agg,
-                at,
-                w: &self.weights[layer],
+            let next = self.drop_input(cx, layer + 1, ids);
+            let after = After {
+                act: self.stages[layer].act,
+                dropout: next.filter(|_| train),
             };
-            let (y, saved) = self.convs[layer].forward(site, x, !last)?;
+            let site = self.site(cx, agg, At { layer, direction }, ids);
+            let (next, kept) = self.stages[layer].layer.forward(site, flow, after)?;
             if train {
-                tape.saved.push(saved);
+                saved.push(kept);
             }
-            if last {
-                return Ok((y, tape));
-            }
-            x = Input::Dense(Rc::new(y));
-            layer += 1;
+            flow = next;
         }
+        Ok((flow, Tape { saved }))
     }
 
-    /// Weight gradients from `g`, the gradient of the logits `[n_local, classes]`, last layer
+    /// Weight gradients from `g`, the gradient of the logits `[n_local, d_out]`, last layer
     /// first; `ready` gets each layer's as soon as they exist, so that they can travel while
-    /// earlier layers are computed.
+    /// earlier layers are computed. Gives the gradient of the features if
+    /// [`Model::input_gradient`] asks for it.
     ///
     /// # Errors
     /// Whatever the aggregation or `ready` meets.
@@ -179,57 +232,105 @@ impl Model {
         &self,
         cx: &mut Ctx,
         agg: &mut dyn Aggregate,
-        mut tape: Tape,
-        ids: &[u32],
+        tape: Tape,
+        ids: &Kept<u32>,
         g: Mat,
-        ready: &mut dyn FnMut(&mut Ctx, usize, Weights) -> Result<()>,
-    ) -> Result<()> {
+        ready: Ready<'_>,
+    ) -> Result<Option<Mat>> {
+        let grad = self.backward_layers(cx, agg, 0..self.layers(), tape, ids, g.into(), ready)?;
+        Ok(grad.map(|grad| grad.g))
+    }
+
+    /// The backward of [`Model::forward_layers`]: from the gradient of the last layer's output to
+    /// that of the output of the layer before the first, each before its activation and dropout.
+    ///
+    /// # Errors
+    /// Whatever the aggregation or `ready` meets.
+    #[expect(clippy::too_many_arguments, reason = "forward_layers' and two more")]
+    pub fn backward_layers(
+        &self,
+        cx: &mut Ctx,
+        agg: &mut dyn Aggregate,
+        layers: Range<usize>,
+        mut tape: Tape,
+        ids: &Kept<u32>,
+        grad: Grad,
+        ready: Ready<'_>,
+    ) -> Result<Option<Grad>> {
         cx.pass(Pass::Backward);
-        let mut g = g;
-        for layer in (0..self.layers()).rev() {
+        let mut grad = Some(grad);
+        for layer in layers.rev() {
             cx.layer(layer);
             let saved = tape.saved.pop().expect("forward pushed one entry a layer");
             let x = saved.x.clone();
+            let then = self.input_then(cx, layer, ids, x.as_ref());
             let at = At {
                 layer,
                 direction: Direction::Backward,
             };
-            let site = Site {
-                cx: &mut *cx,
-                agg: &mut *agg,
-                at,
-                w: &self.weights[layer],
-            };
-            let (grads, gx) = self.convs[layer].backward(site, saved, g, layer > 0)?;
+            let site = self.site(cx, agg, at, ids);
+            let g = grad.take().expect("later layers gave their input's");
+            let (grads, gx) = self.stages[layer].layer.backward(site, saved, g, then)?;
             ready(cx, layer, grads)?;
-            let Some(mut gx) = gx else { break };
-            if let Input::Dense(x) = &x {
-                if self.dropout > 0.0 {
-                    cx.backend
-                        .dropout(self.key(cx, layer), ids, self.dropout, &mut gx);
-                }
-                // The input is the ReLU's output after dropout. Where dropout made it zero, the
-                // gradient is zero already, so its sign pattern serves as the ReLU's.
-                cx.backend.relu_backward(x, &mut gx);
-            }
-            g = gx;
+            grad = gx.filter(|_| layer > 0 || self.input_gradient);
         }
-        Ok(())
+        Ok(grad)
+    }
+
+    /// What turns the gradient of a layer's input into that of the output of the layer before it;
+    /// none for features that are not learnt.
+    fn input_then<'a>(
+        &self,
+        cx: &Ctx,
+        layer: usize,
+        ids: &'a Kept<u32>,
+        x: Option<&'a Input>,
+    ) -> Option<Then<'a>> {
+        let dropout = self.drop_input(cx, layer, ids);
+        let scale = dropout.map_or(1.0, |d| 1.0 / (1.0 - d.p));
+        let act = match layer.checked_sub(1) {
+            Some(before) => self.stages[before].act,
+            None if self.input_gradient => Act::None,
+            None => return None,
+        };
+        let gate = || {
+            let y = x.and_then(Input::dense);
+            let y = y.expect("a layer behind an activation keeps its dense input");
+            Some(Gate { y, act, scale })
+        };
+        Some(match act {
+            Act::None => Then {
+                dropout,
+                ..Then::default()
+            },
+            // Zero where either activation or dropout took it.
+            Act::Relu => Then {
+                gate: gate(),
+                ..Then::default()
+            },
+            Act::Elu => Then {
+                dropout,
+                gate: gate(),
+                ..Then::default()
+            },
+        })
     }
 }
 
-fn init(conv: &dyn Conv, seed: u64, layer: usize) -> Weights {
-    let mut weights = Weights::new();
-    for (i, (name, rows, cols)) in conv.shapes().into_iter().enumerate() {
-        let key = rng::key(seed, i as u64, Purpose::Weights, layer as u64);
-        let bound = (6.0 / (rows + cols) as f64).sqrt();
-        weights.push(Mat::from_shape_fn((rows, cols), |(r, c)| {
-            if name == "bias" {
-                return 0.0;
-            }
-            let u = rng::uniform_f64(key, (r * cols + c) as u64);
-            ((2.0 * u - 1.0) * bound) as f32
-        }));
-    }
-    weights
+fn init(layer: &dyn Layer, seed: u64, at: usize) -> Vec<kernels::Mat> {
+    let tensors = layer.tensors().into_iter().enumerate();
+    tensors
+        .map(|(i, tensor)| {
+            let key = rng::key(seed, i as u64, Purpose::Weights, at as u64);
+            let (rows, cols) = (tensor.rows, tensor.cols);
+            kernels::Mat::from_shape_fn((rows, cols), |(r, c)| match tensor.init {
+                Init::Constant(value) => value,
+                Init::Glorot(widths) => {
+                    let bound = (6.0 / widths as f64).sqrt();
+                    let u = rng::uniform_f64(key, (r * cols + c) as u64);
+                    ((2.0 * u - 1.0) * bound) as f32
+                }
+            })
+        })
+        .collect()
 }

@@ -52,7 +52,7 @@ pub fn facts(
         f.train_nodes += u64::from(train[v]);
         let span = full.csr().span(v);
         f.edges += span.len() as u64;
-        for &s in full.indices[span]
+        for &s in full.csr().indices[span]
             .iter()
             .filter(|&&s| owner[s as usize] != p)
         {

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::graph::{Block, EdgeOptions, Propagation};
+use crate::graph::{Block, EdgeOptions, Propagation, Relations};
 
 fn graphs() -> impl Strategy<Value = Graph> {
     (0usize..40).prop_flat_map(|n| {
@@ -37,18 +37,23 @@ fn check_parts_of(full: &Block, owner: &[u32], parts: usize) {
         for (k, &v) in l.own.iter().enumerate() {
             assert_eq!(owner[v as usize] as usize, r);
             let (here, there) = (l.block.csr().span(k), full.csr().span(v as usize));
-            let sources: Vec<u32> = l.block.indices[here.clone()]
+            let sources: Vec<u32> = l.block.csr().indices[here.clone()]
                 .iter()
                 .map(|&s| global[s as usize])
                 .collect();
             assert_eq!(
                 sources,
-                full.indices[there.clone()],
+                full.csr().indices[there.clone()],
                 "every in-edge of an owned vertex is local"
             );
             assert_eq!(
-                l.block.weights.as_ref().map(|w| &w[here]),
-                full.weights.as_ref().map(|w| &w[there])
+                l.block.csr().weights.map(|w| &w[here]),
+                full.csr().weights.map(|w| &w[there])
+            );
+            let types = |b: &Block, e: std::ops::Range<usize>| b.types().map(|t| t[e].to_vec());
+            assert_eq!(
+                types(&l.block, l.block.csr().span(k)),
+                types(full, full.csr().span(v as usize))
             );
             let remote = sources.iter().any(|&s| owner[s as usize] as usize != r);
             assert_eq!(remote, l.boundary().contains(&k));
@@ -72,6 +77,7 @@ fn check_parts_of(full: &Block, owner: &[u32], parts: usize) {
         assert_eq!(f.edges, l.block.n_edges() as u64);
         let cut = l
             .block
+            .csr()
             .indices
             .iter()
             .filter(|&&s| s as usize >= l.own.len())
@@ -112,6 +118,13 @@ proptest! {
         let key = crate::rng::key(seed, 0, crate::rng::Purpose::Partition, 1);
         let owner: Vec<u32> = (0..g.n() as u64).map(|v| (crate::rng::below(key, v, parts as u64) / 2 * 2) as u32).collect();
         check_parts_of(&g.propagation(Propagation::Sum), &owner, parts);
+        check_parts_of(&g.propagation(Propagation::RelationMean), &owner, parts);
+        let dst: Vec<u32> =
+            (0..g.n() as u32).flat_map(|v| vec![v; g.in_degree(v as usize)]).collect();
+        let types = (0..g.n_edges() as u64).map(|e| crate::rng::below(!key, e, 3) as u16).collect();
+        let types = Relations::new(types, 3).expect("below three");
+        let typed = Graph::from_typed_edges(g.n(), g.indices(), &dst, &types).expect("valid");
+        check_parts_of(&typed.propagation(Propagation::RelationMean), &owner, parts);
     }
 }
 
@@ -123,8 +136,8 @@ fn one_part_is_the_whole_graph() {
     assert_eq!(l.own, (0..34).collect::<Vec<u32>>());
     assert_eq!((l.n_interior, l.halo.len()), (34, 0));
     assert_eq!(
-        (&l.block.indices, &l.block.weights),
-        (&full.indices, &full.weights)
+        (&l.block.csr().indices, &l.block.csr().weights),
+        (&full.csr().indices, &full.csr().weights)
     );
 }
 

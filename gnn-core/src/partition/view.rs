@@ -1,6 +1,6 @@
 //! What one rank sees of a cut graph: its own vertices, its halo, and what its peers need of it.
 
-use crate::graph::Block;
+use crate::graph::{Block, Relations};
 use crate::partition::facts::by_owner;
 use crate::{Error, Result};
 
@@ -129,7 +129,7 @@ fn send_lists(full: &Block, owner: &[u32], me: u32, parts: usize, local: &[u32])
         if peer == me {
             continue;
         }
-        for &s in &full.indices[full.csr().span(v as usize)] {
+        for &s in &full.csr().indices[full.csr().span(v as usize)] {
             if owner[s as usize] == me
                 && std::mem::replace(&mut asked[s as usize], peer + 1) != peer + 1
             {
@@ -151,14 +151,22 @@ fn cut(full: &Block, own: &[u32], n_halo: usize, local: &[u32]) -> Result<Block>
     let mut indptr = Vec::with_capacity(own.len() + 1);
     let mut indices = Vec::with_capacity(edges);
     let mut weights = a.weights.map(|_| Vec::with_capacity(edges));
+    let mut types = full.types().map(|_| Vec::with_capacity(edges));
     indptr.push(0);
     for &v in own {
         let span = a.span(v as usize);
         indices.extend(a.indices[span.clone()].iter().map(|&s| local[s as usize]));
         if let (Some(to), Some(from)) = (&mut weights, a.weights) {
+            to.extend_from_slice(&from[span.clone()]);
+        }
+        if let (Some(to), Some(from)) = (&mut types, full.types()) {
             to.extend_from_slice(&from[span]);
         }
         indptr.push(indices.len() as u64);
     }
-    Block::new(own.len(), own.len() + n_halo, indptr, indices, weights)
+    let block = Block::new(own.len(), own.len() + n_halo, indptr, indices, weights)?;
+    match types {
+        Some(types) => block.with_relations(Relations::new(types, full.n_relations())?),
+        None => Ok(block),
+    }
 }

@@ -145,12 +145,28 @@ row! {
         is_warmup: bool,
         /// Mean loss over the training vertices, at the epoch's start weights.
         train_loss: f64,
+        /// Mean loss over the validation vertices without dropout, when evaluated.
+        val_loss: Option<f64>,
         /// Accuracy on the training vertices, when evaluated.
         train_acc: Option<f64>,
         /// Accuracy on the validation vertices, when evaluated.
         val_acc: Option<f64>,
         /// Accuracy on the test vertices, when evaluated.
         test_acc: Option<f64>,
+        /// Micro-averaged F1 on the training vertices, where a vertex may have several classes.
+        train_f1: Option<f64>,
+        /// The same on the validation vertices.
+        val_f1: Option<f64>,
+        /// The same on the test vertices.
+        test_f1: Option<f64>,
+        /// Area under the ROC curve on the validation links, where links are predicted.
+        val_auc: Option<f64>,
+        /// The same on the test links.
+        test_auc: Option<f64>,
+        /// Average precision on the test links.
+        test_ap: Option<f64>,
+        /// Mean reciprocal rank of the test links, each among all test pairs without an edge.
+        test_mrr: Option<f64>,
         /// Time of the evaluation, outside the epoch's wall time.
         eval_ms: f64,
     }
@@ -222,9 +238,17 @@ mod tests {
             epoch: 1,
             is_warmup: false,
             train_loss: 0.5,
+            val_loss: Some(0.75),
             train_acc: None,
             val_acc: Some(0.25),
             test_acc: None,
+            train_f1: None,
+            val_f1: None,
+            test_f1: None,
+            val_auc: Some(0.75),
+            test_auc: None,
+            test_ap: None,
+            test_mrr: None,
             eval_ms: 0.125,
         };
         let value = serde_json::to_value(&row).expect("plain data");

@@ -1,6 +1,8 @@
 //! The one table of keys that a run understands.
 
-use super::{FeatureNorm, Launch, RunSpec, Value};
+use super::{
+    Decay, FeatureNorm, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer, TaskKind, Value,
+};
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 
@@ -157,20 +159,37 @@ fn number(x: &f64) -> Value {
 
 keys! {
     data None, KeyType::Text, "catalogue name, karate, sbm:…, rmat:…, or a path", word => same, |s: &String| text(s);
+    split None, KeyType::Text, "which split of the data: standard, a number or a name", word => same, |s: &String| text(s);
+    task None, KeyType::Choice(&["node", "link"]), "what to learn: the classes of vertices, or links", word => |s: String| if s == "link" { TaskKind::Link } else { TaskKind::Node }, |t: &TaskKind| text(if *t == TaskKind::Link { "link" } else { "node" });
+    scorer None, KeyType::Choice(&["dot", "mlp"]), "how two embeddings become the score of a link", word => |s: String| if s == "mlp" { Scorer::Mlp } else { Scorer::Dot }, |s: &Scorer| text(if *s == Scorer::Mlp { "mlp" } else { "dot" });
+    embedding None, KeyType::Int(1, MAX_WIDTH), "width of the embeddings that links are scored with", int => size, count;
+    negatives None, KeyType::Int(1, 1000), "pairs without an edge drawn for each training edge", int => size, count;
     model None, KeyType::Choice(ModelKind::NAMES), "model to train", word => |s: String| ModelKind::from_name(&s).expect("the choice list is ModelKind::NAMES"), |m: &ModelKind| text(m.name());
     layers None, KeyType::Int(1, MAX_LAYERS), "number of layers", int => size, count;
     hidden None, KeyType::Int(1, MAX_WIDTH), "hidden width", int => size, count;
+    decoupled None, KeyType::Choice(&["true", "false"]), "dense layers first, then as many rounds of propagation", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
+    heads None, KeyType::Int(1, 1024), "GAT: attention heads, of the hidden width each, but for the last layer", int => size, count;
+    out_heads None, KeyType::Int(1, 1024), "GAT: attention heads of the last layer, averaged", int => size, count;
+    attention_dropout None, KeyType::Float(0.0, 1.0), "GAT: probability of dropping an attention coefficient", float => |x| x, number;
+    bases None, KeyType::Int(0, 1 << 16), "R-GCN: bases that relations share; 0 gives each a weight of its own", int => size, count;
+    alpha None, KeyType::Float(0.0, 1.0), "GCNII: share of the initial residual", float => |x| x, number;
+    lambda None, KeyType::Float(0.0, 1e6), "GCNII: layer l maps by (1 - b) I + b W, b = ln(lambda / l + 1)", float => |x| x, number;
     strategy Some('s'), KeyType::Text, "how the work is divided among ranks", word => same, |s: &String| text(s);
     ranks Some('n'), KeyType::Int(1, MAX_RANKS), "number of ranks", int => size, count;
     epochs None, KeyType::Int(1, 1_000_000_000), "number of epochs", int => size, count;
-    lr None, KeyType::Float(0.0, 1e6), "learning rate of Adam", float => |x| x, number;
-    weight_decay None, KeyType::Float(0.0, 1e6), "L2 penalty added to the gradient", float => |x| x, number;
+    lr None, KeyType::Float(0.0, 1e6), "learning rate", float => |x| x, number;
+    optimizer None, KeyType::Choice(OptimiserKind::NAMES), "how weights follow their gradients", word => |s: String| match s.as_str() { "sgd" => OptimiserKind::Sgd, "adamw" => OptimiserKind::Adamw, _ => OptimiserKind::Adam }, |o: &OptimiserKind| text(o.name());
+    momentum None, KeyType::Float(0.0, 1.0), "momentum of sgd", float => |x| x, number;
+    weight_decay None, KeyType::Float(0.0, 1e6), "weight decay: L2 in the gradient, or beside it with adamw", float => |x| x, number;
+    weight_decay_dense None, KeyType::Float(-1.0, 1e6), "weight decay of layers that read no other vertex (GCNII's first and last); below 0, the same", float => |x| x, number;
+    decay None, KeyType::Choice(&["all", "first"]), "layers whose weights decay", word => |s: String| if s == "first" { Decay::First } else { Decay::All }, |d: &Decay| text(if *d == Decay::First { "first" } else { "all" });
     dropout None, KeyType::Float(0.0, 1.0), "probability of dropping a layer's input element", float => |x| x, number;
     feature_norm None, KeyType::Choice(&["none", "row"]), "scale feature rows to sum 1", word => |s: String| if s == "row" { FeatureNorm::Row } else { FeatureNorm::None }, |f: &FeatureNorm| text(if *f == FeatureNorm::Row { "row" } else { "none" });
+    first_aggregate None, KeyType::Choice(&["every-epoch", "once"]), "when the features, which never change, are aggregated; once needs dropout 0", word => |s: String| if s == "once" { FirstAggregate::Once } else { FirstAggregate::EveryEpoch }, |f: &FirstAggregate| text(if *f == FirstAggregate::Once { "once" } else { "every-epoch" });
     seed None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
     threads None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
     launch None, KeyType::Choice(&["auto", "threads", "mpi", "slurm"]), "where ranks run", word => |s: String| match s.as_str() { "threads" => Launch::Threads, "mpi" => Launch::Mpi, "slurm" => Launch::Slurm, _ => Launch::Auto }, |l: &Launch| text(match l { Launch::Auto => "auto", Launch::Threads => "threads", Launch::Mpi => "mpi", Launch::Slurm => "slurm" });
-    backend None, KeyType::Choice(&["cpu"]), "device of the matrices", word => same, |s: &String| text(s);
+    backend None, KeyType::Choice(crate::backend::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
     partition None, KeyType::Text, "partitioner: metis, chunk or hash", word => same, |s: &String| text(s);
     eval_every None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
     warmup None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;

@@ -66,6 +66,73 @@ pub enum FeatureNorm {
     Row,
 }
 
+/// When the first layer aggregates the input features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstAggregate {
+    /// In every epoch, as every layer does.
+    EveryEpoch,
+    /// Once, before the first epoch: exact when nothing is dropped from the features. It has an
+    /// effect where the first layer aggregates its input (dense features no wider than its output).
+    Once,
+}
+
+/// What is to be learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskKind {
+    /// The classes of vertices: one each, or several where the data has several.
+    Node,
+    /// Which vertices are joined by an edge.
+    Link,
+}
+
+/// How two vertices' embeddings become the score of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scorer {
+    /// Their dot product.
+    Dot,
+    /// Two dense layers on their elementwise product.
+    Mlp,
+}
+
+/// How weights follow their gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimiserKind {
+    /// Adam; weight decay is L2 in the gradient.
+    Adam,
+    /// Adam; weight decay beside the gradient.
+    Adamw,
+    /// Gradient descent, with momentum if asked.
+    Sgd,
+}
+
+impl OptimiserKind {
+    /// Their names.
+    pub const NAMES: &'static [&'static str] = &["adam", "adamw", "sgd"];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            OptimiserKind::Adam => "adam",
+            OptimiserKind::Adamw => "adamw",
+            OptimiserKind::Sgd => "sgd",
+        }
+    }
+}
+
+/// Which layers' weights decay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decay {
+    /// Every layer's.
+    All,
+    /// The first layer's only, as Kipf & Welling have it.
+    First,
+}
+
 /// Where ranks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -82,9 +149,20 @@ pub enum Launch {
 
 /// A whole request, every key with its default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunSpec {
     /// Catalogue name, built-in (`karate`, `sbm:…`, `rmat:…`) or path.
     pub data: String,
+    /// Which of the data set's splits: `standard`, a number or a name.
+    pub split: String,
+    /// What is to be learned.
+    pub task: TaskKind,
+    /// How links are scored.
+    pub scorer: Scorer,
+    /// Width of the embeddings that links are scored with.
+    pub embedding: usize,
+    /// Pairs without an edge drawn for each training edge, every epoch.
+    pub negatives: usize,
     /// Model to train.
     pub model: ModelKind,
     /// Number of layers (1–128).
@@ -95,23 +173,47 @@ pub struct RunSpec {
     pub strategy: String,
     /// Number of ranks.
     pub ranks: usize,
+    /// Dense layers first, then as many rounds of propagation.
+    pub decoupled: bool,
+    /// Attention heads of every layer but the last, `hidden` columns each (GAT).
+    pub heads: usize,
+    /// Attention heads of the last layer, averaged (GAT).
+    pub out_heads: usize,
+    /// Probability that an attention coefficient is dropped (GAT).
+    pub attention_dropout: f64,
+    /// Bases that relations share; 0 gives each relation a weight of its own (R-GCN).
+    pub bases: usize,
+    /// Share of the initial residual (GCNII).
+    pub alpha: f64,
+    /// Strength of the identity mapping's decay with depth (GCNII).
+    pub lambda: f64,
     /// Number of epochs.
     pub epochs: usize,
     /// Learning rate.
     pub lr: f64,
-    /// L2 weight decay, added to the gradient.
+    /// How weights follow their gradients.
+    pub optimizer: OptimiserKind,
+    /// Momentum of SGD.
+    pub momentum: f64,
+    /// Weight decay: L2 in the gradient, or beside it with AdamW.
     pub weight_decay: f64,
+    /// Weight decay of layers that read no other vertex; below 0, the same.
+    pub weight_decay_dense: f64,
+    /// Which layers' weights decay.
+    pub decay: Decay,
     /// Probability that an input element of a layer is dropped.
     pub dropout: f64,
     /// Feature scaling.
     pub feature_norm: FeatureNorm,
+    /// When the features are aggregated.
+    pub first_aggregate: FirstAggregate,
     /// Seed of everything random.
     pub seed: u64,
     /// Compute threads a rank; 0 shares the machine's cores among the ranks.
     pub threads: usize,
     /// Where ranks run.
     pub launch: Launch,
-    /// Device: `cpu`.
+    /// Device: `cpu` or `cuda`.
     pub backend: String,
     /// Partitioner name.
     pub partition: String,
@@ -133,16 +235,33 @@ impl Default for RunSpec {
     fn default() -> Self {
         RunSpec {
             data: "karate".into(),
+            split: crate::dataset::STANDARD.into(),
+            task: TaskKind::Node,
+            scorer: Scorer::Dot,
+            embedding: 16,
+            negatives: 1,
             model: ModelKind::Gcn,
             layers: 2,
             hidden: 16,
             strategy: "single".into(),
             ranks: 1,
+            decoupled: false,
+            heads: 8,
+            out_heads: 1,
+            attention_dropout: 0.6,
+            bases: 0,
+            alpha: 0.1,
+            lambda: 0.5,
             epochs: 200,
             lr: 0.01,
+            optimizer: OptimiserKind::Adam,
+            momentum: 0.0,
             weight_decay: 5e-4,
+            weight_decay_dense: -1.0,
+            decay: Decay::All,
             dropout: 0.5,
             feature_norm: FeatureNorm::None,
+            first_aggregate: FirstAggregate::EveryEpoch,
             seed: 0,
             threads: 0,
             launch: Launch::Auto,
@@ -163,7 +282,8 @@ impl RunSpec {
     ///
     /// # Errors
     /// [`Error::Spec`] for a value of the wrong type or out of range, [`Error::UnknownName`] for
-    /// a key, model, strategy or partitioner nobody knows, with the nearest right name.
+    /// a key, model, strategy or partitioner nobody knows, with the nearest right name,
+    /// [`Error::Unsupported`] for a task on more ranks than it runs on.
     pub fn from_pairs<I, K>(pairs: I) -> Result<RunSpec>
     where
         I: IntoIterator<Item = (K, Value)>,
@@ -179,18 +299,68 @@ impl RunSpec {
             }
         }
         spec.check_names()?;
+        spec.check_task()?;
+        spec.check_first_aggregate()?;
+        spec.check_model()?;
         spec.knobs = crate::strategy::find(&spec.strategy)?.parse_knobs(rest)?;
         Ok(spec)
+    }
+
+    fn check_task(&self) -> Result<()> {
+        if self.task == TaskKind::Link && self.ranks > 1 {
+            return Err(Error::Unsupported {
+                what: format!("link prediction on {} ranks", self.ranks),
+                reason: "links are scored where both ends' embeddings are".into(),
+                help: "set ranks = 1, or task = \"node\"".into(),
+            });
+        }
+        Ok(())
     }
 
     fn check_names(&self) -> Result<()> {
         crate::strategy::find(&self.strategy)?;
         crate::partition::find(&self.partition)?;
-        if self.backend != "cpu" {
+        if !crate::backend::DEVICES.contains(&self.backend.as_str()) {
             return Err(Error::Spec {
                 key: "backend".into(),
-                reason: format!("expected cpu, got {}", self.backend),
+                reason: format!("expected cpu or cuda, got {}", self.backend),
                 help: "leave the key out, or write backend = \"cpu\"".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_model(&self) -> Result<()> {
+        if self.decoupled && !self.model.decouples() {
+            return Err(Error::Spec {
+                key: "decoupled".into(),
+                reason: format!("{} has no decoupled form", self.model),
+                help: "set decoupled = false, or choose another model, for example gcn".into(),
+            });
+        }
+        if self.decoupled && self.model == ModelKind::Rgcn && self.bases > 0 {
+            return Err(Error::Spec {
+                key: "bases".into(),
+                reason: "relations have weights of their own in the decoupled form".into(),
+                help: "set bases = 0, or decoupled = false".into(),
+            });
+        }
+        if self.decoupled && self.model == ModelKind::Gat && self.out_heads != 1 {
+            return Err(Error::Spec {
+                key: "out_heads".into(),
+                reason: format!("the decoupled form has one head, got {}", self.out_heads),
+                help: "leave out_heads out, or set decoupled = false".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_first_aggregate(&self) -> Result<()> {
+        if self.first_aggregate == FirstAggregate::Once && self.dropout > 0.0 {
+            return Err(Error::Spec {
+                key: "first_aggregate".into(),
+                reason: format!("once is not exact with dropout {}", self.dropout),
+                help: "set dropout = 0, or aggregate the features every epoch".into(),
             });
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::{Built, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
-use crate::spec::{KEYS, Value, normalise};
+use crate::spec::{KEYS, RunSpec, Value, normalise};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -53,6 +53,14 @@ impl Knobs {
         self.0.iter()
     }
 
+    /// A setting that is a word; empty when there is none of that name.
+    pub fn text(&self, name: &str) -> &str {
+        match self.0.get(name) {
+            Some(Value::Str(word)) => word,
+            _ => "",
+        }
+    }
+
     /// A yes-or-no setting; false when there is none of that name.
     pub fn flag(&self, name: &str) -> bool {
         self.0.get(name) == Some(&Value::Bool(true))
@@ -77,6 +85,8 @@ pub struct Entry {
     pub exact: Exact,
     /// What is promised about repeating a run.
     pub determinism: Determinism,
+    /// Refuses combinations of settings that it cannot run, with words.
+    pub refuse: fn(&RunSpec) -> Result<()>,
     /// Builds it on a rank. Collective.
     pub build: fn(&Setup, &mut Ctx) -> Result<Built>,
 }
@@ -115,7 +125,8 @@ impl Entry {
     ///
     /// # Errors
     /// [`Error::Unsupported`] with what to do instead.
-    pub fn check(&self, model: ModelKind, ranks: usize) -> Result<()> {
+    pub fn check(&self, spec: &RunSpec) -> Result<()> {
+        let (model, ranks) = (spec.model, spec.ranks);
         if !self.models.contains(&model) {
             let known: Vec<&str> = self.models.iter().map(|m| m.name()).collect();
             return Err(Error::Unsupported {
@@ -137,6 +148,6 @@ impl Entry {
                 help: "set ranks (-n), or choose another strategy, for example halo".into(),
             });
         }
-        Ok(())
+        (self.refuse)(spec)
     }
 }

@@ -1,19 +1,23 @@
 //! Full-graph training on the `Aggregate` seam: what such strategies share.
 //!
-//! Forward, loss, backward, and one Adam step a epoch. Each layer's weight gradients start their
-//! all-reduce as soon as they exist and travel while earlier layers are computed.
+//! Forward, loss, backward, and one step of the optimiser an epoch. Each layer's weight gradients
+//! start their all-reduce as soon as they exist and travel while earlier layers are computed.
 
 use super::{Rows, Setup, Strategy};
-use crate::backend::{Adam, Mat, Target};
+use crate::backend::{Backend, Mat};
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
-use crate::dataset::{Dataset, Features};
+use crate::dataset::{Dataset, Features, Pair};
 use crate::error::Result;
-use crate::model::{Aggregate, Input, Model, SparseInput, Weights};
+use crate::graph::Relations;
+use crate::head::Head;
+use crate::model::{
+    Aggregate, Aggregation, At, Input, Model, Optimiser, Shape, SparseInput, Weights,
+};
 use crate::record::{Direction, Pass, PredictedLane};
+use crate::spec::FirstAggregate;
 use kernels::par::split_rows;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A rank's full-graph training state.
 pub struct FullGraph<A> {
@@ -21,23 +25,46 @@ pub struct FullGraph<A> {
     model: Model,
     input: Input,
     rows: Rows,
-    moments: Vec<[Weights; 2]>,
+    /// Input and rows of training, where that computes fewer rows than evaluation.
+    loss_on: Option<(Input, Rows)>,
+    head: Head,
     gradients: Vec<Weights>,
-    adam: Adam,
+    /// Of the features, where they are learnt.
+    input_gradient: Option<Mat>,
+    optimiser: Optimiser,
 }
 
 /// The model a setup asks for.
 pub fn model_of(setup: &Setup, cx: &Ctx) -> Model {
     let data = &setup.data;
-    Model::new(&cx.plan.spec, data.features.dim(), data.n_classes)
+    let shape = Shape {
+        d_in: data.features.dim(),
+        d_out: Head::width(data, &cx.plan.spec),
+        relations: data.graph.relations().map_or(1, Relations::count),
+    };
+    Model::new(&cx.plan.spec, cx.backend.as_ref(), shape)
 }
 
 /// Rows `ids` of the features, as the first layer's input.
-pub fn input_of(data: &Dataset, ids: &[u32]) -> Input {
+pub fn input_of(data: &Dataset, cx: &Ctx, ids: &[u32]) -> Input {
     match data.features.select_rows(ids) {
-        Features::Dense(x) => Input::Dense(Rc::new(x)),
-        Features::Sparse(x) => Input::Sparse(SparseInput::new(Arc::new(x))),
+        Features::Dense(x) => Input::Dense(Rc::new(cx.backend.upload(x))),
+        Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
     }
+}
+
+/// Whether the first layer's aggregate of dense features is made before the first epoch.
+fn aggregates_once(model: &Model, cx: &Ctx) -> bool {
+    cx.plan.spec.first_aggregate == FirstAggregate::Once && model.aggregates_features()
+}
+
+/// The aggregations of one epoch of a request, in order.
+pub fn aggregations(model: &Model, sparse: bool, cx: &Ctx) -> Vec<Aggregation> {
+    let mut all = model.aggregations(sparse);
+    if !sparse && aggregates_once(model, cx) {
+        all.retain(|a| (a.layer, a.direction) != (0, Direction::Forward));
+    }
+    all
 }
 
 /// Bytes of the weight gradients' all-reduce that leave rank `me` each epoch.
@@ -55,25 +82,95 @@ pub fn predict_gradients(model: &Model, me: usize, ranks: usize) -> Vec<(Predict
     lanes
 }
 
+/// What tests compare of a step.
+#[cfg(test)]
+pub(crate) struct Evaluated {
+    /// Mean loss.
+    pub(crate) loss: f64,
+    /// By layer and tensor.
+    pub(crate) gradients: Vec<Vec<kernels::Mat>>,
+    /// Of the features, if the model was asked for it.
+    pub(crate) input: Option<kernels::Mat>,
+}
+
 impl<A: Aggregate> FullGraph<A> {
-    /// Training of `model` on `rows` with the features `input`.
-    pub fn new(aggregate: A, model: Model, input: Input, rows: Rows, cx: &Ctx) -> Self {
-        let zeros =
-            |w: &Weights| -> Weights { w.iter().map(|t| Mat::zeros(t.raw_dim())).collect() };
-        let spec = &cx.plan.spec;
-        FullGraph {
+    /// Training of `model` on `rows` with the features `input`. Collective where the request has
+    /// the features aggregated once.
+    ///
+    /// # Errors
+    /// Whatever that aggregation meets.
+    pub fn new(
+        mut aggregate: A,
+        mut model: Model,
+        input: Input,
+        rows: Rows,
+        cx: &mut Ctx,
+    ) -> Result<Self> {
+        let input = match input {
+            Input::Dense(x) if aggregates_once(&model, cx) => {
+                let at = At {
+                    layer: 0,
+                    direction: Direction::Eval,
+                };
+                let ax = Rc::new(aggregate.aggregate(cx, at, &x)?);
+                Input::Aggregated { x, ax }
+            }
+            other => other,
+        };
+        let head = Head::of(&rows, cx);
+        // The head's weights are trained like those of one more layer.
+        let own = head.init(cx, model.layers());
+        if !own.is_empty() {
+            model.weights.push(own);
+        }
+        let backend = cx.backend.as_ref();
+        let zeros = |w: &Weights| -> Weights { w.iter().map(|t| zeros_like(backend, t)).collect() };
+        Ok(FullGraph {
             aggregate,
-            moments: model.weights.iter().map(|w| [zeros(w), zeros(w)]).collect(),
+            optimiser: Optimiser::new(&cx.plan.spec, &model, backend),
             gradients: model.weights.iter().map(zeros).collect(),
+            input_gradient: None,
             model,
             input,
             rows,
-            adam: Adam {
-                lr: spec.lr as f32,
-                weight_decay: spec.weight_decay as f32,
-                step: 0,
-            },
-        }
+            loss_on: None,
+            head,
+        })
+    }
+
+    /// Trains on `rows`, the first ones, of which alone the loss is made; the aggregation gives the
+    /// rows that each layer needs for them.
+    ///
+    /// # Errors
+    /// Whatever the aggregation meets.
+    pub(super) fn with_loss_on(mut self, rows: Rows, cx: &mut Ctx) -> Result<Self> {
+        let input = match &self.input {
+            Input::Aggregated { x, .. } => {
+                let at = At {
+                    layer: 0,
+                    direction: Direction::Forward,
+                };
+                let ax = Rc::new(self.aggregate.aggregate(cx, at, x)?);
+                let x = Rc::clone(x);
+                Input::Aggregated { x, ax }
+            }
+            other => other.clone(),
+        };
+        self.loss_on = Some((input, rows));
+        Ok(self)
+    }
+
+    /// The model's output without dropout.
+    fn output(&mut self, cx: &mut Ctx) -> Result<Mat> {
+        let FullGraph {
+            aggregate,
+            model,
+            input,
+            rows,
+            ..
+        } = self;
+        let (output, _) = model.forward(cx, aggregate, input.clone(), &rows.ids, false)?;
+        Ok(output)
     }
 
     /// Forward, loss and backward. The weight gradients are on their way when it returns.
@@ -83,45 +180,62 @@ impl<A: Aggregate> FullGraph<A> {
             model,
             input,
             rows,
+            loss_on,
+            head,
+            gradients,
+            input_gradient,
             ..
         } = self;
-        let (logits, tape) = model.forward(cx, aggregate, input.clone(), &rows.ids, true)?;
-        let mut g = Mat::zeros(logits.raw_dim());
-        let target = Target {
-            labels: &rows.labels,
-            mask: &rows.train,
-            scale: 1.0 / rows.train_total.max(1) as f32,
+        let ids = &rows.ids;
+        let (input, rows) = match loss_on {
+            Some((input, rows)) => (&*input, &*rows),
+            None => (&*input, &*rows),
         };
-        let loss = cx.backend.softmax_xent(&logits, target, &mut g);
-        drop(logits);
-        let mut tickets = Vec::with_capacity(model.layers());
-        model.backward(
+        let (logits, tape) = model.forward(cx, aggregate, input.clone(), ids, true)?;
+        let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
+        let own = model.weights.get(model.layers());
+        let (loss, own) = head.loss(
             cx,
-            aggregate,
-            tape,
-            &rows.ids,
-            g,
-            &mut |cx, layer, grads| {
-                let label = Label {
-                    layer: layer as u16,
-                    direction: Direction::Grad,
-                };
-                let flat: Vec<f32> = grads.iter().flatten().copied().collect();
-                tickets.push((layer, cx.comm.post_all_reduce(label, flat)?));
-                Ok(())
-            },
+            rows,
+            own.unwrap_or(const { &Weights::new() }),
+            &logits,
+            &mut g,
         )?;
+        drop(logits);
+        let mut tickets = Vec::with_capacity(model.weights.len());
+        let mut ready = |cx: &mut Ctx, layer: usize, grads: Weights| {
+            if cx.size() == 1 {
+                gradients[layer] = grads;
+                return Ok(());
+            }
+            if grads.is_empty() {
+                return Ok(());
+            }
+            let label = Label {
+                layer: layer as u16,
+                direction: Direction::Grad,
+            };
+            let host = grads.into_iter().map(|g| cx.backend.take(g));
+            let flat: Vec<f32> = host.flatten().collect();
+            tickets.push((layer, cx.comm.post_all_reduce(label, flat)?));
+            Ok(())
+        };
+        if !own.is_empty() {
+            ready(cx, model.layers(), own)?;
+        }
+        *input_gradient = model.backward(cx, aggregate, tape, ids, g, &mut ready)?;
         Ok((loss, tickets))
     }
 
-    /// Waits for the summed gradients.
+    /// Waits for the summed gradients; alone, they are there.
     fn collect(&mut self, cx: &mut Ctx, tickets: Vec<(usize, Ticket)>) -> Result<()> {
         for (layer, ticket) in tickets {
             let summed = cx.comm.finish(ticket)?.concat();
             let mut rest = &summed[..];
             for gradient in &mut self.gradients[layer] {
                 let (mine, others) = rest.split_at(gradient.len());
-                flat(gradient).copy_from_slice(mine);
+                let mine = kernels::Mat::from_shape_vec(gradient.dim(), mine.to_vec());
+                *gradient = cx.backend.upload(mine.expect("split at this length"));
                 rest = others;
             }
         }
@@ -129,26 +243,22 @@ impl<A: Aggregate> FullGraph<A> {
     }
 
     fn step(&mut self, cx: &mut Ctx) {
-        self.adam.step += 1;
-        for (layer, weights) in self.model.weights.iter_mut().enumerate() {
-            let [m, v] = &mut self.moments[layer];
-            for (i, w) in weights.iter_mut().enumerate() {
-                let g = flat(&mut self.gradients[layer][i]);
-                cx.backend
-                    .adam(self.adam, flat(w), g, flat(&mut m[i]), flat(&mut v[i]));
-            }
-        }
+        let weights = &mut self.model.weights;
+        let backend = cx.backend.as_ref();
+        self.optimiser.step(backend, weights, &self.gradients);
     }
 
-    /// Mean loss of a world of one and its gradients at the current weights, without a step.
+    /// Loss and gradients of a world of one at the current weights, without a step.
     #[cfg(test)]
-    pub(crate) fn loss_and_gradients(&mut self, cx: &mut Ctx) -> Result<(f64, Vec<Weights>)> {
+    pub(crate) fn evaluate(&mut self, cx: &mut Ctx) -> Result<Evaluated> {
         let (loss, tickets) = self.forward_backward(cx)?;
         self.collect(cx, tickets)?;
-        Ok((
-            loss / self.rows.train_total.max(1) as f64,
-            self.gradients.clone(),
-        ))
+        let host = |layer: &Weights| layer.iter().map(|g| cx.backend.download(g)).collect();
+        Ok(Evaluated {
+            loss: loss / self.rows.train_total.max(1) as f64,
+            gradients: self.gradients.iter().map(host).collect(),
+            input: self.input_gradient.take().map(|g| cx.backend.take(g)),
+        })
     }
 
     /// The model, for tests that move its weights.
@@ -158,9 +268,8 @@ impl<A: Aggregate> FullGraph<A> {
     }
 }
 
-fn flat(x: &mut Mat) -> &mut [f32] {
-    x.as_slice_mut()
-        .expect("weights and gradients are made in standard layout")
+fn zeros_like(backend: &dyn Backend, x: &Mat) -> Mat {
+    backend.zeros(x.nrows(), x.ncols())
 }
 
 impl<A: Aggregate> Strategy for FullGraph<A> {
@@ -172,17 +281,16 @@ impl<A: Aggregate> Strategy for FullGraph<A> {
         Ok(loss)
     }
 
-    fn logits(&mut self, cx: &mut Ctx) -> Result<Mat> {
-        let FullGraph {
-            aggregate,
-            model,
-            input,
-            rows,
-            ..
-        } = self;
-        Ok(model
-            .forward(cx, aggregate, input.clone(), &rows.ids, false)?
-            .0)
+    fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat> {
+        let logits = self.output(cx)?;
+        Ok(cx.backend.take(logits))
+    }
+
+    fn scores(&mut self, cx: &mut Ctx, pairs: Vec<Pair>) -> Result<Vec<f32>> {
+        let z = self.output(cx)?;
+        let own = self.model.weights.get(self.model.layers());
+        let own = own.unwrap_or(const { &Weights::new() });
+        self.head.scores(cx, own, &z, pairs)
     }
 
     fn gradients(&self) -> Vec<&Mat> {

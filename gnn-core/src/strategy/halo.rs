@@ -12,14 +12,14 @@
 //! # Exact when
 //! Always.
 
-use super::full_graph::{FullGraph, input_of, model_of, predict_gradients};
-use super::neighbours::{Neighbours, OverBlock};
+use super::full_graph::{FullGraph, aggregations, input_of, model_of, predict_gradients};
+use super::neighbours::OverBlock;
 use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
-use crate::backend::Mat;
+use crate::backend::{Kept, Mat};
 use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::model::{At, Model, ModelKind};
+use crate::model::{Aggregation, At, Model, ModelKind, Neighbours};
 use crate::partition::{self, LocalPart};
 use crate::record::{Direction, PredictedLane, RankFacts, rows::PartRow};
 use crate::spec::Value;
@@ -28,19 +28,26 @@ use std::collections::BTreeMap;
 /// Who reads which of my rows, and whose rows I read.
 struct Halo {
     /// For each peer, the local rows it reads, in the order in which it stores them.
-    send: Vec<Vec<u32>>,
+    send: Vec<Kept<u32>>,
     /// For each peer, how many of its rows I read; they follow each other in rank order.
     read: Vec<usize>,
     /// Whether local work runs while rows travel, or after.
     overlap: bool,
 }
 
-fn matrix(rows: usize, width: usize, floats: Vec<f32>) -> Result<Mat> {
-    Mat::from_shape_vec((rows, width), floats).map_err(|e| Error::Shape {
+/// A message of `rows` rows on this rank's device.
+fn received(cx: &Ctx, rows: usize, width: usize, floats: Vec<f32>) -> Result<Mat> {
+    let x = kernels::Mat::from_shape_vec((rows, width), floats).map_err(|e| Error::Shape {
         op: "halo".into(),
         expected: format!("{rows} rows of {width}"),
         got: e.to_string(),
-    })
+    })?;
+    Ok(cx.backend.upload(x))
+}
+
+/// The elements of a matrix as a message.
+fn message(cx: &Ctx, x: Mat) -> Vec<f32> {
+    cx.backend.take(x).into_raw_vec_and_offset().0
 }
 
 impl Halo {
@@ -84,16 +91,17 @@ impl Neighbours for Halo {
         let width = x.ncols();
         let mut send = Vec::with_capacity(self.send.len());
         for rows in &self.send {
-            let mut packed = Mat::zeros((rows.len(), width));
+            let mut packed = cx.backend.fresh(rows.len(), width);
             cx.backend.gather_rows(x, rows, &mut packed);
-            send.push(packed.into_raw_vec_and_offset().0);
+            send.push(message(cx, packed));
         }
         let lens: Vec<usize> = self.read.iter().map(|n| n * width).collect();
         let local = &*x;
         let parts = self.exchange(cx, at, send, &lens, &mut |cx| meanwhile(cx, local))?;
         let mut first = self.local_rows(x.nrows());
         for (&rows, part) in self.read.iter().zip(parts) {
-            cx.backend.copy_rows(&matrix(rows, width, part)?, x, first);
+            let part = received(cx, rows, width, part)?;
+            cx.backend.copy_rows(&part, 0, rows, x, first);
             first += rows;
         }
         Ok(())
@@ -110,17 +118,16 @@ impl Neighbours for Halo {
         let mut first = self.local_rows(g.nrows());
         let mut send = Vec::with_capacity(self.read.len());
         for &rows in &self.read {
-            let remote: Vec<u32> = (first as u32..(first + rows) as u32).collect();
-            let mut packed = Mat::zeros((rows, width));
-            cx.backend.gather_rows(g, &remote, &mut packed);
-            send.push(packed.into_raw_vec_and_offset().0);
+            let mut packed = cx.backend.fresh(rows, width);
+            cx.backend.copy_rows(g, first, rows, &mut packed, 0);
+            send.push(message(cx, packed));
             first += rows;
         }
         let lens: Vec<usize> = self.send.iter().map(|rows| rows.len() * width).collect();
         let parts = self.exchange(cx, at, send, &lens, &mut |cx| meanwhile(cx, g))?;
         for (rows, part) in self.send.iter().zip(parts) {
-            cx.backend
-                .scatter_add_rows(&matrix(rows.len(), width, part)?, rows, g);
+            let part = received(cx, rows.len(), width, part)?;
+            cx.backend.scatter_add_rows(&part, rows, g);
         }
         Ok(())
     }
@@ -129,13 +136,13 @@ impl Neighbours for Halo {
 /// Bytes that a rank sends each epoch: `sends[r]` rows forward to rank `r`, `reads[r]` backward.
 fn predict(
     model: &Model,
-    sparse: bool,
+    aggregations: &[Aggregation],
     me: usize,
     sends: &[usize],
     reads: &[usize],
 ) -> Vec<(PredictedLane, u64)> {
     let mut lanes: BTreeMap<PredictedLane, u64> = BTreeMap::new();
-    for aggregation in model.aggregations(sparse) {
+    for aggregation in aggregations {
         let rows = if aggregation.direction == Direction::Backward {
             reads
         } else {
@@ -162,10 +169,11 @@ fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
     drop(whole);
     let read = part.recv_counts();
     let rows = Rows::of(data, &part.own);
-    let input = input_of(data, &part.own);
+    let input = input_of(data, cx, &part.own);
     let model = model_of(setup, cx);
     let sends: Vec<usize> = part.send.iter().map(Vec::len).collect();
-    let predicted = predict(&model, input.is_sparse(), me, &sends, &read);
+    let aggregations = aggregations(&model, input.is_sparse(), cx);
+    let predicted = predict(&model, &aggregations, me, &sends, &read);
     let facts = RankFacts {
         rank: me as u32,
         owned_nodes: part.own.len() as u64,
@@ -188,12 +196,13 @@ fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
     };
     let overlap = cx.plan.spec.knobs.flag("overlap");
     let halo = Halo {
-        send: part.send,
+        send: part.send.into_iter().map(Kept::from).collect(),
         read,
         overlap,
     };
-    let aggregate = OverBlock::new(halo, part.block, part.n_interior);
-    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx);
+    let sources = [&part.own[..], &part.halo].concat();
+    let aggregate = OverBlock::new(halo, part.block, part.n_interior, sources);
+    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
     Ok(Built {
         strategy: Box::new(strategy),
         rows,
@@ -220,6 +229,7 @@ pub const ENTRY: Entry = Entry {
     knobs: KNOBS,
     exact: Exact::Always,
     determinism: Determinism::SameRanks,
+    refuse: |_| Ok(()),
     build,
 };
 
@@ -236,8 +246,9 @@ mod tests {
     }
 
     fn dot(a: &Mat, b: &Mat) -> f64 {
-        a.iter()
-            .zip(b)
+        a.as_slice()
+            .iter()
+            .zip(b.as_slice())
             .map(|(a, b)| f64::from(*a) * f64::from(*b))
             .sum()
     }
@@ -259,13 +270,15 @@ mod tests {
                 let part = LocalPart::new(&whole, &owner, me, ranks).expect("a valid cut");
                 let (n_local, rows) = (part.own.len(), part.own.len() + part.halo.len());
                 let read = part.recv_counts();
-                let mut halo = Halo { send: part.send, read, overlap: true };
+                let send = part.send.into_iter().map(Kept::from).collect();
+                let mut halo = Halo { send, read, overlap: true };
                 let at = At { layer: 0, direction: Direction::Forward };
-                let x = Mat::from_shape_fn((rows, width), |(r, c)| {
+                let x = Mat::from_host(kernels::Mat::from_shape_fn((rows, width), |(r, c)| {
                     if r < n_local { value(seed, me, r, c) } else { 0.0 }
-                });
-                let g = Mat::from_shape_fn((rows, width), |(r, c)| value(!seed, me, r, c));
-                let (mut pulled, mut pushed) = (x.clone(), g.clone());
+                }));
+                let g = kernels::Mat::from_shape_fn((rows, width), |(r, c)| value(!seed, me, r, c));
+                let g = Mat::from_host(g);
+                let (mut pulled, mut pushed) = (cx.backend.copy(&x), cx.backend.copy(&g));
                 halo.pull(cx, at, &mut pulled, &mut |_, _| Ok(())).expect("pulls");
                 halo.push(cx, at, &mut pushed, &mut |_, _| Ok(())).expect("pushes");
                 (dot(&pulled, &g), dot(&x, &pushed))

@@ -6,18 +6,20 @@
 
 mod entry;
 mod full_graph;
+mod needed;
 mod neighbours;
 
 mod halo;
 pub(crate) mod single;
 
+pub use crate::model::Neighbours;
 pub use entry::{Determinism, Entry, Exact, Knob, Knobs};
 pub use full_graph::FullGraph;
-pub use neighbours::{Neighbours, OverBlock};
+pub use neighbours::OverBlock;
 
-use crate::backend::Mat;
+use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Links, Pair};
 use crate::error::{Error, Result};
 use crate::record::{PredictedLane, RankFacts, rows::PartRow};
 use std::sync::Arc;
@@ -57,7 +59,17 @@ pub trait Strategy {
     ///
     /// # Errors
     /// Whatever the communicator meets.
-    fn logits(&mut self, cx: &mut Ctx) -> Result<Mat>;
+    fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat>;
+
+    /// Scores of pairs of vertices as links, without dropout; called outside epoch time, and only
+    /// where links are to be predicted.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a strategy that does not score links.
+    fn scores(&mut self, cx: &mut Ctx, pairs: Vec<Pair>) -> Result<Vec<f32>> {
+        let _ = pairs;
+        Err(crate::head::no_links(&cx.plan.spec.strategy))
+    }
 
     /// The last epoch's weight gradients, summed over ranks: layers in order, tensors in order.
     fn gradients(&self) -> Vec<&Mat>;
@@ -75,30 +87,52 @@ pub struct Setup {
 #[derive(Debug, Clone)]
 pub struct Rows {
     /// Global vertex ids.
-    pub ids: Vec<u32>,
+    pub ids: Kept<u32>,
     /// Class of each, −1 for none.
-    pub labels: Vec<i32>,
+    pub labels: Kept<i32>,
     /// Which are trained on.
-    pub train: Vec<bool>,
+    pub train: Kept<bool>,
     /// Which choose the epoch.
-    pub val: Vec<bool>,
+    pub val: Kept<bool>,
     /// Which are reported.
-    pub test: Vec<bool>,
-    /// Training vertices of all ranks.
+    pub test: Kept<bool>,
+    /// Terms of the loss of all ranks: training vertices, times classes where a vertex may have
+    /// several, or pairs of vertices for links.
     pub train_total: usize,
+    /// 1 for each class of a row that may have several, else 0: `[n_local · classes]`.
+    pub multi_labels: Option<Kept<u8>>,
+    /// Links to be predicted.
+    pub links: Option<Arc<Links>>,
 }
 
 impl Rows {
     /// The rows `ids` of a data set.
     pub fn of(data: &Dataset, ids: &[u32]) -> Rows {
-        let pick = |mask: &[bool]| ids.iter().map(|&v| mask[v as usize]).collect();
+        let classes = data.n_classes;
+        let multi = |of: &Vec<u8>| -> Kept<u8> {
+            let row = |&v: &u32| of[v as usize * classes..][..classes].iter().copied();
+            ids.iter().flat_map(row).collect::<Vec<_>>().into()
+        };
+        let train = data.train.iter().filter(|&&t| t).count();
+        let train_total = match &data.links {
+            Some(links) => links.train.len() * (1 + links.negatives),
+            None if data.multi_labels.is_some() => train * classes,
+            None => train,
+        };
+        let pick = |mask: &[bool]| -> Kept<bool> {
+            let of = |&v: &u32| mask[v as usize];
+            ids.iter().map(of).collect::<Vec<_>>().into()
+        };
+        let label = |&v: &u32| data.labels[v as usize];
         Rows {
-            ids: ids.to_vec(),
-            labels: ids.iter().map(|&v| data.labels[v as usize]).collect(),
+            ids: ids.to_vec().into(),
+            labels: ids.iter().map(label).collect::<Vec<_>>().into(),
             train: pick(&data.train),
             val: pick(&data.val),
             test: pick(&data.test),
-            train_total: data.train.iter().filter(|&&t| t).count(),
+            train_total,
+            multi_labels: data.multi_labels.as_ref().map(multi),
+            links: data.links.clone().map(Arc::new),
         }
     }
 

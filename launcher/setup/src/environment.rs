@@ -86,6 +86,14 @@ mod tests {
     }
 
     #[test]
+    fn both_ways_to_nvrtc_bring_one_version() {
+        let conda = PARTS.iter().find(|part| part.name == "NVRTC");
+        let conda = conda.and_then(|part| part.conda[0].strip_prefix("cuda-nvrtc="));
+        let pip = crate::parts::NVRTC.1;
+        assert_eq!(pip.rsplit_once('.').map(|(version, _)| version), conda);
+    }
+
+    #[test]
     fn the_rust_version_is_the_workspace_s() {
         let manifest = include_str!("../../../Cargo.toml");
         let version = manifest

@@ -65,7 +65,7 @@ pub const PARTS: &[Part] = &[
         name: "NVRTC",
         why: "compiles the CUDA kernels at run time",
         apt: &[],
-        conda: &["cuda-nvrtc"],
+        conda: &["cuda-nvrtc=12.8"],
         optional: true,
     },
     Part {
@@ -87,3 +87,7 @@ pub const JUPYTER: &[(&str, &str)] = &[
     ("nbclient", "0.11.0"),
     ("nbconvert", "7.17.2"),
 ];
+
+/// The compiler of the CUDA kernels as a Python package, pinned: it compiles them on machines
+/// without a GPU too. CUDA 13 no longer knows sm_70. `environment.yml` has the same version.
+pub const NVRTC: (&str, &str) = ("nvidia-cuda-nvrtc-cu12", "12.8.93");

@@ -2,10 +2,10 @@
 
 use crate::exec;
 use crate::flow::{Step, Stop};
-use crate::parts::{JUPYTER, PYTHON};
+use crate::parts::{JUPYTER, NVRTC, PYTHON};
 use crate::places::Places;
 use crate::stamp::Inputs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A Python that is new enough and can make an environment with pip.
@@ -60,6 +60,65 @@ pub fn find() -> Option<Python> {
     })
 }
 
+/// `pip install` into the environment.
+fn pip(python: &Python, venv: &Path) -> Command {
+    let own = venv.join("bin/python");
+    let mut install = match python.ensurepip {
+        true => Command::new(&own),
+        false => Command::new(&python.path),
+    };
+    install.args(["-m", "pip"]);
+    if !python.ensurepip {
+        install.arg("--python").arg(&own);
+    }
+    install.args([
+        "install",
+        "--progress-bar",
+        "off",
+        "--disable-pip-version-check",
+    ]);
+    install
+}
+
+/// Installs the compiler of the CUDA kernels into the environment, where it can be had. Without it
+/// everything but CUDA works, so a failure is said and stops nothing.
+///
+/// # Errors
+/// None of its own.
+pub fn nvrtc(step: &mut Step, places: &Places) -> Result<(), Stop> {
+    let venv = places.venv();
+    if !cfg!(target_os = "linux") {
+        step.note("NVIDIA has none for this system");
+        step.unchanged();
+        return Ok(());
+    }
+    let pin = format!("{}=={}", NVRTC.0, NVRTC.1);
+    let stamp = places.local().join("stamps/nvrtc");
+    let inputs = Inputs::default()
+        .text(&pin)
+        .text(&venv.to_string_lossy())
+        .identity(&venv.join("pyvenv.cfg"));
+    if inputs.unchanged(&stamp) {
+        step.unchanged();
+        return Ok(());
+    }
+    let Some(python) = find() else {
+        return Ok(()); // the environment's own step has said so
+    };
+    match step.run(pip(&python, &venv).arg("--no-deps").arg(&pin)) {
+        Ok(_) => {
+            step.note(pin);
+            inputs.keep(&stamp);
+        }
+        Err(stop) => step.note(format!(
+            "{}; the CUDA kernels cannot be compiled until the same command is run with network, \
+             or with PIP_FIND_LINKS naming a folder that has the wheel of {pin}",
+            stop.wrong
+        )),
+    }
+    Ok(())
+}
+
 /// Makes `.halobook/venv` with the pinned packages.
 ///
 /// # Errors
@@ -92,21 +151,7 @@ pub fn environment(step: &mut Step, places: &Places) -> Result<(), Stop> {
         make.arg("--without-pip");
     }
     step.run(make.arg(&venv))?;
-    let own = venv.join("bin/python");
-    let mut install = match python.ensurepip {
-        true => Command::new(&own),
-        false => Command::new(&python.path),
-    };
-    install.args(["-m", "pip"]);
-    if !python.ensurepip {
-        install.arg("--python").arg(&own);
-    }
-    install.args([
-        "install",
-        "--progress-bar",
-        "off",
-        "--disable-pip-version-check",
-    ]);
+    let mut install = pip(&python, &venv);
     step.run(install.args(&pins)).map_err(|stop| {
         let help = format!(
             "{}; without network, put the wheels in a folder and set PIP_FIND_LINKS and PIP_NO_INDEX=1",

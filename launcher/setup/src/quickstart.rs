@@ -42,6 +42,12 @@ pub fn prepare(flow: &mut Flow, places: &Places) -> Result<(), Stop> {
         |step| python::environment(step, places),
     )?;
     flow.step(
+        "nvrtc",
+        "installs the compiler of the CUDA kernels (90 MB) into that environment",
+        10,
+        |step| python::nvrtc(step, places),
+    )?;
+    flow.step(
         "kernelspec",
         "installs the kernel `halobook` into that environment",
         2,

@@ -98,7 +98,8 @@ pub fn main(options: Options) -> Result<(), Stop> {
         check(&mut total, outcome);
     }
     if ready && options.wants("test") {
-        let what = "units, laws, mpirun on 1-4 ranks, a Jupyter client, documentation examples";
+        let what = "units, laws, CUDA kernels compiled and run without a GPU, mpirun on 1-4 ranks, \
+                    a Jupyter client, documentation examples";
         let (limit, soak) = (if options.soak { 240 } else { 60 }, options.soak);
         let outcome = flow.step("test", what, limit, |step| test(step, &places, soak));
         match outcome {
@@ -173,10 +174,18 @@ fn clippy(step: &mut Step, places: &Places) -> Result<(), Stop> {
 
 fn test(step: &mut Step, places: &Places, soak: bool) -> Result<Counts, Stop> {
     let mut test = compile::cargo(places);
-    // Set-up has just provided an MPI: a test that does not find it has found a fault.
+    // Set-up has just provided an MPI and, where there is one, NVRTC: a test that does not find them
+    // has found a fault.
     if std::env::var_os("HALOBOOK_REQUIRE").is_none() {
-        test.env("HALOBOOK_REQUIRE", "mpi");
+        let all = if cfg!(target_os = "linux") {
+            "mpi,nvrtc"
+        } else {
+            "mpi"
+        };
+        test.env("HALOBOOK_REQUIRE", all);
     }
+    // The same random cases every time; `cargo test` alone draws others.
+    test.env("PROPTEST_RNG_SEED", "20261121");
     if soak {
         test.env("HALOBOOK_SOAK", "1");
     }

@@ -3,6 +3,7 @@
 //! Exit status: 0 ok, 1 the run failed, 2 the request was wrong and nothing was started, 130
 //! interrupted. Errors are two lines on standard error: what is wrong, what to do.
 
+mod bench;
 mod commands;
 mod help;
 mod progress;
@@ -68,6 +69,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--json]",
         about: "look at what this machine has and lacks",
         run: commands::doctor,
+    },
+    Command {
+        name: "bench",
+        arguments: "machine|kernels|epoch [--against python] [--json]",
+        about: "time this machine, the kernels, or whole epochs; --help lists the flags",
+        run: bench::bench,
     },
     Command {
         name: "worker",

@@ -67,6 +67,12 @@ impl Words {
             .and_then(|(_, v)| v.as_deref())
     }
 
+    /// All values of a flag that may be repeated.
+    pub fn values(&self, flag: &str) -> Vec<&str> {
+        let of_flag = self.flags.iter().filter(|(f, _)| f == flag);
+        of_flag.filter_map(|(_, v)| v.as_deref()).collect()
+    }
+
     /// The value of a flag as a number, if it was given.
     ///
     /// # Errors
@@ -128,6 +134,10 @@ mod tests {
         );
         assert!(words.has("json") && words.names(["RUN"]).is_err());
         assert_eq!(words.number::<usize>("tail").expect("a number"), Some(5));
+        assert_eq!(
+            sort("--tail 1 --tail=2").expect("fine").values("tail"),
+            ["1", "2"]
+        );
         assert_eq!(sort("--tail=7").expect("fine").value("tail"), Some("7"));
     }
 

@@ -12,7 +12,7 @@ mod build;
 mod epochs;
 mod identity;
 mod json;
-mod rows;
+pub(crate) mod rows;
 mod summary;
 
 pub use identity::{OTHER_SHARE, check as check_identity};

@@ -43,9 +43,17 @@ fn metrics(epoch: u32, val: f64, test: f64) -> MetricsRow {
         epoch,
         is_warmup: epoch == 0,
         train_loss: 1.0 / f64::from(epoch + 1),
+        val_loss: None,
         train_acc: Some(0.5),
         val_acc: Some(val),
         test_acc: Some(test),
+        train_f1: None,
+        val_f1: None,
+        test_f1: None,
+        val_auc: None,
+        test_auc: None,
+        test_ap: None,
+        test_mrr: None,
         eval_ms: 0.1,
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn make(name: &str, spec: &str, seed: u64) -> Result<Dataset> {
     let graph = Graph::from_edges(n, &src, &dst, EdgeOptions::SIMPLE)?;
     drop((src, dst));
     let k = keys.count("classes");
-    let features = normal_features(n, keys.count("feat"), seed, |_| &[]);
+    let features = normal_features(n, keys.count("feat"), seed, |_, _| ());
     let labels = labels(&graph, &features, k, seed);
     let [train, val, test] = masks(&keys, n, seed);
     Ok(Dataset {
@@ -56,6 +56,9 @@ pub(super) fn make(name: &str, spec: &str, seed: u64) -> Result<Dataset> {
         test,
         synthetic: true,
         task: Task::NodeClassification,
+        multi_labels: None,
+        node_types: None,
+        links: None,
     })
 }
 

@@ -151,7 +151,34 @@ fn wrong_content_is_refused_with_array_index_and_value() {
         valid().with("train_mask", bytes(&[0; 4])),
         "train_mask: selects no vertex",
     );
-    says(valid().with("edge_type", ints(&[0; 6])), "heterogeneous");
+    says(
+        valid().with("edge_type", ints(&[0; 5])),
+        "edge_type: expected 6 elements like edge_src, got 5",
+    );
+    says(
+        valid().with("edge_type", ints(&[0, 0, 0, -1, 0, 0])),
+        "edge_type[3]: type -1 is outside 0..",
+    );
+    says(
+        valid().with("edge_type", ints(&[0, 0, 0, 1 << 20, 0, 0])),
+        "edge_type[3]: type 1048576 is outside 0..",
+    );
+    says(
+        valid().with("node_type", ints(&[0; 3])),
+        "node_type: expected 4 rows",
+    );
+    says(
+        valid().with("label", array("|i1", &[4, 2], &[0, 1, 1, 1, 2, 0, 0, 1])),
+        "label[2, 0]: 2 is neither 0 nor 1",
+    );
+    says(
+        valid().with("label", array("|i1", &[4, 2], &[0, 1, 1, 1, 255, 0, 0, 1])),
+        "label[2, 1]: 0 is neither 0 nor 1",
+    );
+    says(
+        valid().with("label", array("|i1", &[4, 0], &[])),
+        "label: has 0 columns",
+    );
     says(
         valid().with("label", array("|O", &[4], b"")),
         "holds elements of type |O",

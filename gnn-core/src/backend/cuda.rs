@@ -1,0 +1,574 @@
+//! The CUDA backend: the kernels' twins on one device.
+//!
+//! Calls return before the device is done; only what leaves it (downloads, losses) waits. Graphs and
+//! lists are copied to the device at first use and stay there with their owners.
+//!
+//! # Not done
+//! Pair products of link prediction are computed on the host. Messages between ranks are staged
+//! through host memory. One stream: nothing overlaps with a copy.
+
+use super::ops::{
+    Act, Adam, Attended, Attention, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Product,
+    Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+};
+use super::{Backend, Kept, Mat, Sparse};
+use kernels::cuda::ops::{
+    ActOn, AdamOn, AttentionOn, ByType, DropOn, DropoutOn, GateOn, Reduce, ThenOn, TypesOn,
+};
+use kernels::cuda::{Buf, Device, Mark, Moves, Plain, SparseOn, ops};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Kernels on one GPU, or on whatever else executes them.
+pub struct Cuda {
+    device: Arc<Device>,
+}
+
+/// A list of ids or rows, in the forms that kernels read.
+#[derive(Default)]
+struct ListOn {
+    ids: OnceLock<Buf<u32>>,
+    moves: OnceLock<Moves>,
+}
+
+/// Relations of edges.
+struct RelationsOn {
+    types: Buf<u16>,
+    by: OnceLock<ByType>,
+}
+
+impl Cuda {
+    /// A backend on `device`.
+    pub fn new(device: Arc<Device>) -> Cuda {
+        Cuda { device }
+    }
+
+    fn make(&self, rows: usize, cols: usize) -> Mat {
+        Mat::on_device(rows, cols, self.device.fresh(rows * cols))
+    }
+
+    /// A copy that stays on the device. It is waited for, once, since an owner may lend it to a
+    /// rank with another stream.
+    fn keep<T: Plain>(&self, from: &[T]) -> Buf<T> {
+        let copy = self.device.upload(from);
+        self.device.finish();
+        copy
+    }
+
+    fn sparse<'a>(&self, a: &'a Sparse) -> &'a SparseOn {
+        let make = || {
+            let on = SparseOn::new(&self.device, a.view());
+            self.device.finish();
+            on
+        };
+        a.slot().get_or_init(make)
+    }
+
+    fn ids<'a>(&self, list: &'a Kept<u32>) -> &'a Buf<u32> {
+        let on: &ListOn = list.slot().get_or_init(ListOn::default);
+        on.ids.get_or_init(|| self.keep(list))
+    }
+
+    fn moves<'a>(&self, list: &'a Kept<u32>) -> &'a Moves {
+        let on: &ListOn = list.slot().get_or_init(ListOn::default);
+        on.moves.get_or_init(|| {
+            let moves = Moves::new(&self.device, list);
+            self.device.finish();
+            moves
+        })
+    }
+
+    fn mask<'a>(&self, mask: &'a Kept<bool>) -> &'a Buf<u8> {
+        let bytes = || mask.iter().map(|&m| u8::from(m)).collect::<Vec<_>>();
+        mask.slot().get_or_init(|| self.keep(&bytes()))
+    }
+
+    fn relations<'a>(&self, types: &'a Kept<u16>) -> &'a RelationsOn {
+        types.slot().get_or_init(|| RelationsOn {
+            types: self.keep(types),
+            by: OnceLock::new(),
+        })
+    }
+
+    fn types<'a>(&self, edges: &Typed<'a>) -> TypesOn<'a> {
+        TypesOn {
+            types: &self.relations(edges.types).types,
+            coef: edges.coef.buf(),
+            bases: edges.coef.ncols(),
+        }
+    }
+
+    fn steps<'a>(&self, then: &Then<'a>) -> ThenOn<'a> {
+        ThenOn {
+            bias: then.bias.map(Mat::buf),
+            act: act(then.act),
+            dropout: then.dropout.map(|d| DropoutOn {
+                key: d.key,
+                ids: self.ids(d.ids),
+                p: d.p,
+            }),
+            gate: then.gate.map(|g| GateOn {
+                y: g.y.buf(),
+                act: act(g.act),
+                scale: g.scale,
+            }),
+        }
+    }
+
+    fn attention_on<'a>(&self, att: &Attention<'a>, columns: usize) -> AttentionOn<'a> {
+        AttentionOn {
+            heads: att.heads,
+            dim: columns / att.heads,
+            slope: att.slope,
+            dropout: att.dropout.map(|d| DropOn {
+                key: d.key,
+                p: d.p,
+                // The destinations are the first sources.
+                dst_ids: self.ids(d.ids),
+                src_ids: self.ids(d.ids),
+            }),
+        }
+    }
+}
+
+fn act(act: Act) -> ActOn {
+    match act {
+        Act::None => ActOn::None,
+        Act::Relu => ActOn::Relu,
+        Act::Elu => ActOn::Elu,
+    }
+}
+
+impl Backend for Cuda {
+    fn device(&self) -> &str {
+        self.device.name()
+    }
+
+    fn mark(&self) -> Option<Mark> {
+        Some(self.device.mark())
+    }
+
+    fn between(&self, from: &Mark, to: &Mark) -> u64 {
+        self.device.between(from, to)
+    }
+
+    fn settle(&self) {
+        self.device.finish();
+    }
+
+    fn fresh(&self, rows: usize, cols: usize) -> Mat {
+        self.make(rows, cols)
+    }
+
+    fn zeros(&self, rows: usize, cols: usize) -> Mat {
+        Mat::on_device(rows, cols, self.device.zeros(rows * cols))
+    }
+
+    fn upload(&self, x: kernels::Mat) -> Mat {
+        let (rows, cols) = x.dim();
+        let x = x.as_standard_layout();
+        let data = x.as_slice().expect("made standard one line above");
+        Mat::on_device(rows, cols, self.device.upload(data))
+    }
+
+    fn download(&self, x: &Mat) -> kernels::Mat {
+        let data = kernels::Mat::from_shape_vec(x.dim(), x.buf().download());
+        data.expect("as many elements as the matrix has")
+    }
+
+    fn copy(&self, x: &Mat) -> Mat {
+        let mut out = self.make(x.nrows(), x.ncols());
+        out.buf_mut().copy_from(0, x.buf(), 0, x.len());
+        out
+    }
+
+    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        let (a, d) = (self.sparse(a), x.ncols());
+        ops::spmm(a, None, rows, x.buf(), d, Reduce::Sum, out.buf_mut());
+    }
+
+    fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
+        if terms.is_empty() && write == Write::Set {
+            *out = self.zeros(out.nrows(), out.ncols());
+        }
+        for (k, term) in terms.iter().enumerate() {
+            let beta = if k > 0 || write == Write::Add {
+                1.0
+            } else {
+                0.0
+            };
+            let (m, n) = term.dim();
+            assert_eq!((m, n), out.dim(), "linear: shapes of a product and its sum");
+            let (left, right) = (Product::LeftT, Product::RightT);
+            let transposed = [term.product == left, term.product == right];
+            let k = term.a.len() / m.max(1);
+            let (a, b) = (term.a.buf(), term.b.buf());
+            ops::gemm(transposed, [m, n, k], a, b, beta, out.buf_mut());
+        }
+        self.then(then, out);
+    }
+
+    fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
+        let shape = [x.ncols(), g.ncols(), x.nrows()];
+        ops::gemm([true, false], shape, x.buf(), g.buf(), 0.0, gw.buf_mut());
+        if let Some(gb) = gb {
+            self.column_sums(g, gb);
+        }
+    }
+
+    fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {
+        let reduce = match write {
+            Write::Set => Reduce::Sum,
+            Write::Add => Reduce::Add,
+        };
+        let (on, d) = (self.sparse(a), b.ncols());
+        let (rows, values) = (0..a.rows(), values.map(Mat::buf));
+        ops::spmm(on, values, rows, b.buf(), d, reduce, out.buf_mut());
+    }
+
+    fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat {
+        let mut values = self.make(1, a.n_edges());
+        let (on, ids) = (self.sparse(a), self.ids(drop.ids));
+        ops::sparse_dropout(on, transposed, drop.key, ids, drop.p, values.buf_mut());
+        values
+    }
+
+    fn then(&self, then: Then<'_>, x: &mut Mat) {
+        let (n, d) = x.dim();
+        ops::then(&self.steps(&then), n, d, x.buf_mut());
+    }
+
+    fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat) {
+        assert_eq!(x.dim(), y.dim(), "axpby: shapes of x and y");
+        ops::axpby(alpha, x.buf(), beta, y.buf_mut());
+    }
+
+    fn dot(&self, a: &Mat, b: &Mat, out: &mut Mat) {
+        ops::dot(a.buf(), b.buf(), out.buf_mut());
+    }
+
+    fn layer_norm(&self, x: &Mat, gain: &Mat, shift: &Mat, stats: &mut Mat, out: &mut Mat) {
+        let (x, gain, shift) = (x.buf(), gain.buf(), shift.buf());
+        ops::layer_norm(
+            x,
+            gain,
+            shift,
+            LAYER_NORM_EPS,
+            out.buf_mut(),
+            stats.buf_mut(),
+        );
+    }
+
+    fn layer_norm_backward(
+        &self,
+        normed: Normed<'_>,
+        g: &Mat,
+        gx: &mut Mat,
+        gain: &mut Mat,
+        shift: &mut Mat,
+    ) {
+        let d = g.ncols();
+        let mut params = self.device.fresh(2 * d);
+        let (x, weight, stats) = (normed.x.buf(), normed.gain.buf(), normed.stats.buf());
+        ops::layer_norm_backward(x, g.buf(), weight, stats, gx.buf_mut(), &mut params);
+        gain.buf_mut().copy_from(0, &params, 0, d);
+        shift.buf_mut().copy_from(0, &params, d, d);
+    }
+
+    fn attention_scores(
+        &self,
+        z: &Mat,
+        (src, dst): (&Mat, Option<&Mat>),
+        rows: Range<usize>,
+        el: &mut Mat,
+        er: &mut Mat,
+    ) {
+        let (heads, dim) = src.dim();
+        ops::head_dots(heads, dim, rows.clone(), z.buf(), src.buf(), el.buf_mut());
+        if let Some(dst) = dst {
+            ops::head_dots(heads, dim, rows, z.buf(), dst.buf(), er.buf_mut());
+        }
+    }
+
+    fn attention(
+        &self,
+        a: &Sparse,
+        rows: Range<usize>,
+        att: Attention<'_>,
+        from: Projected<'_>,
+        lse: &mut Mat,
+        out: &mut Mat,
+    ) {
+        let (on, att) = (self.sparse(a), self.attention_on(&att, from.z.ncols()));
+        let [z, el, er] = [from.z, from.el, from.er].map(Mat::buf);
+        ops::gat_forward(on, rows, &att, z, el, er, lse.buf_mut(), out.buf_mut());
+    }
+
+    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat) {
+        let (n, heads) = out.dim();
+        let dim = a.ncols() / heads.max(1);
+        ops::head_dots(heads, dim, 0..n, a.buf(), b.buf(), out.buf_mut());
+    }
+
+    fn attention_sources(
+        &self,
+        at: &Sparse,
+        rows: Range<usize>,
+        att: Attention<'_>,
+        saved: Attended<'_>,
+        to: SourceGradients<'_>,
+    ) {
+        let (on, att) = (
+            self.sparse(at),
+            self.attention_on(&att, saved.from.z.ncols()),
+        );
+        let read = [saved.from.el, saved.from.er, saved.lse, saved.c].map(Mat::buf);
+        let (z, g) = (saved.from.z.buf(), saved.g.buf());
+        let (dz, del, ds) = (to.dz.buf_mut(), to.del.buf_mut(), to.ds.buf_mut());
+        ops::gat_source_pass(on, rows, &att, z, read, g, dz, del, ds);
+    }
+
+    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat) {
+        let (on, heads, map) = (self.sparse(a), der.ncols(), self.ids(t_of));
+        ops::edge_sums(on, heads, ds.buf(), None, Some(map), der.buf_mut());
+    }
+
+    fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: &mut Mat) {
+        for term in terms {
+            let (heads, dim) = term.a.dim();
+            ops::head_outer_add(heads, dim, term.ds.buf(), term.a.buf(), dz.buf_mut());
+            ops::head_gradient(heads, dim, term.ds.buf(), z.buf(), term.da.buf_mut());
+        }
+    }
+
+    fn relation_spmm(&self, edges: Typed<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        let (on, types, d) = (self.sparse(edges.a), self.types(&edges), out.ncols());
+        ops::rspmm(on, rows, types, x.buf(), d, out.buf_mut());
+    }
+
+    fn relation_spmm_t(&self, edges: Typed<'_>, rows: Range<usize>, g: &Mat, out: &mut Mat) {
+        let (on, types, d) = (self.sparse(edges.a), self.types(&edges), g.ncols());
+        ops::rspmm_t(on, rows, types, g.buf(), d, out.buf_mut());
+    }
+
+    fn relation_gradient(&self, edges: Typed<'_>, x: &Mat, g: &Mat, out: &mut Mat) {
+        let (on, relations) = (self.sparse(edges.a), self.relations(edges.types));
+        let (count, bases) = out.dim();
+        let by = relations.by.get_or_init(|| {
+            let by = ByType::new(&self.device, edges.a.view(), edges.types, count);
+            self.device.finish();
+            by
+        });
+        ops::rspmm_coef(on, by, bases, x.buf(), g.buf(), g.ncols(), out.buf_mut());
+    }
+
+    fn column_sums(&self, g: &Mat, out: &mut Mat) {
+        ops::column_sums(g.nrows(), g.ncols(), g.buf(), out.buf_mut());
+    }
+
+    fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
+        ops::gather(x.buf(), self.moves(rows), x.ncols(), out.buf_mut());
+    }
+
+    fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
+        assert_eq!(x.ncols(), out.ncols(), "copy_rows: columns of x and out");
+        let d = x.ncols();
+        out.buf_mut().copy_from(first * d, x.buf(), from * d, n * d);
+    }
+
+    fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat) {
+        ops::scatter_add(g.buf(), self.moves(rows), g.ncols(), out.buf_mut());
+    }
+
+    fn softmax_xent(&self, logits: &Mat, target: Target<'_>, grad: &mut Mat) -> f64 {
+        let labels = target.labels;
+        let on: &Buf<i32> = labels.slot().get_or_init(|| self.keep(labels));
+        let mask = self.mask(target.mask);
+        ops::softmax_xent(logits.buf(), on, mask, target.scale, grad.buf_mut())
+    }
+
+    fn sigmoid_bce(&self, logits: &Mat, target: MultiTarget<'_>, grad: &mut Mat) -> f64 {
+        let labels = target.labels;
+        let on: &Buf<u8> = labels.slot().get_or_init(|| self.keep(labels));
+        let mask = self.mask(target.mask);
+        ops::sigmoid_bce(logits.buf(), on, mask, target.scale, grad.buf_mut())
+    }
+
+    fn adam(&self, adam: Adam, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
+        let on = AdamOn {
+            lr: adam.lr,
+            betas: [0.9, 0.999],
+            eps: 1e-8,
+            weight_decay: adam.weight_decay,
+            decoupled: false,
+            step: adam.step,
+        };
+        let (m, v) = (m.buf_mut(), v.buf_mut());
+        ops::adam(on, w.buf_mut(), g.buf(), m, v);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Metered;
+    use super::*;
+    use crate::dataset::Dataset;
+    use crate::model::ModelKind;
+    use crate::record::Meter;
+    use crate::spec::{RunSpec, Value};
+    use crate::strategy::{Setup, find};
+    use crate::testing::{random_dataset, with_relations, world, world_on};
+    use kernels::cuda::{Error, Shim};
+    use std::rc::Rc;
+
+    const EPOCHS: u64 = 4;
+
+    /// Losses, logits, and whether times were resolved.
+    fn train(
+        spec: &RunSpec,
+        data: &Arc<Dataset>,
+        device: Option<Arc<Device>>,
+    ) -> (Vec<f64>, Vec<f32>) {
+        let train = |cx: &mut crate::ctx::Ctx, meter: &Meter| {
+            let setup = Setup {
+                data: Arc::clone(data),
+                owner: None,
+            };
+            let entry = find("single").expect("always there");
+            let mut built = (entry.build)(&setup, cx).expect("builds");
+            let mut losses = Vec::new();
+            for epoch in 0..EPOCHS {
+                cx.epoch = epoch;
+                meter.take_times();
+                losses.push(built.strategy.epoch(cx).expect("trains"));
+                cx.backend.settle();
+                let (times, edges) = meter.take_times();
+                assert!(
+                    edges > 0 && times.compute.iter().all(|&ns| ns > 0),
+                    "{times:?}"
+                );
+            }
+            cx.pass(crate::record::Pass::Eval);
+            let logits = built.strategy.logits(cx).expect("evaluates");
+            (losses, logits.iter().copied().collect())
+        };
+        let mut ranks = match device {
+            None => world(spec, 1, train),
+            Some(device) => {
+                let open = |meter: Rc<Meter>| {
+                    Box::new(Metered::new(Cuda::new(Arc::clone(&device)), meter))
+                        as Box<dyn Backend>
+                };
+                world_on(spec, 1, open, train)
+            }
+        };
+        ranks.pop().expect("one rank")
+    }
+
+    fn spec(model: ModelKind, dropout: f64) -> RunSpec {
+        let pairs = [
+            ("model", Value::Str(model.name().into())),
+            ("layers", Value::Int(2)),
+            ("hidden", Value::Int(8)),
+            ("heads", Value::Int(4)),
+            ("dropout", Value::Float(dropout)),
+            ("seed", Value::Int(3)),
+        ];
+        RunSpec::from_pairs(pairs).expect("valid pairs")
+    }
+
+    /// Whether `HALOBOOK_REQUIRE` lists `what`.
+    fn required(what: &str) -> bool {
+        let all = std::env::var("HALOBOOK_REQUIRE").unwrap_or_default();
+        all.split(',').any(|word| word.trim() == what)
+    }
+
+    /// The host shim, or a skip where there is no C++ compiler.
+    fn shim() -> Option<Arc<Device>> {
+        match Shim::open(false) {
+            Ok(shim) => Some(Device::new(Box::new(shim))),
+            Err(e @ Error::Missing { .. }) => {
+                assert!(!required("nvrtc"), "{e}");
+                None
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// Every device there is must train as the CPU does.
+    fn agrees(model: ModelKind, sparse: bool) {
+        let data = random_dataset(60, 240, 11, 5, sparse, 7);
+        let data = Arc::new(if model == ModelKind::Rgcn {
+            with_relations(data, 3, 5)
+        } else {
+            data
+        });
+        let gpu = kernels::cuda::open(0);
+        assert!(gpu.is_ok() || !required("cuda"), "{gpu:?}");
+        let gpu = gpu.ok();
+        for device in [shim(), gpu].into_iter().flatten() {
+            for dropout in [0.0, 0.4] {
+                let spec = spec(model, dropout);
+                let (want, wanted) = train(&spec, &data, None);
+                let (got, logits) = train(&spec, &data, Some(Arc::clone(&device)));
+                let name = format!("{} on {}", model.name(), device.name());
+                for (epoch, (g, w)) in got.iter().zip(&want).enumerate() {
+                    assert!(
+                        (g - w).abs() <= 1e-4 * w.abs(),
+                        "{name}: epoch {epoch}: {w}, got {g}"
+                    );
+                }
+                let largest = wanted.iter().fold(0f32, |m, x| m.max(x.abs()));
+                for (g, w) in logits.iter().zip(&wanted) {
+                    assert!(
+                        (g - w).abs() <= 2e-3 * largest.max(1.0),
+                        "{name}: logit {w}, got {g}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gcn_trains_as_on_the_cpu() {
+        agrees(ModelKind::Gcn, false);
+        agrees(ModelKind::Gcn, true);
+    }
+
+    #[test]
+    fn sage_trains_as_on_the_cpu() {
+        agrees(ModelKind::Sage, false);
+        agrees(ModelKind::Sage, true);
+    }
+
+    #[test]
+    fn gat_trains_as_on_the_cpu() {
+        agrees(ModelKind::Gat, false);
+    }
+
+    #[test]
+    fn every_other_model_trains_as_on_the_cpu() {
+        let done = [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat];
+        for &model in ModelKind::ALL.iter().filter(|m| !done.contains(m)) {
+            agrees(model, false);
+        }
+    }
+
+    #[test]
+    fn asked_for_without_a_gpu_it_is_refused_with_words() {
+        let refused = super::super::check("cuda");
+        let there = kernels::cuda::gpus().is_ok();
+        match refused {
+            Ok(()) => assert!(there),
+            Err(e) => {
+                assert!(!there);
+                let words = e.to_string();
+                assert!(
+                    words.contains("cuda: no ") || words.contains("cuda: the NVIDIA"),
+                    "{words}"
+                );
+            }
+        }
+        assert!(super::super::check("cpu").is_ok());
+    }
+}

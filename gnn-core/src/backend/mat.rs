@@ -1,0 +1,236 @@
+//! Matrices that live where their backend does, and the buffers they are made of.
+
+use kernels::cuda::Buf;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Idle buffers that are kept at most.
+const IDLE: usize = 48;
+
+/// A dense row-major matrix `[rows, columns]` of `f32` on some device.
+///
+/// Only a backend looks inside; [`Mat::host`] is for the CPU backend and for tests.
+pub struct Mat {
+    rows: usize,
+    cols: usize,
+    at: Storage,
+}
+
+/// Where the elements are.
+enum Storage {
+    /// In this process's memory; a buffer of a pool goes back to it.
+    Host {
+        data: kernels::Mat,
+        pool: Option<Rc<Pool>>,
+    },
+    /// In a device's memory.
+    Device(Buf<f32>),
+}
+
+impl Mat {
+    /// A matrix in this process's memory.
+    pub fn from_host(data: kernels::Mat) -> Mat {
+        Mat::on_host(data, None)
+    }
+
+    fn on_host(data: kernels::Mat, pool: Option<Rc<Pool>>) -> Mat {
+        let (rows, cols) = data.dim();
+        let at = Storage::Host { data, pool };
+        Mat { rows, cols, at }
+    }
+
+    /// A matrix `[rows, cols]` in a device's memory.
+    pub(super) fn on_device(rows: usize, cols: usize, data: Buf<f32>) -> Mat {
+        assert_eq!(rows * cols, data.len(), "a matrix [{rows}, {cols}]");
+        let at = Storage::Device(data);
+        Mat { rows, cols, at }
+    }
+
+    /// The elements, for a matrix in a device's memory.
+    ///
+    /// # Panics
+    /// When it is in this process's memory.
+    pub(super) fn buf(&self) -> &Buf<f32> {
+        match &self.at {
+            Storage::Device(data) => data,
+            Storage::Host { .. } => panic!("{self:?}: expected a matrix on the device"),
+        }
+    }
+
+    /// The elements, to be changed; panics like [`Mat::buf`].
+    pub(super) fn buf_mut(&mut self) -> &mut Buf<f32> {
+        let shape = self.dim();
+        match &mut self.at {
+            Storage::Device(data) => data,
+            Storage::Host { .. } => panic!("Mat {shape:?}: expected a matrix on the device"),
+        }
+    }
+
+    /// Number of rows.
+    pub fn nrows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn ncols(&self) -> usize {
+        self.cols
+    }
+
+    /// Rows and columns.
+    pub fn dim(&self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.rows * self.cols
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first `rows` rows, without moving them.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn truncate(mut self, rows: usize) -> Mat {
+        assert!(rows <= self.rows, "truncate: {rows} of {} rows", self.rows);
+        let cols = self.cols;
+        match &mut self.at {
+            Storage::Host { data, pool } => {
+                let mut buffer = std::mem::take(data).into_raw_vec_and_offset().0;
+                buffer.truncate(rows * cols);
+                let data = kernels::Mat::from_shape_vec((rows, cols), buffer);
+                Mat::on_host(data.expect("truncated to this size"), pool.take())
+            }
+            Storage::Device(_) => {
+                let nothing = Storage::Host {
+                    data: kernels::Mat::default((0, 0)),
+                    pool: None,
+                };
+                match std::mem::replace(&mut self.at, nothing) {
+                    Storage::Device(data) => Mat::on_device(rows, cols, data.truncate(rows * cols)),
+                    Storage::Host { .. } => unreachable!("matched one line above"),
+                }
+            }
+        }
+    }
+
+    /// The same elements, row after row, as a matrix of another shape.
+    ///
+    /// # Panics
+    /// When it has another number of elements.
+    pub fn reshape(mut self, rows: usize, cols: usize) -> Mat {
+        assert_eq!(rows * cols, self.len(), "reshape of {self:?}");
+        (self.rows, self.cols) = (rows, cols);
+        match &mut self.at {
+            Storage::Host { data, .. } => {
+                let buffer = std::mem::take(data).into_raw_vec_and_offset().0;
+                let shaped = kernels::Mat::from_shape_vec((rows, cols), buffer);
+                *data = shaped.expect("as many elements as before");
+            }
+            Storage::Device(_) => {}
+        }
+        self
+    }
+
+    /// The elements, for a matrix in this process's memory; its buffer leaves the pool.
+    pub(super) fn into_host(mut self) -> kernels::Mat {
+        match &mut self.at {
+            Storage::Host { data, pool } => {
+                pool.take();
+                std::mem::take(data)
+            }
+            Storage::Device(_) => panic!("{self:?}: expected a matrix in this process's memory"),
+        }
+    }
+
+    /// The elements, for a matrix in this process's memory.
+    pub fn host(&self) -> &kernels::Mat {
+        match &self.at {
+            Storage::Host { data, .. } => data,
+            Storage::Device(_) => panic!("{self:?}: expected a matrix in this process's memory"),
+        }
+    }
+
+    /// The elements, to be changed, for a matrix in this process's memory.
+    pub fn host_mut(&mut self) -> &mut kernels::Mat {
+        let shape = self.dim();
+        match &mut self.at {
+            Storage::Host { data, .. } => data,
+            Storage::Device(_) => panic!("Mat {shape:?}: expected it in this process's memory"),
+        }
+    }
+
+    /// The elements as one row-major slice, for a matrix in this process's memory.
+    pub fn as_slice(&self) -> &[f32] {
+        let data = self.host().as_slice();
+        data.expect("matrices are made in standard layout")
+    }
+
+    /// The elements as one row-major slice to be changed, for a matrix in this process's memory.
+    pub fn as_slice_mut(&mut self) -> &mut [f32] {
+        let data = self.host_mut().as_slice_mut();
+        data.expect("matrices are made in standard layout")
+    }
+}
+
+impl std::fmt::Debug for Mat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mat [{}, {}]", self.rows, self.cols)
+    }
+}
+
+impl Drop for Mat {
+    fn drop(&mut self) {
+        if let Storage::Host { data, pool } = &mut self.at
+            && let Some(pool) = pool.take()
+        {
+            let data = std::mem::take(data);
+            pool.put(data.into_raw_vec_and_offset().0);
+        }
+    }
+}
+
+/// Buffers of this process's memory that are kept from one epoch to the next, since giving large
+/// ones back to the system costs page faults each time.
+#[derive(Default)]
+pub(super) struct Pool {
+    idle: RefCell<Vec<Vec<f32>>>,
+}
+
+impl Pool {
+    /// A matrix whose elements are whatever its buffer held before (NaN in unit tests, so that
+    /// nobody relies on them).
+    pub(super) fn fresh(self: &Rc<Self>, rows: usize, cols: usize) -> Mat {
+        let len = rows * cols;
+        let mut idle = self.idle.borrow_mut();
+        let fits = |b: &Vec<f32>| b.capacity() >= len && b.capacity() <= len + len / 8;
+        let kept = idle.iter().rposition(fits).map(|k| idle.swap_remove(k));
+        drop(idle);
+        let mut buffer = kept.unwrap_or_default();
+        if buffer.capacity() < len {
+            buffer = vec![0.0; len];
+            super::pages::prefer_huge(&mut buffer);
+        }
+        if cfg!(test) {
+            buffer.fill(f32::NAN);
+            buffer.resize(len, f32::NAN);
+        }
+        buffer.resize(len, 0.0);
+        let data = kernels::Mat::from_shape_vec((rows, cols), buffer);
+        Mat::on_host(
+            data.expect("the buffer has rows · cols elements"),
+            Some(Rc::clone(self)),
+        )
+    }
+
+    fn put(&self, buffer: Vec<f32>) {
+        let mut idle = self.idle.borrow_mut();
+        if buffer.capacity() > 0 && idle.len() < IDLE {
+            idle.push(buffer);
+        }
+    }
+}

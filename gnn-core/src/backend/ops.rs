@@ -1,0 +1,238 @@
+//! What the operations of a backend take.
+
+use super::{Kept, Mat, Sparse};
+
+/// Whether a result replaces what is there or is added to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// Replace.
+    Set,
+    /// Add.
+    Add,
+}
+
+/// Which operand of a product is transposed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// `a · b`.
+    Plain,
+    /// `aᵀ · b`: weight gradients.
+    LeftT,
+    /// `a · bᵀ`: input gradients.
+    RightT,
+}
+
+/// One product of a sum of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Term<'a> {
+    /// Which operand is transposed.
+    pub product: Product,
+    /// Left operand.
+    pub a: &'a Mat,
+    /// Right operand.
+    pub b: &'a Mat,
+}
+
+impl<'a> Term<'a> {
+    /// `a · b`.
+    pub fn plain(a: &'a Mat, b: &'a Mat) -> Term<'a> {
+        let product = Product::Plain;
+        Term { product, a, b }
+    }
+
+    /// `a · bᵀ`.
+    pub fn right_t(a: &'a Mat, b: &'a Mat) -> Term<'a> {
+        let product = Product::RightT;
+        Term { product, a, b }
+    }
+
+    /// Rows and columns of the product.
+    pub fn dim(&self) -> (usize, usize) {
+        let rows = match self.product {
+            Product::LeftT => self.a.ncols(),
+            _ => self.a.nrows(),
+        };
+        let cols = match self.product {
+            Product::RightT => self.b.nrows(),
+            _ => self.b.ncols(),
+        };
+        (rows, cols)
+    }
+}
+
+/// An activation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Act {
+    /// None.
+    #[default]
+    None,
+    /// `max(0, x)`.
+    Relu,
+    /// `x` above zero, `eˣ − 1` below.
+    Elu,
+}
+
+/// Counter-based dropout of rows with global ids.
+#[derive(Debug, Clone, Copy)]
+pub struct Dropout<'a> {
+    /// Key of the mask.
+    pub key: u64,
+    /// Global id of each row.
+    pub ids: &'a Kept<u32>,
+    /// Probability of dropping an element.
+    pub p: f32,
+}
+
+/// The backward of an activation followed by dropout: the gradient passes where the value after
+/// both says so.
+#[derive(Debug, Clone, Copy)]
+pub struct Gate<'a> {
+    /// The value after activation and dropout: `[n, d]`.
+    pub y: &'a Mat,
+    /// The activation.
+    pub act: Act,
+    /// Factor of survivors: `1 / (1 - p)`. Where dropout took a value it is zero, so ReLU's
+    /// pattern serves for both; with ELU the gradient passes [`Then::dropout`] as well.
+    pub scale: f32,
+}
+
+/// What is done to a result while it is in cache, in this order.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Then<'a> {
+    /// Adds a row `[1, d]`.
+    pub bias: Option<&'a Mat>,
+    /// An activation.
+    pub act: Act,
+    /// Dropout.
+    pub dropout: Option<Dropout<'a>>,
+    /// The backward of an activation and dropout.
+    pub gate: Option<Gate<'a>>,
+}
+
+/// What LayerNorm adds to the variance.
+pub(super) const LAYER_NORM_EPS: f32 = 1e-5;
+
+/// What LayerNorm's backward needs of its forward.
+#[derive(Debug, Clone, Copy)]
+pub struct Normed<'a> {
+    /// Its input: `[n, d]`.
+    pub x: &'a Mat,
+    /// Its gain: `[1, d]`.
+    pub gain: &'a Mat,
+    /// What forward wrote: `[n, 2]`.
+    pub stats: &'a Mat,
+}
+
+/// Settings of multi-head attention: LeakyReLU of the sum of both ends' scores, softmax over the
+/// in-edges.
+#[derive(Debug, Clone, Copy)]
+pub struct Attention<'a> {
+    /// Number of heads; the columns of projected rows are theirs, one head after the other.
+    pub heads: usize,
+    /// Slope of LeakyReLU below zero.
+    pub slope: f32,
+    /// Dropout of coefficients, after the softmax.
+    pub dropout: Option<AttentionDropout<'a>>,
+}
+
+/// Counter-based dropout of attention coefficients: a function of both ends of an edge and the
+/// head.
+#[derive(Debug, Clone, Copy)]
+pub struct AttentionDropout<'a> {
+    /// Key of the mask.
+    pub key: u64,
+    /// Probability of dropping a coefficient.
+    pub p: f32,
+    /// Global id of each source, the destinations first.
+    pub ids: &'a Kept<u32>,
+}
+
+/// What attention reads of the vertices.
+#[derive(Debug, Clone, Copy)]
+pub struct Projected<'a> {
+    /// Rows of the sources, the destinations first: `[n_src, heads · width]`.
+    pub z: &'a Mat,
+    /// Scores of the sources: `[n_src, heads]`.
+    pub el: &'a Mat,
+    /// Scores of the destinations: `[n_dst, heads]`.
+    pub er: &'a Mat,
+}
+
+/// What attention's backward reads beside the edges.
+#[derive(Debug, Clone, Copy)]
+pub struct Attended<'a> {
+    /// What forward read.
+    pub from: Projected<'a>,
+    /// Logarithms of the softmax's denominators: `[n_dst, heads]`.
+    pub lse: &'a Mat,
+    /// Products of `g` and forward's output by head: `[n_dst, heads]`.
+    pub c: &'a Mat,
+    /// Gradient of the output: `[n_dst, heads · width]`.
+    pub g: &'a Mat,
+}
+
+/// What attention's backward writes for every source.
+#[derive(Debug)]
+pub struct SourceGradients<'a> {
+    /// The aggregation's part of the gradient of `z`: `[n_src, heads · width]`.
+    pub dz: &'a mut Mat,
+    /// Gradient of `el`: `[n_src, heads]`.
+    pub del: &'a mut Mat,
+    /// Gradient of every edge's score, in the transposed order: `[edges, heads]`.
+    pub ds: &'a mut Mat,
+}
+
+/// One score on its way back: `s[u, h] = ⟨z[u, h, :], a[h, :]⟩` for the first rows of `z`.
+#[derive(Debug)]
+pub struct ScoreTerm<'a> {
+    /// Its gradient: `[≤ n, heads]`.
+    pub ds: &'a Mat,
+    /// The attention vectors: `[heads, width]`.
+    pub a: &'a Mat,
+    /// Their gradient, written: `[heads, width]`.
+    pub da: &'a mut Mat,
+}
+
+/// Edges with relations, and how much of each basis a relation takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Typed<'a> {
+    /// The edges with their weights.
+    pub a: &'a Sparse,
+    /// Relation of each.
+    pub types: &'a Kept<u16>,
+    /// Shares: `[relations, bases]`.
+    pub coef: &'a Mat,
+}
+
+/// One Adam step's settings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Adam {
+    /// Learning rate.
+    pub lr: f32,
+    /// L2 weight decay, added to the gradient.
+    pub weight_decay: f32,
+    /// Step number, from 1.
+    pub step: u64,
+}
+
+/// What a loss over several classes a row needs to know about the rows of `logits`.
+#[derive(Debug, Clone, Copy)]
+pub struct MultiTarget<'a> {
+    /// 1 for each class of a row, else 0: `[n · c]`.
+    pub labels: &'a Kept<u8>,
+    /// Which rows count: `[n]`.
+    pub mask: &'a Kept<bool>,
+    /// Factor on the gradient.
+    pub scale: f32,
+}
+
+/// What a loss needs to know about the rows of `logits`.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// Class of each row, −1 for none: `[n]`.
+    pub labels: &'a Kept<i32>,
+    /// Which rows count: `[n]`.
+    pub mask: &'a Kept<bool>,
+    /// Factor on the gradient: one over the number of training vertices of all ranks.
+    pub scale: f32,
+}

@@ -1,0 +1,148 @@
+//! An opened `.npz`: a zip of NumPy arrays, read by name within limits.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::dataset::bad;
+use crate::dataset::npy::{self, Array, MAX_BYTES};
+use crate::{Error, Result};
+
+/// Bytes that one byte of a deflated file can grow to.
+const MAX_RATIO: u64 = 1032;
+
+/// Bytes of a zip's table of contents at most.
+const MAX_DIRECTORY: u64 = 16 << 20;
+
+/// An opened archive.
+pub(super) struct Archive {
+    /// The file, for messages.
+    pub(super) file: String,
+    zip: zip::ZipArchive<BufReader<File>>,
+}
+
+impl Archive {
+    /// Opens the archive in the file `path`.
+    pub(super) fn open(path: &Path) -> Result<Archive> {
+        let file = path.display().to_string();
+        let mut from = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
+        let help = "copy or download the file again";
+        refuse_repeats(&mut from, &file).map_err(|e| Error::io(path, e))??;
+        let zip = zip::ZipArchive::new(from).map_err(|e| {
+            bad(
+                &file,
+                "archive",
+                format!("cannot be read, is it truncated? ({e})"),
+                help,
+            )
+        })?;
+        Ok(Archive { file, zip })
+    }
+
+    /// Whether there is an array of that name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.zip.index_for_name(&format!("{name}.npy")).is_some()
+    }
+
+    /// Names of all arrays.
+    pub(super) fn names(&self) -> Vec<String> {
+        let names = self.zip.file_names();
+        names
+            .map(|n| n.trim_end_matches(".npy").to_owned())
+            .collect()
+    }
+
+    /// The array of that name.
+    pub(super) fn array(&mut self, name: &str) -> Result<Array> {
+        let file = self.file.as_str();
+        if self.zip.index_for_name(&format!("{name}.npy")).is_none() {
+            let names = self.names();
+            let near = crate::error::nearest(name, names.iter().map(String::as_str));
+            let near = near
+                .map(|n| format!(" (there is '{n}')"))
+                .unwrap_or_default();
+            return Err(bad(
+                file,
+                name,
+                format!("is missing{near}"),
+                format!("save the array under the name {name}"),
+            ));
+        }
+        let help = "copy or download the file again";
+        let entry = self
+            .zip
+            .by_name(&format!("{name}.npy"))
+            .map_err(|e| bad(file, name, format!("cannot be read: {e}"), help))?;
+        let (size, packed) = (entry.size(), entry.compressed_size());
+        if size > MAX_BYTES || size > packed.saturating_mul(MAX_RATIO).saturating_add(1024) {
+            let reason = format!("claims {size} bytes from {packed} packed ones");
+            return Err(bad(
+                file,
+                name,
+                reason,
+                "save the array again; this file is damaged or hostile",
+            ));
+        }
+        // One byte more than claimed, so that more data than claimed is noticed and not just cut.
+        npy::read(entry.take(size + 1), file, name)
+    }
+
+    /// The array of that name, which must have one dimension.
+    pub(super) fn vector(&mut self, name: &str) -> Result<Array> {
+        let array = self.array(name)?;
+        array.expect_dims(1)?;
+        Ok(array)
+    }
+}
+
+/// Refuses a zip that holds two arrays of one name, which readers otherwise resolve silently and
+/// differently. Walks the table of contents at the end of the file; a damaged or 64-bit one is
+/// left to the zip reader.
+fn refuse_repeats(from: &mut (impl Read + Seek), file: &str) -> std::io::Result<Result<()>> {
+    let len = from.seek(SeekFrom::End(0))?;
+    let tail = len.min(22 + 65_535);
+    from.seek(SeekFrom::Start(len - tail))?;
+    let mut end = Vec::new();
+    from.by_ref().take(tail).read_to_end(&mut end)?;
+    let word = |b: &[u8], at: usize| {
+        u64::from(u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]))
+    };
+    let found = (0..end.len().saturating_sub(21))
+        .rev()
+        .find(|&k| end[k..].starts_with(b"PK\x05\x06"));
+    let directory = found.map(|k| (word(&end, k + 12), word(&end, k + 16)));
+    let Some((size, start)) =
+        directory.filter(|&(size, start)| size <= MAX_DIRECTORY && start + size <= len)
+    else {
+        from.rewind()?;
+        return Ok(Ok(()));
+    };
+    from.seek(SeekFrom::Start(start))?;
+    let mut entries = Vec::new();
+    from.by_ref().take(size).read_to_end(&mut entries)?;
+    from.rewind()?;
+    let mut rest = &entries[..];
+    let mut seen = HashSet::new();
+    while rest.len() >= 46 && rest.starts_with(b"PK\x01\x02") {
+        let short = |at: usize| usize::from(u16::from_le_bytes([rest[at], rest[at + 1]]));
+        let (name, whole) = (short(28), 46 + short(28) + short(30) + short(32));
+        if rest.len() < whole {
+            break;
+        }
+        let name = &rest[46..46 + name];
+        if !seen.insert(name) {
+            let place = String::from_utf8_lossy(name)
+                .trim_end_matches(".npy")
+                .to_owned();
+            return Ok(Err(bad(
+                file,
+                place,
+                "is there twice",
+                "save every array once",
+            )));
+        }
+        rest = &rest[whole..];
+    }
+    Ok(Ok(()))
+}

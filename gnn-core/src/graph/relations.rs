@@ -1,0 +1,165 @@
+//! Edge types: graphs whose edges belong to relations, and R-GCN's normalisation.
+
+use rayon::prelude::*;
+
+use super::{Block, Graph, check_edges, rows_mut};
+use crate::{Error, Result};
+
+/// Relations at most, the inverse ones included.
+pub(crate) const MAX_RELATIONS: usize = 1 << 16;
+
+/// A type for each edge of a graph or block, in the order of its edges.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relations {
+    types: Vec<u16>,
+    count: usize,
+}
+
+impl Relations {
+    /// `types: [edges]`, each below `count`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] with the first type that is not, or for too many relations.
+    pub fn new(types: Vec<u16>, count: usize) -> Result<Relations> {
+        let err = |expected: String, got: String| {
+            Err(Error::Shape {
+                op: "relations".into(),
+                expected,
+                got,
+            })
+        };
+        if count > MAX_RELATIONS {
+            return err(
+                format!("at most {MAX_RELATIONS} relations"),
+                count.to_string(),
+            );
+        }
+        match types.iter().position(|&t| usize::from(t) >= count) {
+            Some(e) => err(
+                format!("types[{e}] below {count} relations"),
+                types[e].to_string(),
+            ),
+            None => Ok(Relations { types, count }),
+        }
+    }
+
+    /// Type of each edge: `[edges]`.
+    pub fn types(&self) -> &[u16] {
+        &self.types
+    }
+
+    /// The types alone.
+    pub fn into_types(self) -> Vec<u16> {
+        self.types
+    }
+
+    /// Number of relations, also those without an edge.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.types.len() * 2
+    }
+
+    /// The types of some of the edges.
+    pub(super) fn select(&self, edges: &[usize]) -> Relations {
+        Relations {
+            types: edges.iter().map(|&e| self.types[e]).collect(),
+            count: self.count,
+        }
+    }
+
+    /// These types followed by the inverse relations of the same edges: `r + count` for `r`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when that makes too many relations.
+    pub fn with_inverses(&self) -> Result<Relations> {
+        let count = 2 * self.count;
+        if count > MAX_RELATIONS {
+            return Err(Error::Shape {
+                op: "relations".into(),
+                expected: format!("at most {} relations to add inverses to", MAX_RELATIONS / 2),
+                got: self.count.to_string(),
+            });
+        }
+        let inverse = |t: &u16| *t + self.count as u16;
+        let types = self.types.iter().copied();
+        Ok(Relations {
+            types: types.chain(self.types.iter().map(inverse)).collect(),
+            count,
+        })
+    }
+}
+
+impl Graph {
+    /// A graph of `n` vertices with the edges `src[e] → dst[e]` of type `relations.types()[e]`,
+    /// exactly as given; a row's edges are ascending by source, then type.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] as [`Graph::from_edges`], or when the lists differ in length.
+    pub fn from_typed_edges(
+        n: usize,
+        src: &[u32],
+        dst: &[u32],
+        relations: &Relations,
+    ) -> Result<Graph> {
+        check_edges(n, src, dst)?;
+        if relations.types.len() != src.len() {
+            return Err(Error::Shape {
+                op: "graph".into(),
+                expected: format!("{} edge types (one a source)", src.len()),
+                got: relations.types.len().to_string(),
+            });
+        }
+        let mut indptr = vec![0u64; n + 1];
+        dst.iter().for_each(|&d| indptr[d as usize + 1] += 1);
+        (0..n).for_each(|v| indptr[v + 1] += indptr[v]);
+        let mut next = indptr[..n].to_vec();
+        let mut edges = vec![(0u32, 0u16); src.len()];
+        for ((&s, &d), &t) in src.iter().zip(dst).zip(&relations.types) {
+            let slot = &mut next[d as usize];
+            edges[*slot as usize] = (s, t);
+            *slot += 1;
+        }
+        rows_mut(&indptr, &mut edges)
+            .into_par_iter()
+            .for_each(|row| row.sort_unstable());
+        let (indices, types) = edges.into_iter().unzip();
+        Ok(Graph {
+            n,
+            indptr,
+            indices,
+            relations: Some(Relations {
+                types,
+                count: relations.count,
+            }),
+        })
+    }
+
+    /// The full graph with `1 / c_{v,r}` on its edges, and their types.
+    pub(super) fn relation_means(&self) -> Result<Block> {
+        let relations = self.relations.clone().unwrap_or_else(|| Relations {
+            types: vec![0; self.n_edges()],
+            count: 1,
+        });
+        let mut weights = vec![0f32; self.n_edges()];
+        rows_mut(&self.indptr, &mut weights)
+            .into_par_iter()
+            .enumerate()
+            .for_each_init(
+                || vec![0u32; relations.count],
+                |degree, (v, row)| {
+                    let types = &relations.types[self.indptr[v] as usize..][..row.len()];
+                    types.iter().for_each(|&t| degree[usize::from(t)] += 1);
+                    for (w, &t) in row.iter_mut().zip(types) {
+                        *w = 1.0 / degree[usize::from(t)] as f32;
+                    }
+                    types.iter().for_each(|&t| degree[usize::from(t)] = 0);
+                },
+            );
+        let (indptr, indices) = (self.indptr.clone(), self.indices.clone());
+        Block::new(self.n, self.n, indptr, indices, Some(weights))?.with_relations(relations)
+    }
+}

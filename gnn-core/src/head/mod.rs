@@ -1,0 +1,194 @@
+//! Heads: from a model's output to a loss, and to the numbers by which models are compared.
+//!
+//! | task | output of the model | loss | reported |
+//! |---|---|---|---|
+//! | one class a vertex | logits `[n, classes]` | softmax cross-entropy | accuracy |
+//! | several classes a vertex | logits `[n, classes]` | sigmoid cross-entropy | micro-averaged F1 |
+//! | links | embeddings `[n, d]` | sigmoid cross-entropy of edges and drawn pairs | AUC, average precision, MRR |
+//!
+//! # Not done
+//! Links are scored on one rank, which holds the embeddings of both ends.
+
+mod link;
+mod metric;
+mod negative;
+
+pub use link::LinkHead;
+pub use metric::{Ranking, cross_entropy, micro_f1, ranking};
+pub use negative::Negatives;
+
+use crate::backend::{Mat, MultiTarget, Target};
+use crate::ctx::Ctx;
+use crate::dataset::{Dataset, Pair, Task};
+use crate::error::{Error, Result};
+use crate::model::Weights;
+use crate::spec::RunSpec;
+use crate::strategy::{Rows, Strategy};
+use kernels::Par;
+use kernels::bce::sigmoid_bce;
+
+/// What stands on top of a model.
+pub enum Head {
+    /// One class a vertex.
+    Classes,
+    /// Several classes a vertex.
+    MultiLabel,
+    /// Links between vertices.
+    Links(Box<LinkHead>),
+}
+
+impl Head {
+    /// Columns that the model's output needs.
+    pub fn width(data: &Dataset, spec: &RunSpec) -> usize {
+        match data.task {
+            Task::LinkPrediction => spec.embedding,
+            _ => data.n_classes,
+        }
+    }
+
+    /// The head that a rank's rows ask for.
+    pub fn of(rows: &Rows, cx: &Ctx) -> Head {
+        match (&rows.links, &rows.multi_labels) {
+            (Some(links), _) => {
+                let (n, spec) = (rows.ids.len(), &cx.plan.spec);
+                let links = LinkHead::new(links, n, spec, cx.backend.as_ref());
+                Head::Links(Box::new(links))
+            }
+            (None, Some(_)) => Head::MultiLabel,
+            (None, None) => Head::Classes,
+        }
+    }
+
+    /// Its own weights, which are trained like those of one more layer after the model's; there
+    /// may be none.
+    pub fn init(&self, cx: &Ctx, layer: usize) -> Weights {
+        match self {
+            Head::Links(links) => links.init(&cx.plan.spec, layer, cx.backend.as_ref()),
+            _ => Weights::new(),
+        }
+    }
+
+    /// The sum of the losses of this rank's part at the model's output `z: [n_local, d]`, the
+    /// gradient of their mean over all ranks in `g: [n_local, d]`, and that of its own `weights`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when links leave the rows.
+    pub fn loss(
+        &self,
+        cx: &mut Ctx,
+        rows: &Rows,
+        weights: &Weights,
+        z: &Mat,
+        g: &mut Mat,
+    ) -> Result<(f64, Weights)> {
+        let scale = 1.0 / rows.train_total.max(1) as f32;
+        let mask = &rows.train;
+        let loss = match (self, &rows.multi_labels) {
+            (Head::Links(links), _) => return links.loss(cx, weights, scale, z, g),
+            (Head::MultiLabel, Some(labels)) => {
+                let target = MultiTarget {
+                    labels,
+                    mask,
+                    scale,
+                };
+                cx.backend.sigmoid_bce(z, target, g)
+            }
+            _ => {
+                let labels = &rows.labels;
+                let target = Target {
+                    labels,
+                    mask,
+                    scale,
+                };
+                cx.backend.softmax_xent(z, target, g)
+            }
+        };
+        Ok((loss, Weights::new()))
+    }
+
+    /// Scores of pairs of rows of `z: [n_local, d]` as links.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a head of another task.
+    pub fn scores(
+        &self,
+        cx: &Ctx,
+        weights: &Weights,
+        z: &Mat,
+        pairs: Vec<Pair>,
+    ) -> Result<Vec<f32>> {
+        match self {
+            Head::Links(links) => links.scores(cx, weights, z, pairs),
+            _ => Err(no_links("this run")),
+        }
+    }
+}
+
+/// Refuses to score links.
+pub(crate) fn no_links(what: &str) -> Error {
+    Error::Unsupported {
+        what: format!("link prediction with {what}"),
+        reason: "it does not score links".into(),
+        help: "use strategy single, or task = \"node\"".into(),
+    }
+}
+
+/// What an evaluation of one rank's rows found.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Evaluation {
+    /// For training, validation and test rows what is right and of how much, as pairs; sums over
+    /// ranks are divided. Accuracy counts vertices, F1 classes of vertices.
+    pub counts: [f64; 6],
+    /// Sum of the losses of the validation rows, and of how many terms; sums over ranks are divided.
+    pub val_loss: [f64; 2],
+    /// Rankings of the validation and the test links.
+    pub rankings: [Option<Ranking>; 2],
+}
+
+/// Evaluates the strategy's current weights. Collective.
+///
+/// # Errors
+/// Whatever the strategy meets.
+pub fn evaluate(cx: &mut Ctx, strategy: &mut dyn Strategy, rows: &Rows) -> Result<Evaluation> {
+    let mut out = Evaluation::default();
+    if let Some(links) = &rows.links {
+        let lists = [&links.val, &links.val_neg, &links.test, &links.test_neg];
+        let all = lists.iter().flat_map(|l| l.iter().copied()).collect();
+        let scores = strategy.scores(cx, all)?;
+        let mut rest = &scores[..];
+        let mut next = |list: &Vec<Pair>| {
+            let (first, others) = rest.split_at(list.len());
+            rest = others;
+            first
+        };
+        let [val, val_neg, test, test_neg] = lists.map(&mut next);
+        out.rankings = [ranking(val, val_neg), ranking(test, test_neg)];
+        return Ok(out);
+    }
+    let logits = strategy.logits(cx)?;
+    for (k, mask) in [&rows.train, &rows.val, &rows.test].into_iter().enumerate() {
+        let (right, all) = match &rows.multi_labels {
+            Some(labels) => micro_f1(&logits, labels, mask),
+            None => kernels::loss::accuracy(&logits, &rows.labels, mask),
+        };
+        out.counts[2 * k] = right as f64;
+        out.counts[2 * k + 1] = all as f64;
+    }
+    out.val_loss = match &rows.multi_labels {
+        Some(labels) => {
+            let mut unused = kernels::Mat::zeros(logits.dim());
+            let terms = rows.val.iter().filter(|&&v| v).count() * logits.ncols();
+            let par = Par::new(1);
+            let loss = sigmoid_bce(&par, &logits, labels, &rows.val, 0.0, &mut unused);
+            [loss, terms as f64]
+        }
+        None => {
+            let loss = cross_entropy(&logits, &rows.labels, &rows.val);
+            [loss, out.counts[3]]
+        }
+    };
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests;

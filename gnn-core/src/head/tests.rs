@@ -1,0 +1,164 @@
+//! Heads on little graphs: gradients of links against central differences (the loss is evaluated in
+//! `f32`, so the step is large and the tolerance wide), and that every task can be learned.
+
+use super::*;
+use crate::dataset::load_for;
+use crate::spec::Value;
+use crate::strategy::{STRATEGIES, Setup, find, single};
+use crate::testing::world;
+use std::sync::Arc;
+
+fn spec(pairs: &[(&str, &str)]) -> RunSpec {
+    let pairs = pairs.iter().map(|&(k, v)| (k, Value::from_word(v)));
+    RunSpec::from_pairs(pairs).expect("valid pairs")
+}
+
+fn setup(spec: &RunSpec) -> Setup {
+    Setup {
+        data: Arc::new(load_for(spec).expect("generated")),
+        owner: None,
+    }
+}
+
+/// Evaluations before the first and after the last epoch, and the losses.
+fn train(spec: &RunSpec, epochs: u64) -> (Evaluation, Evaluation, Vec<f64>) {
+    let setup = setup(spec);
+    let run = world(spec, 1, |cx, _| {
+        let entry = find(&spec.strategy).expect("registered");
+        let mut built = (entry.build)(&setup, cx).expect("builds");
+        let first = evaluate(cx, built.strategy.as_mut(), &built.rows).expect("evaluates");
+        let mut losses = Vec::new();
+        for epoch in 0..epochs {
+            cx.epoch = epoch;
+            let sum = built.strategy.epoch(cx).expect("trains");
+            losses.push(sum / built.rows.train_total as f64);
+        }
+        let last = evaluate(cx, built.strategy.as_mut(), &built.rows).expect("evaluates");
+        (first, last, losses)
+    });
+    run.into_iter().next().expect("one rank")
+}
+
+#[test]
+fn gradients_of_links_match_central_differences() {
+    for scorer in ["dot", "mlp"] {
+        let spec = spec(&[
+            ("data", "sbm:nodes=40,degree=6,feat=5"),
+            ("task", "link"),
+            ("scorer", scorer),
+            ("embedding", "3"),
+            ("hidden", "4"),
+            ("negatives", "2"),
+            ("dropout", "0"),
+        ]);
+        let setup = setup(&spec);
+        world(&spec, 1, |cx, _| {
+            let (mut reference, _) = single::reference(&setup, cx).expect("builds");
+            let gradients = reference.evaluate(cx).expect("runs").gradients;
+            let layers = if scorer == "mlp" { 3 } else { 2 };
+            assert_eq!(gradients.len(), layers);
+            for (l, tensors) in gradients.iter().enumerate() {
+                for (t, g) in tensors.iter().enumerate() {
+                    for (i, &exact) in g.iter().enumerate() {
+                        let step = 1e-3f32;
+                        let mut at = |delta: f32, cx: &mut Ctx| {
+                            let w = &mut reference.model_mut().weights[l][t];
+                            w.as_slice_mut()[i] += delta;
+                            let loss = reference.evaluate(cx).expect("runs").loss;
+                            reference.model_mut().weights[l][t].as_slice_mut()[i] -= delta;
+                            loss
+                        };
+                        let numeric = (at(step, cx) - at(-step, cx)) / (2.0 * f64::from(step));
+                        let error = (numeric - f64::from(exact)).abs();
+                        assert!(
+                            error < 1e-3 + 0.02 * f64::from(exact.abs()),
+                            "{scorer}: layer {l} tensor {t} element {i}: backward {exact}, differences {numeric}"
+                        );
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn links_can_be_learned_and_the_same_run_gives_the_same_bits() {
+    for scorer in ["dot", "mlp"] {
+        for strategy in ["single", "halo"] {
+            let spec = spec(&[
+                (
+                    "data",
+                    "sbm:nodes=300,degree=12,feat=16,signal=3,homophily=0.95",
+                ),
+                ("task", "link"),
+                ("scorer", scorer),
+                ("strategy", strategy),
+                ("dropout", "0"),
+            ]);
+            let (first, last, losses) = train(&spec, 60);
+            let auc = |e: &Evaluation| e.rankings[1].expect("test links").auc;
+            assert!(
+                auc(&last) > 0.75 && auc(&last) > auc(&first),
+                "{scorer} on {strategy}: test AUC from {} to {}",
+                auc(&first),
+                auc(&last)
+            );
+            assert!(losses[59] < 0.65 && losses[59] < losses[0], "{losses:?}");
+            assert_eq!(train(&spec, 60), (first, last, losses));
+        }
+    }
+}
+
+#[test]
+fn several_classes_a_vertex_can_be_learned_on_any_number_of_ranks() {
+    let base = [
+        (
+            "data",
+            "sbm:nodes=400,degree=16,feat=32,signal=4,homophily=0.9,multilabel=true",
+        ),
+        ("lr", "0.05"),
+        ("dropout", "0"),
+    ];
+    let f1 = |e: &Evaluation| e.counts[4] / e.counts[5];
+    let (first, last, alone) = train(&spec(&base), 80);
+    assert!(
+        f1(&last) > 0.8 && f1(&last) > f1(&first),
+        "test F1 from {} to {}",
+        f1(&first),
+        f1(&last)
+    );
+    let mut halo = base.to_vec();
+    halo.extend([("strategy", "halo"), ("ranks", "3")]);
+    let (halo, mut setup) = (spec(&halo), setup(&spec(&base)));
+    setup.owner = Some(Arc::new((0..400).map(|v| v % 3).collect()));
+    let losses = world(&halo, 3, |cx, _| {
+        let entry = find("halo").expect("registered");
+        let mut built = (entry.build)(&setup, cx).expect("builds");
+        (0..5)
+            .map(|epoch| {
+                cx.epoch = epoch;
+                built.strategy.epoch(cx).expect("trains") / built.rows.train_total as f64
+            })
+            .collect::<Vec<f64>>()
+    });
+    for epoch in 0..5 {
+        let sum: f64 = losses.iter().map(|l| l[epoch]).sum();
+        assert!(
+            (sum - alone[epoch]).abs() < 1e-5 * sum,
+            "{sum} {}",
+            alone[epoch]
+        );
+    }
+}
+
+#[test]
+fn links_on_several_ranks_are_refused() {
+    let pairs = [("task", "link"), ("strategy", "halo"), ("ranks", "2")];
+    let pairs = pairs.map(|(k, v)| (k, Value::from_word(v)));
+    let e = RunSpec::from_pairs(pairs).expect_err("refused");
+    assert_eq!(
+        e.to_string(),
+        "link prediction on 2 ranks: links are scored where both ends' embeddings are"
+    );
+    assert!(STRATEGIES.iter().any(|s| s.name == "single"));
+}

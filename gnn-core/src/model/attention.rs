@@ -1,0 +1,346 @@
+//! Attention over a rank's edges, forward and back, with remote rows fetched and returned.
+//!
+//! Local work runs while rows travel: forward, the rows without remote sources; backward, the
+//! sources that this rank owns.
+
+use super::layer::Site;
+use super::seam::Edges;
+use crate::backend::{
+    Attended, Attention, AttentionDropout, Mat, Projected, ScoreTerm, SourceGradients, Sparse,
+};
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use kernels::par::split_edges;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Slope of LeakyReLU below zero.
+const SLOPE: f32 = 0.2;
+/// Pieces of local work between which posted messages may progress.
+const PIECES: usize = 8;
+
+/// Heads, and the dropout of their coefficients.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heads {
+    pub(super) heads: usize,
+    /// Key and probability.
+    pub(super) dropout: Option<(u64, f32)>,
+}
+
+impl Heads {
+    fn over<'a>(self, edges: &Edges<'a>) -> Attention<'a> {
+        Attention {
+            heads: self.heads,
+            slope: SLOPE,
+            dropout: self.dropout.map(|(key, p)| AttentionDropout {
+                key,
+                p,
+                ids: edges.ids,
+            }),
+        }
+    }
+}
+
+/// Scores of every source and destination of a rank.
+#[derive(Clone)]
+pub(super) struct Scores {
+    /// `[n_src, heads]`.
+    pub(super) el: Rc<Mat>,
+    /// `[n_dst, heads]`.
+    pub(super) er: Rc<Mat>,
+}
+
+/// What backward needs of one attention.
+pub(super) struct Kept {
+    /// Rows of all sources: `[n_src, heads · width]`.
+    pub(super) z: Rc<Mat>,
+    pub(super) scores: Scores,
+    /// Logarithms of the denominators: `[n_dst, heads]`.
+    pub(super) lse: Rc<Mat>,
+    /// The sums: `[n_dst, heads · width]`.
+    pub(super) out: Rc<Mat>,
+}
+
+impl Kept {
+    /// For [`super::Saved::more`].
+    pub(super) fn into_list(self) -> Vec<Rc<Mat>> {
+        let Scores { el, er } = self.scores;
+        vec![self.z, el, er, self.lse, self.out]
+    }
+
+    /// Out of [`super::Saved::more`].
+    pub(super) fn from_list(list: &[Rc<Mat>]) -> Kept {
+        let at = |i: usize| Rc::clone(&list[i]);
+        let scores = Scores {
+            el: at(1),
+            er: at(2),
+        };
+        Kept {
+            z: at(0),
+            scores,
+            lse: at(3),
+            out: at(4),
+        }
+    }
+}
+
+/// The edges of a site.
+///
+/// # Errors
+/// [`Error::Unsupported`] where the strategy only aggregates with fixed weights.
+pub(super) fn edges_of<'a>(agg: &'a mut dyn super::Aggregate) -> Result<Edges<'a>> {
+    agg.edges().ok_or_else(|| Error::Unsupported {
+        what: "a model whose edges have parameters".into(),
+        reason: "this strategy aggregates with fixed weights only".into(),
+        help: "choose a strategy that lists the model, for example halo".into(),
+    })
+}
+
+/// Rows `rows` of a block in pieces, with progress of messages between them.
+fn pieces(
+    cx: &mut Ctx,
+    a: &Sparse,
+    rows: Range<usize>,
+    mut work: impl FnMut(&Ctx, Range<usize>),
+) -> Result<()> {
+    if cx.size() == 1 {
+        work(cx, rows);
+        return Ok(());
+    }
+    for bounds in split_edges(a.view().indptr, rows, PIECES).windows(2) {
+        work(cx, bounds[0]..bounds[1]);
+        cx.comm.poll()?;
+    }
+    Ok(())
+}
+
+/// Where scores come from.
+pub(super) enum Vectors<'a> {
+    /// From the rows, by attention vectors of sources and destinations `[heads, width]`.
+    Rows(&'a Mat, &'a Mat),
+    /// They are known.
+    Known(Scores),
+}
+
+/// Softmax-weighted sums of `z: [n_local, heads · width]` over the in-edges of a rank's rows.
+pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>) -> Result<Kept> {
+    let (cx, at) = (&mut *site.cx, site.at);
+    let edges = edges_of(&mut *site.agg)?;
+    let (att, a) = (heads.over(&edges), edges.block.edges());
+    let (n, n_src, width) = (edges.block.n_dst, edges.block.n_src, z.ncols());
+    let (mut el, mut er, vectors) = match by {
+        Vectors::Rows(src, dst) => {
+            let el = cx.backend.fresh(n_src, heads.heads);
+            let er = cx.backend.fresh(n, heads.heads);
+            (Rc::new(el), Rc::new(er), Some((src, dst)))
+        }
+        Vectors::Known(Scores { el, er }) => (el, er, None),
+    };
+    let mut lse = cx.backend.fresh(n, heads.heads);
+    let mut out = cx.backend.fresh(n, width);
+    let score = |cx: &Ctx, z: &Mat, rows: Range<usize>, el: &mut Rc<Mat>, er: &mut Rc<Mat>| {
+        let Some((src, dst)) = vectors else { return };
+        let dst = (rows.start < n || rows.is_empty()).then_some(dst);
+        let (el, er) = (Rc::get_mut(el), Rc::get_mut(er));
+        let (el, er) = el.zip(er).expect("made above, not shared yet");
+        cx.backend.attention_scores(z, (src, dst), rows, el, er);
+    };
+    if cx.size() == 1 {
+        score(cx, &z, 0..n, &mut el, &mut er);
+        let from = Projected {
+            z: &z,
+            el: &el,
+            er: &er,
+        };
+        cx.backend.attention(a, 0..n, att, from, &mut lse, &mut out);
+        return Ok(kept(z, el, er, lse, out));
+    }
+    let mut sources = cx.backend.fresh(n_src, width);
+    cx.backend.copy_rows(&z, 0, n, &mut sources, 0);
+    drop(z);
+    let interior = 0..edges.n_interior;
+    edges.neighbours.pull(cx, at, &mut sources, &mut |cx, z| {
+        score(cx, z, 0..n, &mut el, &mut er);
+        let from = Projected {
+            z,
+            el: &el,
+            er: &er,
+        };
+        pieces(cx, a, interior.clone(), |cx, rows| {
+            cx.backend.attention(a, rows, att, from, &mut lse, &mut out);
+        })
+    })?;
+    if n < n_src {
+        score(cx, &sources, n..n_src, &mut el, &mut er);
+    }
+    let from = Projected {
+        z: &sources,
+        el: &el,
+        er: &er,
+    };
+    let boundary = edges.n_interior..n;
+    cx.backend
+        .attention(a, boundary, att, from, &mut lse, &mut out);
+    Ok(kept(sources, el, er, lse, out))
+}
+
+fn kept(z: Mat, el: Rc<Mat>, er: Rc<Mat>, lse: Mat, out: Mat) -> Kept {
+    Kept {
+        z: Rc::new(z),
+        scores: Scores { el, er },
+        lse: Rc::new(lse),
+        out: Rc::new(out),
+    }
+}
+
+/// What backward gives.
+pub(super) struct Gradients {
+    /// Of the rank's rows: `[n_local, heads · width]`.
+    pub(super) dz: Mat,
+    /// Of the attention vectors, where scores came from the rows.
+    pub(super) vectors: Option<(Mat, Mat)>,
+    /// Of the scores: `[n_src, heads]`, `[n_dst, heads]`, where they were known.
+    pub(super) scores: Option<(Mat, Mat)>,
+}
+
+/// The backward of [`forward`] from `g`, the gradient of its sums. `later` holds what other
+/// attentions with the same scores found of their gradient.
+pub(super) fn backward(
+    site: &mut Site<'_>,
+    heads: Heads,
+    kept: &Kept,
+    vectors: Option<(&Mat, &Mat)>,
+    later: Option<(Mat, Mat)>,
+    g: &Mat,
+) -> Result<Gradients> {
+    let (cx, at) = (&mut *site.cx, site.at);
+    let edges = edges_of(&mut *site.agg)?;
+    let (att, a, t) = (
+        heads.over(&edges),
+        edges.block.edges(),
+        edges.block.edges_t(),
+    );
+    let t_of = edges.block.t_of()?;
+    let (n, n_src, width) = (edges.block.n_dst, edges.block.n_src, g.ncols());
+    let h = heads.heads;
+    let fresh = |cx: &Ctx, rows, cols| cx.backend.fresh(rows, cols);
+    let mut c = fresh(cx, n, h);
+    cx.backend.head_dots(g, &kept.out, &mut c);
+    let saved = Attended {
+        from: Projected {
+            z: &kept.z,
+            el: &kept.scores.el,
+            er: &kept.scores.er,
+        },
+        lse: &kept.lse,
+        c: &c,
+        g,
+    };
+    let mut dz = fresh(cx, n_src, width);
+    let mut del = fresh(cx, n_src, h);
+    let mut der = fresh(cx, n, h);
+    let mut ds = fresh(cx, a.n_edges(), h);
+    let mut of_vectors = vectors.map(|_| (fresh(cx, h, width / h), fresh(cx, h, width / h)));
+    let mut remote_src = None;
+    if n < n_src {
+        let to = SourceGradients {
+            dz: &mut dz,
+            del: &mut del,
+            ds: &mut ds,
+        };
+        cx.backend.attention_sources(t, n..n_src, att, saved, to);
+        if let Some((src, _)) = vectors {
+            remote_src = Some(finish_remote(
+                cx,
+                kept,
+                src,
+                later.as_ref(),
+                &del,
+                n,
+                &mut dz,
+            ));
+        }
+    }
+    edges.neighbours.push(cx, at, &mut dz, &mut |cx, dz| {
+        pieces(cx, t, 0..n, |cx, rows| {
+            let to = SourceGradients {
+                dz: &mut *dz,
+                del: &mut del,
+                ds: &mut ds,
+            };
+            cx.backend.attention_sources(t, rows, att, saved, to);
+        })?;
+        cx.backend.attention_destinations(a, t_of, &ds, &mut der);
+        if let Some((later_del, later_der)) = &later {
+            cx.backend.axpby(1.0, later_del, 1.0, &mut del);
+            cx.backend.axpby(1.0, later_der, 1.0, &mut der);
+        }
+        let Some(((src, dst), (d_src, d_dst))) = vectors.zip(of_vectors.as_mut()) else {
+            return Ok(());
+        };
+        let local;
+        let own = if n == n_src {
+            &del
+        } else {
+            let mut first = cx.backend.fresh(n, h);
+            cx.backend.copy_rows(&del, 0, n, &mut first, 0);
+            local = first;
+            &local
+        };
+        let mut terms = [
+            ScoreTerm {
+                ds: own,
+                a: src,
+                da: d_src,
+            },
+            ScoreTerm {
+                ds: &der,
+                a: dst,
+                da: d_dst,
+            },
+        ];
+        cx.backend.score_backward(&kept.z, &mut terms, dz);
+        Ok(())
+    })?;
+    if let Some(((d_src, _), remote)) = of_vectors.as_mut().zip(remote_src) {
+        cx.backend.axpby(1.0, &remote, 1.0, d_src);
+    }
+    Ok(Gradients {
+        dz: if n == n_src { dz } else { dz.truncate(n) },
+        scores: vectors.is_none().then_some((del, der)),
+        vectors: of_vectors,
+    })
+}
+
+/// Completes the remote rows of `dz` with what their scores give, and returns that part of the
+/// gradient of the sources' attention vectors.
+fn finish_remote(
+    cx: &Ctx,
+    kept: &Kept,
+    src: &Mat,
+    later: Option<&(Mat, Mat)>,
+    del: &Mat,
+    n: usize,
+    dz: &mut Mat,
+) -> Mat {
+    let backend = &cx.backend;
+    let remote = |x: &Mat| {
+        let rows = x.nrows() - n;
+        let mut out = backend.fresh(rows, x.ncols());
+        backend.copy_rows(x, n, rows, &mut out, 0);
+        out
+    };
+    let (z, mut some, mut del) = (remote(&kept.z), remote(dz), remote(del));
+    if let Some((later, _)) = later {
+        backend.axpby(1.0, &remote(later), 1.0, &mut del);
+    }
+    let mut da = backend.fresh(src.nrows(), src.ncols());
+    let mut terms = [ScoreTerm {
+        ds: &del,
+        a: src,
+        da: &mut da,
+    }];
+    backend.score_backward(&z, &mut terms, &mut some);
+    backend.copy_rows(&some, 0, some.nrows(), dz, n);
+    da
+}

@@ -1,0 +1,199 @@
+//! Relational graph convolution with basis decomposition.
+//!
+//! # Paper
+//! Schlichtkrull et al., "Modeling relational data with graph convolutional networks", ESWC 2018,
+//! eqs. 2 and 3, <https://arxiv.org/abs/1703.06103>: `Y = Σ_r mean_r(X) W_r + X W_0 + b`, where
+//! `mean_r` runs over a vertex's in-neighbours by relation `r` and `W_r = Σ_b coef[r, b] V_b`. With
+//! `bases = 0` every relation has a weight of its own.
+//!
+//! Products come first: `Z = X [V_1 … V_B]` has all bases of a row side by side. One pass over the
+//! edges takes each relation's share of them; with a weight for each relation, an edge reads just
+//! its own relation's part.
+//! # Not done
+//! Block-diagonal decomposition.
+
+use super::attention::edges_of;
+use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use crate::backend::{Term, Then, Typed, Write};
+use crate::error::{Error, Result};
+use crate::graph::Block;
+use std::rc::Rc;
+
+const BASIS: usize = 0;
+/// The shares, where relations share bases; `root` and `bias` follow.
+const COEF: usize = 1;
+
+/// A layer of width `d_in` to `d_out`.
+pub(super) struct Rgcn {
+    d_in: usize,
+    d_out: usize,
+    relations: usize,
+    bases: usize,
+}
+
+impl Rgcn {
+    /// `bases = 0` means one for each relation.
+    pub(super) fn new(d_in: usize, d_out: usize, relations: usize, bases: usize) -> Rgcn {
+        Rgcn {
+            d_in,
+            d_out,
+            relations,
+            bases,
+        }
+    }
+
+    fn width(&self) -> usize {
+        let bases = if self.bases == 0 {
+            self.relations
+        } else {
+            self.bases
+        };
+        bases * self.d_out
+    }
+
+    fn root(&self) -> usize {
+        if self.bases == 0 { COEF } else { COEF + 1 }
+    }
+
+    /// The block's edges with their relations and shares, in its own order or the transposed.
+    fn typed<'a>(&self, block: &'a Block, transposed: bool, w: &'a Weights) -> Typed<'a> {
+        let (a, types) = if transposed {
+            (block.edges_t(), block.types_t())
+        } else {
+            (block.edges(), block.types())
+        };
+        let types = types.expect("checked where the layer begins");
+        let coef = &w[COEF];
+        Typed { a, types, coef }
+    }
+}
+
+/// Refuses a block of other relations than the weights are for.
+pub(super) fn check(block: &Block, relations: usize) -> Result<()> {
+    if block.n_relations() == relations {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        op: "rgcn".into(),
+        expected: format!("edges of {relations} relations"),
+        got: block.n_relations().to_string(),
+    })
+}
+
+impl Layer for Rgcn {
+    fn facts(&self) -> Option<Facts> {
+        Some(Facts {
+            linear: true,
+            edge_parameters: true,
+            swappable: false,
+        })
+    }
+
+    fn tensors(&self) -> Vec<Tensor> {
+        let mut tensors = vec![Tensor {
+            // Each basis is a weight of its own.
+            init: super::Init::Glorot(self.d_in + self.d_out),
+            ..Tensor::weight("basis", self.d_in, self.width())
+        }];
+        if self.bases > 0 {
+            tensors.push(Tensor::weight("coef", self.relations, self.bases));
+        }
+        tensors.push(Tensor::weight("root", self.d_in, self.d_out));
+        tensors.push(Tensor::row("bias", self.d_out, 0.0));
+        tensors
+    }
+
+    fn widths(&self, _sparse_input: bool, _input_gradient: bool) -> Widths {
+        Widths::both(self.width())
+    }
+
+    fn forward(&self, site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
+        let (x, root) = (flow.x, self.root());
+        let z = x.times(site.cx, &site.w[BASIS]);
+        let then = site.then(root + 1, after);
+        let (cx, at, w) = (&mut *site.cx, site.at, site.w);
+        let edges = edges_of(&mut *site.agg)?;
+        check(edges.block, self.relations)?;
+        let (n, n_src) = (edges.block.n_dst, edges.block.n_src);
+        let mut y = cx.backend.fresh(n, self.d_out);
+        let mut from = 0;
+        let mut sources = z;
+        if cx.size() > 1 {
+            let z = sources;
+            sources = cx.backend.fresh(n_src, self.width());
+            cx.backend.copy_rows(&z, 0, n, &mut sources, 0);
+            let interior = 0..edges.n_interior;
+            edges.neighbours.pull(cx, at, &mut sources, &mut |cx, z| {
+                if self.bases > 0 {
+                    let typed = self.typed(edges.block, false, w);
+                    cx.backend.relation_spmm(typed, interior.clone(), z, &mut y);
+                    from = interior.end;
+                }
+                cx.comm.poll()
+            })?;
+        }
+        let mut saved = Saved::default();
+        if self.bases > 0 {
+            let typed = self.typed(edges.block, false, w);
+            cx.backend.relation_spmm(typed, from..n, &sources, &mut y);
+            saved.more = vec![Rc::new(sources)];
+        } else {
+            let [a, _] = edges.block.by_relation()?;
+            let parts = sources.reshape(n_src * self.relations, self.d_out);
+            cx.backend.spmm(a, 0..n, &parts, &mut y);
+        }
+        x.add_times(cx, &w[root], then, &mut y);
+        saved.x = Some(x);
+        Ok((y.into(), saved))
+    }
+
+    fn backward(
+        &self,
+        site: Site<'_>,
+        saved: Saved,
+        grad: Grad,
+        input: Option<Then<'_>>,
+    ) -> Result<(Weights, Option<Grad>)> {
+        let (g, x, root) = (grad.g, saved.x(), self.root());
+        let gb = site.bias_gradient(&g);
+        let g_root = x.t_times(site.cx, &g);
+        let (cx, at, w) = (&mut *site.cx, site.at, site.w);
+        let edges = edges_of(&mut *site.agg)?;
+        let (n, n_src) = (edges.block.n_dst, edges.block.n_src);
+        let mut gz = if self.bases > 0 {
+            let mut gz = cx.backend.fresh(n_src, self.width());
+            let typed = self.typed(edges.block, true, w);
+            cx.backend.relation_spmm_t(typed, n..n_src, &g, &mut gz);
+            gz
+        } else {
+            let [_, t] = edges.block.by_relation()?;
+            let mut parts = cx.backend.fresh(n_src * self.relations, self.d_out);
+            cx.backend.spmm(t, 0..parts.nrows(), &g, &mut parts);
+            parts.reshape(n_src, self.width())
+        };
+        edges.neighbours.push(cx, at, &mut gz, &mut |cx, gz| {
+            if self.bases > 0 {
+                let typed = self.typed(edges.block, true, w);
+                cx.backend.relation_spmm_t(typed, 0..n, &g, gz);
+            }
+            cx.comm.poll()
+        })?;
+        let gz = if n == n_src { gz } else { gz.truncate(n) };
+        let mut weights = vec![x.t_times(cx, &gz)];
+        if let Some(sources) = saved.more.first() {
+            let mut g_coef = cx.backend.fresh(self.relations, self.bases);
+            let typed = self.typed(edges.block, false, w);
+            cx.backend
+                .relation_gradient(typed, sources, &g, &mut g_coef);
+            weights.push(g_coef);
+        }
+        weights.extend([g_root, gb]);
+        let gx = input.map(|then| {
+            let terms = [Term::right_t(&gz, &w[BASIS]), Term::right_t(&g, &w[root])];
+            let mut gx = cx.backend.fresh(n, self.d_in);
+            cx.backend.linear(&terms, Write::Set, then, &mut gx);
+            gx
+        });
+        Ok((weights, gx.map(Grad::from)))
+    }
+}

@@ -1,0 +1,296 @@
+// Attention over the in-edges of a row, forward and backward, without anything of size edges by
+// heads by width. Twin of kernels::gat and kernels::gat_backward.
+
+__device__ __forceinline__ float leaky(float s, float slope) { return s > 0.0f ? s : slope * s; }
+
+// Factor of attention dropout of edge u -> v (destination v): 0, or scale for survivors.
+struct Drop {
+    u64 key;
+    const u32* dst_ids; // null without dropout
+    const u32* src_ids;
+    u32 keep;
+    float scale;
+
+    __device__ __forceinline__ u64 row(u32 v, u32 u) const {
+        return dst_ids ? hash_row(key ^ mix64((u64)dst_ids[v]), src_ids[u]) : 0;
+    }
+    __device__ __forceinline__ float factor(u64 row, u32 head) const {
+        return !dst_ids ? 1.0f : survives(row, head, keep) ? scale : 0.0f;
+    }
+};
+#define DROP_ARGS                                                                                  \
+    u64 drop_key, const u32 *__restrict__ dst_ids, const u32 *__restrict__ src_ids, u32 drop_keep, \
+        float drop_scale
+#define DROP drop_key, dst_ids, src_ids, drop_keep, drop_scale
+
+// lse[v, h] = ln sum_e exp(leaky(el[u, h] + er[v, h])), minus infinity for a row without edges.
+// `lanes` (a power of two) heads beside each other, the other lanes on further edges. With `stored`
+// the scores are el[e, h] itself, without er and slope.
+extern "C" __global__ void __launch_bounds__(256)
+    gat_lse(CSR_ARGS, const float* __restrict__ el, const float* __restrict__ er, u32 heads,
+            u32 lanes, float slope, u32 stored, float* __restrict__ part_top,
+            float* __restrict__ part_sum, float* __restrict__ lse) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const u32 lane = threadIdx.x & 31, h = blockIdx.y * lanes + lane % lanes;
+    const bool ok = h < heads;
+    const float here = ok && !stored ? er[(u64)it.row * heads + h] : 0.0f;
+    float top = NEGATIVE_INFINITY, sum = 0.0f;
+    for (u64 e = it.first + lane / lanes; ok && e < it.last; e += 32 / lanes) {
+        const float s = stored ? el[e * heads + h]
+                               : leaky(el[(u64)indices[e] * heads + h] + here, slope);
+        top = fmaxf(top, s);
+    }
+    top = max_over(top, lanes, 32);
+    for (u64 e = it.first + lane / lanes; ok && e < it.last; e += 32 / lanes) {
+        const float s = stored ? el[e * heads + h]
+                               : leaky(el[(u64)indices[e] * heads + h] + here, slope);
+        sum += expf(s - top);
+    }
+    sum = sum_over(sum, lanes, 32);
+    if (!ok || lane / lanes != 0) return;
+    if (it.slot != NONE) {
+        part_top[(u64)it.slot * heads + h] = top;
+        part_sum[(u64)it.slot * heads + h] = sum;
+    } else {
+        lse[(u64)it.row * heads + h] = it.last > it.first ? top + logf(sum) : NEGATIVE_INFINITY;
+    }
+}
+
+// Joins the pieces of long rows, in order: a block of 32 heads by 8 runs of pieces.
+extern "C" __global__ void __launch_bounds__(256)
+    combine_lse(const u32* __restrict__ long_row, const u32* __restrict__ long_first, u32 piece0,
+                const float* __restrict__ part_top, const float* __restrict__ part_sum, u32 heads,
+                float* __restrict__ lse) {
+    __shared__ float tops[8][33], sums[8][33];
+    const u32 lane = threadIdx.x & 31, run = threadIdx.x >> 5, h = blockIdx.y * 32 + lane;
+    const u32 first = long_first[blockIdx.x] - piece0, last = long_first[blockIdx.x + 1] - piece0;
+    const u32 each = (last - first + 7) / 8;
+    const u32 from = first + run * each, to = min(from + each, last);
+    float top = NEGATIVE_INFINITY, sum = 0.0f;
+    if (h < heads) {
+        for (u32 p = from; p < to; p++) top = fmaxf(top, part_top[(u64)p * heads + h]);
+        for (u32 p = from; p < to; p++)
+            sum += part_sum[(u64)p * heads + h] * expf(part_top[(u64)p * heads + h] - top);
+    }
+    tops[run][lane] = top;
+    sums[run][lane] = sum;
+    __syncthreads();
+    if (run != 0 || h >= heads) return;
+    for (u32 k = 1; k < 8; k++) top = fmaxf(top, tops[k][lane]);
+    sum = 0.0f;
+    // A run without pieces has sum 0 and top minus infinity.
+    for (u32 k = 0; k < 8; k++)
+        if (sums[k][lane] != 0.0f) sum += sums[k][lane] * expf(tops[k][lane] - top);
+    lse[(u64)long_row[blockIdx.x] * heads + h] = top + logf(sum);
+}
+
+// out[v] = sum_e exp(s_e - lse[v]) k_e z[u]; pieces go to partial.
+template <int V, int R>
+__device__ __forceinline__ void gat_sum_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS,
+                                             const float* __restrict__ z,
+                                             const float* __restrict__ el,
+                                             const float* __restrict__ er,
+                                             const float* __restrict__ lse, float slope,
+                                             float* __restrict__ partial,
+                                             float* __restrict__ out) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const Place<V, R> at(HEADS);
+    const Drop drop = {DROP};
+    const u32 lane = threadIdx.x & 31;
+    const u64 width = (u64)heads * dim;
+    float acc[R][V], here[R], norm[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        here[r] = at.in_head[r] ? er[(u64)it.row * heads + at.head[r]] : 0.0f;
+        norm[r] = at.in_head[r] ? lse[(u64)it.row * heads + at.head[r]] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < V; i++) acc[r][i] = 0.0f;
+    }
+    for (u64 base = it.first; base < it.last; base += 32) {
+        const u32 n = (u32)min((u64)32, it.last - base);
+        const u32 col = lane < n ? indices[base + lane] : 0;
+#pragma unroll 4
+        for (u32 k = 0; k < n; k += at.step) {
+            const u32 from = k + at.sub, u = __shfl_sync(ALL, col, from & 31);
+            if (from < n) {
+                const u64 row = drop.row(it.row, u);
+#pragma unroll
+                for (int r = 0; r < R; r++) {
+                    if (at.ok[r]) {
+                        const float s = leaky(el[(u64)u * heads + at.head[r]] + here[r], slope);
+                        const float a = expf(s - norm[r]) * drop.factor(row, at.head[r]);
+                        float t[V];
+                        load<V>(z + u * width + at.at[r], t);
+#pragma unroll
+                        for (int i = 0; i < V; i++) acc[r][i] += a * t[i];
+                    }
+                }
+            }
+        }
+    }
+    float* to = it.slot != NONE ? partial + it.slot * width : out + it.row * width;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+#pragma unroll
+        for (int i = 0; i < V; i++) acc[r][i] = sum_over(acc[r][i], lanes * slots, 32);
+        if (at.sub == 0 && at.ok[r]) store<V>(to + at.at[r], acc[r]);
+    }
+}
+
+// Backward over the transposed matrix: item rows are sources u, indices destinations v. Writes
+// dz[u] = sum a k g[v], del[u, h] = sum ds and ds[e, h] in transposed order, where
+// ds = a (k <g[v, h], z[u, h]> - c[v, h]) leaky'(s); pieces go to part_dz and part_del.
+template <int V, int R>
+__device__ __forceinline__ void
+gat_source_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,
+                const float* __restrict__ el, const float* __restrict__ er,
+                const float* __restrict__ lse, const float* __restrict__ c,
+                const float* __restrict__ g, float slope, float* __restrict__ part_dz,
+                float* __restrict__ part_del, float* __restrict__ dz, float* __restrict__ del,
+                float* __restrict__ ds) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const Place<V, R> at(HEADS);
+    const Drop drop = {DROP};
+    const u32 lane = threadIdx.x & 31;
+    const u64 width = (u64)heads * dim;
+    const bool wide = col_step != 0;
+    float mine[R][V], acc[R][V], here[R], sum[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        here[r] = at.in_head[r] ? el[(u64)it.row * heads + at.head[r]] : 0.0f;
+        sum[r] = 0.0f;
+#pragma unroll
+        for (int i = 0; i < V; i++) mine[r][i] = acc[r][i] = 0.0f;
+        if (at.ok[r]) load<V>(z + it.row * width + at.at[r], mine[r]);
+    }
+    for (u64 base = it.first; base < it.last; base += 32) {
+        const u32 n = (u32)min((u64)32, it.last - base);
+        const u32 col = lane < n ? indices[base + lane] : 0;
+#pragma unroll 2
+        for (u32 k = 0; k < n; k += at.step) {
+            const u32 from = k + at.sub, v = __shfl_sync(ALL, col, from & 31);
+            const bool live = from < n;
+            float t[R][V], dot[R];
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                dot[r] = 0.0f;
+#pragma unroll
+                for (int i = 0; i < V; i++) t[r][i] = 0.0f;
+                if (live && at.ok[r]) load<V>(g + v * width + at.at[r], t[r]);
+#pragma unroll
+                for (int i = 0; i < V; i++) dot[r] += t[r][i] * mine[r][i];
+            }
+            sum_heads<R>(dot, lanes, wide);
+            if (live) {
+                const u64 row = drop.row(v, it.row);
+#pragma unroll
+                for (int r = 0; r < R; r++) {
+                    if (at.in_head[r]) {
+                        const u64 vh = (u64)v * heads + at.head[r];
+                        const float s = here[r] + er[vh];
+                        const float a = expf(leaky(s, slope) - lse[vh]);
+                        const float f = drop.factor(row, at.head[r]);
+                        const float d = a * (f * dot[r] - c[vh]) * (s > 0.0f ? 1.0f : slope);
+                        sum[r] += d;
+#pragma unroll
+                        for (int i = 0; i < V; i++) acc[r][i] += a * f * t[r][i];
+                        if (at.writes && (r == 0 || !wide)) ds[(base + from) * heads + at.head[r]] = d;
+                    }
+                }
+            }
+        }
+    }
+    const bool split = it.slot != NONE;
+    float* to = split ? part_dz + it.slot * width : dz + it.row * width;
+    float* to_del = split ? part_del + (u64)it.slot * heads : del + (u64)it.row * heads;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+#pragma unroll
+        for (int i = 0; i < V; i++) acc[r][i] = sum_over(acc[r][i], lanes * slots, 32);
+        sum[r] = sum_over(sum[r], lanes * slots, 32);
+        if (at.sub == 0 && at.ok[r]) store<V>(to + at.at[r], acc[r]);
+        if (at.sub == 0 && at.in_head[r] && at.writes && (r == 0 || !wide))
+            to_del[at.head[r]] = sum[r];
+    }
+}
+
+#define GAT(V, R)                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256)                                              \
+        gat_sum_##V##_##R(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,             \
+                          const float* __restrict__ el, const float* __restrict__ er,              \
+                          const float* __restrict__ lse, float slope,                              \
+                          float* __restrict__ partial, float* __restrict__ out) {                  \
+        gat_sum_body<V, R>(CSR, HEADS, DROP, z, el, er, lse, slope, partial, out);                 \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256)                                              \
+        gat_source_##V##_##R(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,          \
+                             const float* __restrict__ el, const float* __restrict__ er,           \
+                             const float* __restrict__ lse, const float* __restrict__ c,           \
+                             const float* __restrict__ g, float slope,                             \
+                             float* __restrict__ part_dz, float* __restrict__ part_del,            \
+                             float* __restrict__ dz, float* __restrict__ del,                      \
+                             float* __restrict__ ds) {                                             \
+        gat_source_body<V, R>(CSR, HEADS, DROP, z, el, er, lse, c, g, slope, part_dz, part_del,    \
+                              dz, del, ds);                                                        \
+    }
+GAT(1, 1) GAT(1, 2) GAT(1, 4) GAT(4, 1) GAT(4, 2) GAT(4, 4)
+
+// The same for heads too wide for registers; blockIdx.y is the head. Slow, and right for any width.
+extern "C" __global__ void __launch_bounds__(256)
+    gat_sum_any(CSR_ARGS, u32 heads, u32 dim, DROP_ARGS, const float* __restrict__ z,
+                const float* __restrict__ el, const float* __restrict__ er,
+                const float* __restrict__ lse, float slope, float* __restrict__ partial,
+                float* __restrict__ out) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const Drop drop = {DROP};
+    const u32 h = blockIdx.y;
+    const u64 width = (u64)heads * dim, vh = (u64)it.row * heads + h;
+    float* to = (it.slot != NONE ? partial + it.slot * width : out + it.row * width) + h * dim;
+    for (u32 c = threadIdx.x & 31; c < dim; c += 32) {
+        float sum = 0.0f;
+        for (u64 e = it.first; e < it.last; e++) {
+            const u64 u = indices[e];
+            const float s = leaky(el[u * heads + h] + er[vh], slope);
+            const float f = drop.factor(drop.row(it.row, (u32)u), h);
+            sum += expf(s - lse[vh]) * f * z[u * width + h * dim + c];
+        }
+        to[c] = sum;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    gat_source_any(CSR_ARGS, u32 heads, u32 dim, DROP_ARGS, const float* __restrict__ z,
+                   const float* __restrict__ el, const float* __restrict__ er,
+                   const float* __restrict__ lse, const float* __restrict__ c,
+                   const float* __restrict__ g, float slope, float* __restrict__ part_dz,
+                   float* __restrict__ part_del, float* __restrict__ dz, float* __restrict__ del,
+                   float* __restrict__ ds) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const Drop drop = {DROP};
+    const u32 h = blockIdx.y, lane = threadIdx.x & 31;
+    const u64 width = (u64)heads * dim, uh = (u64)it.row * heads + h;
+    const bool split = it.slot != NONE;
+    float* to = (split ? part_dz + it.slot * width : dz + it.row * width) + h * dim;
+    const float* mine = z + it.row * width + h * dim;
+    for (u32 k = lane; k < dim; k += 32) to[k] = 0.0f;
+    float sum = 0.0f;
+    for (u64 e = it.first; e < it.last; e++) {
+        const u64 vh = (u64)indices[e] * heads + h;
+        const float* row = g + indices[e] * width + h * dim;
+        float dot = 0.0f;
+        for (u32 k = lane; k < dim; k += 32) dot += row[k] * mine[k];
+        dot = sum_over(dot, 1, 32);
+        const float s = el[uh] + er[vh], a = expf(leaky(s, slope) - lse[vh]);
+        const float f = drop.factor(drop.row(indices[e], it.row), h);
+        const float d = a * (f * dot - c[vh]) * (s > 0.0f ? 1.0f : slope);
+        sum += d;
+        for (u32 k = lane; k < dim; k += 32) to[k] += a * f * row[k];
+        if (lane == 0) ds[e * heads + h] = d;
+    }
+    if (lane == 0) (split ? part_del : del)[split ? (u64)it.slot * heads + h : uh] = sum;
+}

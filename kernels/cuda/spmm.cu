@@ -1,0 +1,165 @@
+// Sparse matrix times dense matrix: sum, mean and maximum over the edges of a row. Twin of
+// kernels::spmm.
+//
+// One warp an item. `lanes` of its lanes (a power of two) hold the columns, V floats each, R times;
+// the others take further edges at the same time, added up at the end. Indices are read 32 at a
+// time and handed around by shuffles, so that the only loads in the loop are rows of x.
+
+template <int V, int R>
+__device__ __forceinline__ void spmm_body(CSR_ARGS, const float* __restrict__ weights,
+                                          const float* __restrict__ x, u32 d, u32 lanes, u32 mean,
+                                          u32 add, float* __restrict__ partial,
+                                          float* __restrict__ out) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const u32 lane = threadIdx.x & 31, step = 32 / lanes, sub = lane / lanes;
+    const u32 c0 = blockIdx.y * lanes * V * R + (lane & (lanes - 1)) * V;
+    float acc[R][V];
+#pragma unroll
+    for (int r = 0; r < R; r++)
+#pragma unroll
+        for (int i = 0; i < V; i++) acc[r][i] = 0.0f;
+    for (u64 base = it.first; base < it.last; base += 32) {
+        const u32 n = (u32)min((u64)32, it.last - base);
+        const u32 col = lane < n ? indices[base + lane] : 0;
+        const float wgt = weights && lane < n ? weights[base + lane] : 1.0f;
+#pragma unroll 4
+        for (u32 k = 0; k < n; k += step) {
+            const u32 from = k + sub;
+            const u32 u = __shfl_sync(ALL, col, from & 31);
+            const float w = __shfl_sync(ALL, wgt, from & 31);
+            if (from < n) {
+                const float* row = x + (u64)u * d;
+#pragma unroll
+                for (int r = 0; r < R; r++) {
+                    const u32 c = c0 + r * lanes * V;
+                    if (c < d) {
+                        float t[V];
+                        load<V>(row + c, t);
+#pragma unroll
+                        for (int i = 0; i < V; i++) acc[r][i] += w * t[i];
+                    }
+                }
+            }
+        }
+    }
+    float scale = 1.0f;
+    if (mean && it.slot == NONE && it.last > it.first) scale = 1.0f / (float)(it.last - it.first);
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+#pragma unroll
+        for (int i = 0; i < V; i++) acc[r][i] = sum_over(acc[r][i], lanes, 32) * scale;
+        const u32 c = c0 + r * lanes * V;
+        if (sub != 0 || c >= d) continue;
+        if (it.slot != NONE) {
+            store<V>(partial + (u64)it.slot * d + c, acc[r]);
+        } else {
+            float* to = out + (u64)it.row * d + c;
+            if (add) {
+                float old[V];
+                load<V>(to, old);
+#pragma unroll
+                for (int i = 0; i < V; i++) acc[r][i] += old[i];
+            }
+            store<V>(to, acc[r]);
+        }
+    }
+}
+
+#define SPMM(V, R)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(256)                                              \
+        spmm_##V##_##R(CSR_ARGS, const float* __restrict__ weights, const float* __restrict__ x,   \
+                       u32 d, u32 lanes, u32 mean, u32 add, float* __restrict__ partial,           \
+                       float* __restrict__ out) {                                                  \
+        spmm_body<V, R>(CSR, weights, x, d, lanes, mean, add, partial, out);                       \
+    }
+SPMM(1, 1) SPMM(1, 2) SPMM(1, 4) SPMM(4, 1) SPMM(4, 2) SPMM(4, 4)
+
+// Sums the pieces of long rows, in order: partial [pieces, d] to out[long_row[k], :]. A block of
+// 32 columns by 8 runs of pieces; runs are added in order.
+extern "C" __global__ void __launch_bounds__(256)
+    combine_sum(const u64* __restrict__ indptr, const u32* __restrict__ long_row,
+                const u32* __restrict__ long_first, u32 piece0, const float* __restrict__ partial,
+                u32 d, u32 mean, u32 add, float* __restrict__ out) {
+    __shared__ float runs[8][33];
+    const u32 row = long_row[blockIdx.x], c = blockIdx.y * 32 + (threadIdx.x & 31);
+    const u32 run = threadIdx.x >> 5;
+    const u32 first = long_first[blockIdx.x] - piece0, last = long_first[blockIdx.x + 1] - piece0;
+    const u32 each = (last - first + 7) / 8;
+    float sum = 0.0f;
+    for (u32 p = first + run * each; p < min(first + (run + 1) * each, last); p++)
+        if (c < d) sum += partial[(u64)p * d + c];
+    runs[run][threadIdx.x & 31] = sum;
+    __syncthreads();
+    if (run != 0 || c >= d) return;
+    sum = 0.0f;
+    for (u32 k = 0; k < 8; k++) sum += runs[k][threadIdx.x & 31];
+    if (mean) sum *= 1.0f / (float)(indptr[row + 1] - indptr[row]);
+    float* to = out + (u64)row * d + c;
+    *to = add ? *to + sum : sum;
+}
+
+// out[r, c] = max_e w_e x[col_e, c], the first of equals; arg[r, c] is that edge, counted from the
+// start of its row, NONE (and out 0) for a row without edges. One warp an item, one column a lane.
+extern "C" __global__ void __launch_bounds__(256)
+    spmm_max(CSR_ARGS, const float* __restrict__ weights, const float* __restrict__ x, u32 d,
+             float* __restrict__ partial, u32* __restrict__ partial_arg, float* __restrict__ out,
+             u32* __restrict__ arg) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const u32 c = blockIdx.y * 32 + (threadIdx.x & 31);
+    if (c >= d) return;
+    float best = NEGATIVE_INFINITY;
+    u32 at = NONE;
+    for (u64 e = it.first; e < it.last; e++) {
+        const float y = (weights ? weights[e] : 1.0f) * x[(u64)indices[e] * d + c];
+        if (at == NONE || y > best) {
+            best = y;
+            at = (u32)(e - indptr[it.row]);
+        }
+    }
+    if (at == NONE) best = 0.0f;
+    const u64 to = (u64)(it.slot != NONE ? it.slot : it.row) * d + c;
+    (it.slot != NONE ? partial : out)[to] = best;
+    (it.slot != NONE ? partial_arg : arg)[to] = at;
+}
+
+// The largest of a long row's pieces, the first of equals.
+extern "C" __global__ void __launch_bounds__(256)
+    combine_max(const u32* __restrict__ long_row, const u32* __restrict__ long_first, u32 piece0,
+                const float* __restrict__ partial, const u32* __restrict__ partial_arg, u32 d,
+                float* __restrict__ out, u32* __restrict__ arg) {
+    const u32 c = blockIdx.y * 256 + threadIdx.x;
+    if (c >= d) return;
+    float best = 0.0f;
+    u32 at = NONE;
+    for (u32 p = long_first[blockIdx.x] - piece0; p < long_first[blockIdx.x + 1] - piece0; p++) {
+        const float y = partial[(u64)p * d + c];
+        if (at == NONE || y > best) {
+            best = y;
+            at = partial_arg[(u64)p * d + c];
+        }
+    }
+    out[(u64)long_row[blockIdx.x] * d + c] = best;
+    arg[(u64)long_row[blockIdx.x] * d + c] = at;
+}
+
+// Backward of spmm_max over the transposed matrix: out[u, c] = sum of w g[v, c] over the out-edges of
+// u that won, arg[v, c] == place[e], the place of edge e within its original row. The weights are
+// those of the transposed.
+extern "C" __global__ void __launch_bounds__(256)
+    spmm_max_backward(CSR_ARGS, const float* __restrict__ weights, const u32* __restrict__ place,
+                      const float* __restrict__ g, const u32* __restrict__ arg, u32 d,
+                      float* __restrict__ partial, float* __restrict__ out) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const u32 c = blockIdx.y * 32 + (threadIdx.x & 31);
+    if (c >= d) return;
+    float sum = 0.0f;
+    for (u64 e = it.first; e < it.last; e++) {
+        const u64 v = (u64)indices[e] * d + c;
+        if (arg[v] == place[e]) sum += (weights ? weights[e] : 1.0f) * g[v];
+    }
+    if (it.slot != NONE) partial[(u64)it.slot * d + c] = sum;
+    else out[(u64)it.row * d + c] = sum;
+}

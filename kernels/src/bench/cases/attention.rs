@@ -1,0 +1,335 @@
+//! Attention: fused forward and backward, and the separate steps that others are made of.
+//!
+//! The fused passes are checked row by row against their formulas in `f64`.
+
+use super::sparse::{csr_bytes, some_rows};
+use super::{Bench, Work, deviation, matrix};
+use crate::gat::{Attention, forward_into};
+use crate::gat_backward::{Saved, SourceGradients, destination_sums, source_pass};
+use crate::gat_dense::{head_dots_into, score_pair_into};
+use crate::{Csr, Mat, edge_softmax, sddmm};
+use std::ops::Range;
+
+const SLOPE: f32 = 0.2;
+
+/// One layer's operands, `d` being the columns of all heads: `z, g: [n, d]`, scores `[n, heads]`.
+struct Layer<'a> {
+    a: Csr<'a>,
+    at: Csr<'a>,
+    heads: usize,
+    z: Mat,
+    g: Mat,
+    el: Mat,
+    er: Mat,
+    lse: Mat,
+    c: Mat,
+}
+
+pub(super) fn all(b: &mut Bench<'_>) {
+    let names = [
+        "gat scores",
+        "gat forward",
+        "gat head dots",
+        "gat backward, sources",
+        "gat backward, destinations",
+        "sddmm",
+        "edge softmax",
+        "spmm by heads",
+    ];
+    if !b.wants(&names) {
+        return;
+    }
+    let a = Csr {
+        weights: None,
+        ..b.input.graph
+    };
+    let (n, heads, d) = (a.rows(), b.input.heads, b.input.heads * b.input.head_width);
+    // Positions of edges are 32 bits wide; a graph with more is not timed.
+    let Ok(t_of) = a.transpose_map() else {
+        return;
+    };
+    let at = a.transpose();
+    let mut l = Layer {
+        a,
+        at: at.view(),
+        heads,
+        z: matrix(n, d, 20),
+        g: matrix(n, d, 21),
+        el: matrix(n, heads, 22),
+        er: matrix(n, heads, 23),
+        lse: Mat::zeros((n, heads)),
+        c: Mat::zeros((n, heads)),
+    };
+    forward(b, &mut l);
+    backward(b, &l, &t_of);
+    steps(b, &l);
+}
+
+fn shape(l: &Layer<'_>) -> String {
+    let (n, d) = l.z.dim();
+    format!(
+        "{n} rows, {} edges, {}×{}",
+        l.a.n_edges(),
+        l.heads,
+        d / l.heads
+    )
+}
+
+fn attention(heads: usize) -> Attention<'static> {
+    Attention {
+        heads,
+        slope: SLOPE,
+        dropout: None,
+    }
+}
+
+fn forward(b: &mut Bench<'_>, l: &mut Layer<'_>) {
+    let ((n, d), e, heads) = (l.z.dim(), l.a.n_edges(), l.heads);
+    let (src, dst) = (matrix(1, d, 24), matrix(1, d, 25));
+    let (src, dst) = (
+        src.as_slice().expect("one row"),
+        dst.as_slice().expect("one row"),
+    );
+    let mut scores = (Mat::zeros((n, heads)), Mat::zeros((n, heads)));
+    b.case(
+        "gat scores",
+        format!("[{n}, {heads}×{}]", d / heads),
+        Work::once(4 * n * (d + 2 * heads), 4 * n * d),
+        &mut scores,
+        |par, (el, er)| score_pair_into(par, &l.z, (src, dst), heads, el, er),
+        |(el, er)| {
+            let width = d / heads;
+            let dot = |v: usize, h: usize, a: &[f32]| -> f64 {
+                (h * width..(h + 1) * width)
+                    .map(|c| f64::from(l.z[[v, c]]) * f64::from(a[c]))
+                    .sum()
+            };
+            let rows = some_rows(n);
+            let pairs = |a: &[f32]| -> Vec<f32> {
+                let heads = |v| (0..heads).map(move |h| (v, h));
+                rows.clone()
+                    .flat_map(heads)
+                    .map(|(v, h)| dot(v, h, a) as f32)
+                    .collect()
+            };
+            let cut = ndarray::s![rows.clone(), ..];
+            deviation(el.slice(cut), &pairs(src), width).max(deviation(
+                er.slice(cut),
+                &pairs(dst),
+                width,
+            ))
+        },
+    );
+    let Layer {
+        a,
+        z,
+        el,
+        er,
+        lse,
+        c,
+        g,
+        ..
+    } = l;
+    let mut out = (std::mem::take(lse), Mat::zeros((n, d)));
+    // Also what backward reads, whatever was asked for.
+    forward_into(
+        b.par,
+        *a,
+        0..n,
+        &attention(heads),
+        z,
+        el,
+        er,
+        &mut out.0,
+        &mut out.1,
+    );
+    head_dots_into(b.par, g, &out.1, heads, c);
+    let shape = format!("{n} rows, {e} edges, {heads}×{}", d / heads);
+    b.case(
+        "gat forward",
+        shape,
+        Work::once(
+            csr_bytes(a) + 4 * n * (2 * d + 3 * heads),
+            e * (2 * d + 6 * heads),
+        ),
+        &mut out,
+        |par, (lse, out)| forward_into(par, *a, 0..n, &attention(heads), z, el, er, lse, out),
+        |(_, out)| {
+            let rows = some_rows(n);
+            let want = attended(*a, heads, z, (el, er), rows.clone());
+            deviation(out.slice(ndarray::s![rows, ..]), &want, 16)
+        },
+    );
+    b.case(
+        "gat head dots",
+        format!("[{n}, {heads}×{}]", d / heads),
+        Work::once(4 * n * (2 * d + heads), 2 * n * d),
+        c,
+        |par, c| head_dots_into(par, g, &out.1, heads, c),
+        |c| {
+            let width = d / heads;
+            let rows = some_rows(n);
+            let want = Mat::from_shape_fn((rows.len(), heads), |(k, h)| {
+                let dot = (h * width..(h + 1) * width).map(|j| {
+                    f64::from(g[[rows.start + k, j]]) * f64::from(out.1[[rows.start + k, j]])
+                });
+                dot.sum::<f64>() as f32
+            });
+            deviation(c.slice(ndarray::s![rows, ..]), &want, width)
+        },
+    );
+    *lse = std::mem::take(&mut out.0);
+}
+
+fn leaky(s: f64) -> (f64, f64) {
+    if s > 0.0 {
+        (s, 1.0)
+    } else {
+        (f64::from(SLOPE) * s, f64::from(SLOPE))
+    }
+}
+
+/// Outputs of some rows by the formula: softmax over the in-edges, then the weighted sum.
+fn attended(a: Csr<'_>, heads: usize, z: &Mat, (el, er): (&Mat, &Mat), rows: Range<usize>) -> Mat {
+    let d = z.ncols();
+    let first = rows.start;
+    Mat::from_shape_fn((rows.len(), d), |(k, c)| {
+        let (v, h) = (first + k, c * heads / d);
+        let score = |e: usize| {
+            let u = a.indices[e] as usize;
+            leaky(f64::from(el[[u, h]]) + f64::from(er[[v, h]])).0.exp()
+        };
+        let total: f64 = a.span(v).map(score).sum();
+        let sum: f64 = a
+            .span(v)
+            .map(|e| score(e) * f64::from(z[[a.indices[e] as usize, c]]))
+            .sum();
+        if total > 0.0 {
+            (sum / total) as f32
+        } else {
+            0.0
+        }
+    })
+}
+
+fn backward(b: &mut Bench<'_>, l: &Layer<'_>, t_of: &[u32]) {
+    let ((n, d), e, heads) = (l.z.dim(), l.a.n_edges(), l.heads);
+    let saved = Saved {
+        z: &l.z,
+        el: &l.el,
+        er: &l.er,
+        lse: &l.lse,
+        c: &l.c,
+        g: &l.g,
+    };
+    let mut out = (
+        Mat::zeros((n, d)),
+        Mat::zeros((n, heads)),
+        vec![0f32; e * heads],
+    );
+    b.case(
+        "gat backward, sources",
+        shape(l),
+        Work::once(
+            csr_bytes(&l.at) + 4 * (n * (3 * d + 5 * heads) + e * heads),
+            e * (4 * d + 10 * heads),
+        ),
+        &mut out,
+        |par, (dz, del, ds)| {
+            let out = SourceGradients { dz, del, ds };
+            source_pass(par, l.at, 0..n, &attention(heads), &saved, out);
+        },
+        |(dz, _, ds)| sources(l, dz, ds),
+    );
+    let mut der = Mat::zeros((n, heads));
+    b.case(
+        "gat backward, destinations",
+        shape(l),
+        Work::once(8 * (n + 1) + e * (4 + 4 * heads) + 4 * n * heads, e * heads),
+        &mut der,
+        |par, der| destination_sums(par, l.a.indptr, t_of, heads, &out.2, der),
+        |der| {
+            let rows = some_rows(n);
+            let want = Mat::from_shape_fn((rows.len(), heads), |(k, h)| {
+                let of = |e: usize| f64::from(out.2[t_of[e] as usize * heads + h]);
+                l.a.span(rows.start + k).map(of).sum::<f64>() as f32
+            });
+            deviation(der.slice(ndarray::s![rows, ..]), &want, 16)
+        },
+    );
+}
+
+/// Deviation of the gradients of some sources from their formulas.
+fn sources(l: &Layer<'_>, dz: &Mat, ds: &[f32]) -> f64 {
+    let (d, heads) = (l.z.ncols(), l.heads);
+    let (width, rows) = (d / heads, some_rows(l.at.rows()));
+    let mut want = Mat::zeros((rows.len(), d));
+    let (mut got_ds, mut want_ds) = (Vec::new(), Vec::new());
+    for u in rows.clone() {
+        for e in l.at.span(u) {
+            let v = l.at.indices[e] as usize;
+            for h in 0..heads {
+                let (s, slope) = leaky(f64::from(l.el[[u, h]]) + f64::from(l.er[[v, h]]));
+                let alpha = (s - f64::from(l.lse[[v, h]])).exp();
+                let mut dot = 0.0;
+                for c in h * width..(h + 1) * width {
+                    let g = f64::from(l.g[[v, c]]);
+                    dot += g * f64::from(l.z[[u, c]]);
+                    want[[u - rows.start, c]] += (alpha * g) as f32;
+                }
+                want_ds.push((alpha * (dot - f64::from(l.c[[v, h]])) * slope) as f32);
+                got_ds.push(ds[e * heads + h]);
+            }
+        }
+    }
+    deviation(dz.slice(ndarray::s![rows, ..]), &want, 16).max(deviation(&got_ds, &want_ds, width))
+}
+
+fn steps(b: &mut Bench<'_>, l: &Layer<'_>) {
+    let ((n, d), e, heads) = (l.z.dim(), l.a.n_edges(), l.heads);
+    let csr = csr_bytes(&l.a);
+    // Edges of the rows that are checked.
+    let rows = some_rows(n);
+    let span = l.a.indptr[rows.start] as usize * heads..l.a.indptr[rows.end] as usize * heads;
+    let mut scores = vec![0f32; e * heads];
+    b.case(
+        "sddmm",
+        shape(l),
+        Work::once(csr + 4 * (2 * n * d + e * heads), 2 * e * d),
+        &mut scores,
+        |par, scores| sddmm::sddmm_into(par, l.a, 0..n, heads, &l.g, &l.z, scores),
+        |scores| {
+            let mut want = vec![0f32; e * heads];
+            sddmm::naive(l.a, rows.clone(), heads, &l.g, &l.z, &mut want);
+            deviation(&scores[span.clone()], &want[span.clone()], d / heads)
+        },
+    );
+    let mut alpha = vec![0f32; e * heads];
+    b.case(
+        "edge softmax",
+        shape(l),
+        Work::once(8 * (n + 1) + 8 * e * heads, 5 * e * heads),
+        &mut alpha,
+        |par, alpha| edge_softmax::forward_into(par, l.a.indptr, 0..n, heads, &scores, alpha),
+        |alpha| {
+            let exact: Vec<f64> = scores.iter().map(|&s| f64::from(s)).collect();
+            let want = edge_softmax::naive::forward(l.a.indptr, heads, &exact);
+            let want: Vec<f32> = want[span.clone()].iter().map(|&w| w as f32).collect();
+            deviation(&alpha[span.clone()], &want, 16)
+        },
+    );
+    let mut out = Mat::zeros((n, d));
+    b.case(
+        "spmm by heads",
+        shape(l),
+        Work::once(csr + 4 * (2 * n * d + e * heads), 2 * e * d),
+        &mut out,
+        |par, out| sddmm::spmm_heads_into(par, l.a, 0..n, heads, &alpha, &l.z, out),
+        |out| {
+            let mut want = Mat::zeros((n, d));
+            sddmm::naive_spmm(l.a, rows.clone(), heads, &alpha, &l.z, &mut want);
+            let cut = ndarray::s![rows.clone(), ..];
+            deviation(out.slice(cut), want.slice(cut), 16)
+        },
+    );
+}

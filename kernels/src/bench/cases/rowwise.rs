@@ -1,0 +1,181 @@
+//! Kernels that go over rows or elements once: epilogues, dropout, the loss, the optimiser.
+
+use super::{Bench, Work, deviation, matrix};
+use crate::{Mat, adam, dropout, elementwise, layernorm, loss};
+
+pub(super) fn all(b: &mut Bench<'_>) {
+    epilogue(b);
+    norm(b);
+    objective(b);
+    optimiser(b);
+}
+
+fn epilogue(b: &mut Bench<'_>) {
+    let (n, d) = (b.input.graph.rows(), b.input.width);
+    if !b.wants(&["bias_relu", "relu_backward", "dropout", "column_sums"]) {
+        return;
+    }
+    let (x, y) = (matrix(n, d, 7), matrix(n, d, 8));
+    let bias = vec![0.125f32; d];
+    let ids: Vec<u32> = (0..n as u32).collect();
+    let shape = format!("[{n}, {d}]");
+    // In place: each call goes on from the last, so a fresh copy is what is compared.
+    let mut buffer = x.clone();
+    let twice = |flops| Work {
+        bytes: 8 * n * d,
+        footprint: 4 * n * d,
+        flops,
+    };
+    b.case(
+        "bias_relu",
+        shape.clone(),
+        twice(2 * n * d),
+        &mut buffer,
+        |par, out| elementwise::bias_relu(par, out, &bias),
+        |_| {
+            let (mut got, mut want) = (x.clone(), x.clone());
+            elementwise::bias_relu(b.par, &mut got, &bias);
+            elementwise::naive::bias(&mut want, &bias, true);
+            deviation(&got, &want, 1)
+        },
+    );
+    b.case(
+        "relu_backward",
+        shape.clone(),
+        Work {
+            bytes: 12 * n * d,
+            footprint: 8 * n * d,
+            flops: 0,
+        },
+        &mut buffer,
+        |par, g| elementwise::relu_backward(par, &y, g),
+        |_| {
+            let (mut got, mut want) = (x.clone(), x.clone());
+            elementwise::relu_backward(b.par, &y, &mut got);
+            elementwise::naive::relu_backward(&y, &mut want);
+            deviation(&got, &want, 1)
+        },
+    );
+    b.case(
+        "dropout",
+        shape.clone(),
+        twice(n * d),
+        &mut buffer,
+        |par, out| dropout::dropout(par, 7, &ids, 0.5, out),
+        |_| {
+            let (mut got, mut want) = (x.clone(), x.clone());
+            dropout::dropout(b.par, 7, &ids, 0.5, &mut got);
+            dropout::naive(7, &ids, 0.5, &mut want);
+            deviation(&got, &want, 1)
+        },
+    );
+    let mut sums = vec![0f32; d];
+    b.case(
+        "column_sums",
+        shape,
+        Work::once(4 * n * d, n * d),
+        &mut sums,
+        |par, sums| elementwise::column_sums_into(par, &x, sums),
+        |sums| deviation(sums, &elementwise::naive::column_sums(&x), n),
+    );
+}
+
+fn norm(b: &mut Bench<'_>) {
+    let (n, d) = (b.input.graph.rows(), b.input.width);
+    if !b.wants(&["layer norm", "layer norm, backward"]) {
+        return;
+    }
+    let (x, g) = (matrix(n, d, 12), matrix(n, d, 13));
+    let (gain, bias, eps) = (vec![1.5f32; d], vec![0.25f32; d], 1e-5);
+    let shape = format!("[{n}, {d}]");
+    let mut out = (Mat::zeros((n, 2)), Mat::zeros((n, d)));
+    // Backward reads the statistics, whatever was asked for.
+    layernorm::layer_norm_into(b.par, &x, &gain, &bias, eps, &mut out.0, &mut out.1);
+    b.case(
+        "layer norm",
+        shape.clone(),
+        Work::once(8 * n * (d + 1), 7 * n * d),
+        &mut out,
+        |par, (stats, y)| layernorm::layer_norm_into(par, &x, &gain, &bias, eps, stats, y),
+        |(_, y)| deviation(y, &layernorm::naive::forward(&x, &gain, &bias, eps).0, d),
+    );
+    let stats = out.0;
+    let mut grads = (out.1, vec![0f32; d], vec![0f32; d]);
+    let normed = layernorm::Normed {
+        x: &x,
+        gain: &gain,
+        stats: &stats,
+    };
+    b.case(
+        "layer norm, backward",
+        shape,
+        Work::once(4 * n * (3 * d + 2), 13 * n * d),
+        &mut grads,
+        |par, (gx, ggain, gbias)| {
+            layernorm::layer_norm_backward_into(par, normed, &g, gx, ggain, gbias);
+        },
+        |(gx, ggain, gbias)| {
+            let (want, wgain, wbias) = layernorm::naive::backward(&x, &gain, eps, &g);
+            let narrow = |sums: Vec<f64>| sums.into_iter().map(|s| s as f32).collect::<Vec<_>>();
+            deviation(gx, &want, d)
+                .max(deviation(ggain, &narrow(wgain), n))
+                .max(deviation(gbias, &narrow(wbias), n))
+        },
+    );
+}
+
+fn objective(b: &mut Bench<'_>) {
+    let (n, c) = (b.input.graph.rows(), b.input.classes);
+    if !b.wants(&["softmax_xent"]) {
+        return;
+    }
+    let logits = matrix(n, c, 9);
+    let (labels, mask): (Vec<i32>, Vec<bool>) =
+        (0..n).map(|v| ((v % c) as i32, v % 5 != 0)).unzip();
+    let mut grad = Mat::zeros((n, c));
+    b.case(
+        "softmax_xent",
+        format!("[{n}, {c}]"),
+        Work::once(n * (8 * c + 5), 4 * n * c),
+        &mut grad,
+        |par, grad| {
+            loss::softmax_xent(par, &logits, &labels, &mask, 1.0, grad);
+        },
+        |grad| {
+            let mut want = Mat::zeros((n, c));
+            loss::naive(&logits, &labels, &mask, 1.0, &mut want);
+            deviation(grad, &want, c)
+        },
+    );
+}
+
+fn optimiser(b: &mut Bench<'_>) {
+    let d = b.input.width;
+    if !b.wants(&["adam"]) {
+        return;
+    }
+    let len = d * d;
+    let (w, g) = (matrix(1, len, 10), matrix(1, len, 11));
+    let (w, g) = (w.as_slice().expect("row"), g.as_slice().expect("row"));
+    let params = adam::AdamParams::default();
+    let mut state = (w.to_vec(), vec![0f32; len], vec![0f32; len]);
+    b.case(
+        "adam",
+        format!("{len} weights"),
+        Work {
+            bytes: 28 * len,
+            footprint: 16 * len,
+            flops: 14 * len,
+        },
+        &mut state,
+        |par, (w, m, v)| adam::adam_step(par, params, 1, w, g, m, v),
+        |_| {
+            let (mut got, mut want) = (w.to_vec(), w.to_vec());
+            let mut zeros = [0; 4].map(|_| vec![0f32; len]);
+            let [m, v, nm, nv] = &mut zeros;
+            adam::adam_step(b.par, params, 1, &mut got, g, m, v);
+            adam::naive(params, 1, &mut want, g, nm, nv);
+            deviation(&got, &want, 1)
+        },
+    );
+}

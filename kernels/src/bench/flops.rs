@@ -1,0 +1,134 @@
+//! Peak FLOP/s: fused multiply-adds on registers, by SIMD level.
+//!
+//! Unsafe: functions compiled for a SIMD level are called after asking the processor for it. The
+//! sums are written with intrinsics, since a compiler that does not keep them in registers would
+//! make the peak look low and every kernel look good.
+#![allow(unsafe_code)]
+
+use super::clock::Clock;
+use crate::Par;
+use crate::simd::Level;
+use std::hint::black_box;
+
+/// Rounds of one call; a sample takes some milliseconds.
+const ROUNDS: usize = 200_000;
+
+/// Independent sums: more than latency times units on any core, fewer than half the registers.
+const SUMS: usize = 12;
+
+/// GFLOP/s of fused multiply-adds (of a multiplication and an addition where there are none) at a
+/// SIMD level on all threads of `par`, from the best sample: the limit is what can be reached.
+///
+/// # Panics
+/// When this processor lacks the level.
+pub fn peak(par: &Par, clock: Clock, level: Level) -> f64 {
+    assert!(
+        level <= Level::detect(),
+        "peak: expected a level of this processor, got {level:?}"
+    );
+    let jobs: Vec<usize> = (0..par.threads()).collect();
+    let spread = clock.time(|| {
+        par.run(jobs.clone(), |_| {
+            black_box(match level {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the assertion above establishes that the processor has the level.
+                Level::Avx512 => unsafe { avx512(black_box(0.5)) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Level::Avx2 => unsafe { avx2(black_box(0.5)) },
+                _ => plain(black_box(0.5)),
+            });
+        });
+    });
+    let flops = 2 * SUMS * lanes(level) * ROUNDS * par.threads();
+    flops as f64 / spread.best / 1e6
+}
+
+fn lanes(level: Level) -> usize {
+    match level {
+        Level::Avx512 => 16,
+        Level::Avx2 => 8,
+        _ => 4,
+    }
+}
+
+/// `SUMS` chains of vectors; the sums converge to `x / (1 - x)`, so nothing overflows or becomes
+/// subnormal. Returns the sum of the first lanes.
+macro_rules! chains {
+    ($name:ident, $features:literal, $set:ident, $first:ident, |$s:ident, $x:ident| $step:expr) => {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        fn $name(x: f32) -> f32 {
+            use std::arch::x86_64::*;
+            let ($x, mut sums) = ($set(x), [$set(0.0); SUMS]);
+            for _ in 0..ROUNDS {
+                for sum in &mut sums {
+                    let $s = *sum;
+                    *sum = $step;
+                }
+            }
+            sums.iter().map(|&s| $first(s)).sum()
+        }
+    };
+}
+
+chains!(
+    avx512,
+    "avx512f",
+    _mm512_set1_ps,
+    _mm512_cvtss_f32,
+    |s, x| _mm512_fmadd_ps(s, x, x)
+);
+chains!(
+    avx2,
+    "avx2,fma",
+    _mm256_set1_ps,
+    _mm256_cvtss_f32,
+    |s, x| _mm256_fmadd_ps(s, x, x)
+);
+chains!(sse2, "sse2", _mm_set1_ps, _mm_cvtss_f32, |s, x| _mm_add_ps(
+    _mm_mul_ps(s, x),
+    x
+));
+
+/// What the compiler may assume on every machine of this architecture.
+fn plain(x: f32) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86-64 has SSE2.
+        unsafe { sse2(x) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let mut sums = [[0f32; 4]; SUMS];
+        for _ in 0..ROUNDS {
+            for s in sums.iter_mut().flatten() {
+                *s = if cfg!(target_arch = "aarch64") {
+                    s.mul_add(x, x)
+                } else {
+                    *s * x + x
+                };
+            }
+        }
+        sums.iter().map(|s| s[0]).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_has_a_peak_and_the_sums_are_right() {
+        let clock = Clock {
+            warmup: 0,
+            samples: 1,
+            seconds: 0.1,
+        };
+        for level in Level::available() {
+            assert!(peak(&Par::new(2), clock, level) > 0.1);
+        }
+        // A geometric series of one half: 1 in every sum.
+        assert_eq!(plain(0.5), SUMS as f32);
+    }
+}

@@ -1,0 +1,296 @@
+//! A device: a driver, and the memory that was taken from it.
+
+use super::{Arg, Driver, Error, Gemm, Launch, Mark};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Kept memory comes in multiples of this.
+const GRAIN: usize = 512;
+
+/// Numbers that are the same bytes on host and device.
+///
+/// # Safety
+/// Without padding, and any bytes are a value.
+pub unsafe trait Plain: Copy + 'static {}
+// SAFETY: numbers of the machine.
+unsafe impl Plain for f32 {}
+// SAFETY: as above.
+unsafe impl Plain for f64 {}
+// SAFETY: as above.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for u16 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for i32 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+
+/// A device that executes [`super::ops`].
+///
+/// Memory that a [`Buf`] gives back is kept and handed out again: work is done in order on one
+/// stream, so nobody still reads it when the next owner writes.
+pub struct Device {
+    driver: Box<dyn Driver>,
+    /// Idle memory by size.
+    idle: Mutex<BTreeMap<usize, Vec<u64>>>,
+}
+
+impl Device {
+    /// A device over `driver`.
+    pub fn new(driver: Box<dyn Driver>) -> Arc<Device> {
+        Arc::new(Device {
+            driver,
+            idle: Mutex::default(),
+        })
+    }
+
+    /// What a person calls it.
+    pub fn name(&self) -> &str {
+        self.driver.name()
+    }
+
+    /// Memory for `len` numbers, its content unspecified.
+    pub fn fresh<T: Plain>(self: &Arc<Self>, len: usize) -> Buf<T> {
+        let (at, bytes) = self.take(len * size_of::<T>());
+        Buf {
+            device: Arc::clone(self),
+            at,
+            bytes,
+            len,
+            plain: PhantomData,
+        }
+    }
+
+    /// `from` on the device.
+    pub fn upload<T: Plain>(self: &Arc<Self>, from: &[T]) -> Buf<T> {
+        let to = self.fresh(from.len());
+        // SAFETY: `T: Plain` has no padding.
+        let bytes = unsafe { bytes_of(from) };
+        // SAFETY: `to` has room for as many.
+        self.must(unsafe { self.driver.upload(bytes, to.at) });
+        to
+    }
+
+    /// Zeros.
+    pub fn zeros<T: Plain>(self: &Arc<Self>, len: usize) -> Buf<T> {
+        let to = self.fresh::<T>(len);
+        // SAFETY: `to` has as many bytes.
+        self.must(unsafe { self.driver.zero(to.at, len * size_of::<T>()) });
+        to
+    }
+
+    /// Runs a kernel.
+    ///
+    /// # Panics
+    /// When the device fails.
+    /// # Safety
+    /// As [`Driver::launch`].
+    pub(super) unsafe fn launch(&self, kernel: &'static str, grid: [usize; 3], args: &[Arg]) {
+        if grid.contains(&0) {
+            return;
+        }
+        let grid = grid.map(|g| u32::try_from(g).expect("fewer blocks than 2³²"));
+        let launch = Launch {
+            kernel,
+            grid,
+            threads: super::ops::THREADS,
+            args,
+        };
+        // SAFETY: the caller's.
+        self.must(unsafe { self.driver.launch(launch) });
+    }
+
+    /// Runs a dense product.
+    ///
+    /// # Safety
+    /// As [`Driver::gemm`].
+    pub(super) unsafe fn gemm(&self, gemm: Gemm) {
+        // SAFETY: the caller's.
+        self.must(unsafe { self.driver.gemm(gemm) });
+    }
+
+    /// Marks this moment of the stream, without waiting.
+    pub fn mark(&self) -> Mark {
+        self.must(self.driver.mark())
+    }
+
+    /// Nanoseconds of device time between two marks, waiting for the second.
+    pub fn between(&self, from: &Mark, to: &Mark) -> u64 {
+        self.must(self.driver.between(from, to))
+    }
+
+    /// Waits until everything is done.
+    pub fn finish(&self) {
+        self.must(self.driver.finish());
+    }
+
+    /// What the device answered. A device that fails ends the rank, as a lack of memory does.
+    fn must<T>(&self, answer: Result<T, Error>) -> T {
+        answer.unwrap_or_else(|e| panic!("{}: {e}", self.name()))
+    }
+
+    /// Memory of at least `bytes`, and how much it is: the smallest idle one that fits without
+    /// wasting more than an eighth.
+    fn take(&self, bytes: usize) -> (u64, usize) {
+        if !self.driver.keeps_memory() {
+            return (self.must(self.driver.alloc(bytes)), bytes);
+        }
+        let bytes = bytes.next_multiple_of(GRAIN).max(GRAIN);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fits = idle.range_mut(bytes..=bytes + bytes / 8);
+        if let Some((size, at)) = fits.find_map(|(size, list)| Some((*size, list.pop()?))) {
+            return (at, size);
+        }
+        drop(idle);
+        let at = self.driver.alloc(bytes).unwrap_or_else(|_| {
+            self.trim();
+            self.must(self.driver.alloc(bytes))
+        });
+        (at, bytes)
+    }
+
+    /// Gives idle memory back to the driver.
+    fn trim(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        for at in idle.into_values().flatten() {
+            // SAFETY: nobody owns idle memory.
+            unsafe { self.driver.free(at) };
+        }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.trim();
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Device {}", self.name())
+    }
+}
+
+/// Memory on a device, for `len` numbers.
+pub struct Buf<T: Plain> {
+    device: Arc<Device>,
+    at: u64,
+    /// What was taken.
+    bytes: usize,
+    len: usize,
+    plain: PhantomData<T>,
+}
+
+impl<T: Plain> Buf<T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of the device's memory it takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where it is, for a kernel.
+    pub(super) fn arg(&self) -> Arg {
+        Arg::U64(self.at)
+    }
+
+    /// Address of element `first`.
+    pub(super) fn at(&self, first: usize) -> u64 {
+        debug_assert!(first <= self.len);
+        self.at + (first * size_of::<T>()) as u64
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Its content, once everything before is done.
+    pub fn download(&self) -> Vec<T> {
+        let mut to: Vec<T> = Vec::with_capacity(self.len);
+        // SAFETY: the capacity is `len`; any bytes are a `T`, and the driver writes all of them
+        // before the length says so.
+        unsafe {
+            let bytes = std::slice::from_raw_parts_mut(
+                to.as_mut_ptr().cast::<u8>(),
+                self.len * size_of::<T>(),
+            );
+            self.device
+                .must(self.device.driver.download(self.at, bytes));
+            to.set_len(self.len);
+        }
+        to
+    }
+
+    /// Copies `n` elements of `from`, beginning with `first`, to elements `to..` of this.
+    ///
+    /// # Panics
+    /// When either has fewer.
+    pub fn copy_from(&mut self, to: usize, from: &Buf<T>, first: usize, n: usize) {
+        assert!(
+            first + n <= from.len,
+            "copy: elements {first}.. of {}",
+            from.len
+        );
+        assert!(
+            to + n <= self.len,
+            "copy: to elements {to}.. of {}",
+            self.len
+        );
+        let bytes = n * size_of::<T>();
+        if bytes > 0 {
+            let driver = &self.device.driver;
+            // SAFETY: both ranges were checked above, and two buffers never overlap.
+            self.device
+                .must(unsafe { driver.copy(from.at(first), self.at(to), bytes) });
+        }
+    }
+
+    /// The first `len` elements, without moving them.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn truncate(mut self, len: usize) -> Buf<T> {
+        assert!(len <= self.len, "truncate: {len} of {} elements", self.len);
+        self.len = len;
+        self
+    }
+}
+
+impl<T: Plain> Drop for Buf<T> {
+    fn drop(&mut self) {
+        if !self.device.driver.keeps_memory() {
+            // SAFETY: it was taken from this driver, and its owner is gone.
+            return unsafe { self.device.driver.free(self.at) };
+        }
+        let idle = self.device.idle.lock();
+        let mut idle = idle.unwrap_or_else(PoisonError::into_inner);
+        idle.entry(self.bytes).or_default().push(self.at);
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for Buf<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buf of {} on {}", self.len, self.device.name())
+    }
+}
+
+/// The bytes of `x`.
+///
+/// # Safety
+/// `T` has no padding.
+unsafe fn bytes_of<T: Plain>(x: &[T]) -> &[u8] {
+    // SAFETY: the same memory; every byte of it is initialised.
+    unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), size_of_val(x)) }
+}

@@ -1,0 +1,147 @@
+//! The seam between launches and whoever executes them: a GPU, or the host shim.
+
+use super::Error;
+use std::any::Any;
+
+/// One argument of a kernel. The driver checks neither number nor types; [`super::ops`] is the one
+/// place that writes them, and the shim counts them.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg {
+    /// An address on the device (0 is the null pointer) or another 64-bit word.
+    U64(u64),
+    /// A 32-bit word.
+    U32(u32),
+    /// A float.
+    F32(f32),
+}
+
+/// One launch: blocks in up to three dimensions, threads of a block in one.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// Name of the kernel.
+    pub kernel: &'static str,
+    /// Number of blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block: a multiple of 32.
+    pub threads: u32,
+    /// Arguments, in order.
+    pub args: &'a [Arg],
+}
+
+/// A dense product of row-major matrices: `out = op(a) · op(b) + beta · out`, with `op(a): [m, k]`,
+/// `op(b): [k, n]`, `out: [m, n]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm {
+    /// Whether `a` is stored as `[k, m]`.
+    pub ta: bool,
+    /// Whether `b` is stored as `[n, k]`.
+    pub tb: bool,
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// Inner dimension.
+    pub k: usize,
+    /// Address of `a`.
+    pub a: u64,
+    /// Address of `b`.
+    pub b: u64,
+    /// Factor of what is there; with 0 it is not read.
+    pub beta: f32,
+    /// Address of the result.
+    pub out: u64,
+}
+
+/// A moment on the device's stream.
+pub type Mark = Box<dyn Any + Send + Sync>;
+
+/// Executes launches in order, on one stream. Memory is addresses; [`super::Device`] owns it.
+///
+/// Calls return before the device is done, except those that bring something back.
+pub trait Driver: Send + Sync {
+    /// What a person calls the device.
+    fn name(&self) -> &str;
+
+    /// Whether memory is worth keeping for the next owner; a driver that watches over it says no.
+    fn keeps_memory(&self) -> bool {
+        true
+    }
+
+    /// Memory, its content unspecified, aligned for every vector.
+    ///
+    /// # Errors
+    /// When there is not as much.
+    fn alloc(&self, bytes: usize) -> Result<u64, Error>;
+
+    /// Gives memory back, once everything before is done.
+    ///
+    /// # Safety
+    /// `at` comes from `alloc` and is not used again.
+    unsafe fn free(&self, at: u64);
+
+    /// Copies to the device; `from` may change after the call.
+    ///
+    /// # Errors
+    /// When the device failed.
+    /// # Safety
+    /// `to` has room for `from`.
+    unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Error>;
+
+    /// Copies from the device, after everything before is done.
+    ///
+    /// # Errors
+    /// When the device failed, also in an earlier launch.
+    /// # Safety
+    /// `from` has as many bytes as `to`.
+    unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<(), Error>;
+
+    /// Copies within the device.
+    ///
+    /// # Errors
+    /// When the device failed.
+    /// # Safety
+    /// Both have `bytes` bytes and do not overlap.
+    unsafe fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), Error>;
+
+    /// Fills memory with zeros.
+    ///
+    /// # Errors
+    /// When the device failed.
+    /// # Safety
+    /// `to` has `bytes` bytes.
+    unsafe fn zero(&self, to: u64, bytes: usize) -> Result<(), Error>;
+
+    /// Runs a kernel.
+    ///
+    /// # Errors
+    /// When there is none of this name, or the device refused the launch.
+    /// # Safety
+    /// The arguments are those of the kernel, and the memory they name is as large as it expects.
+    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), Error>;
+
+    /// Runs a dense product.
+    ///
+    /// # Errors
+    /// When the device failed.
+    /// # Safety
+    /// The addresses hold matrices of the named shapes; the result overlaps neither operand.
+    unsafe fn gemm(&self, gemm: Gemm) -> Result<(), Error>;
+
+    /// Marks this moment of the stream, without waiting.
+    ///
+    /// # Errors
+    /// When the device failed.
+    fn mark(&self) -> Result<Mark, Error>;
+
+    /// Nanoseconds of device time between two marks, waiting for the second.
+    ///
+    /// # Errors
+    /// When the device failed.
+    fn between(&self, from: &Mark, to: &Mark) -> Result<u64, Error>;
+
+    /// Waits until everything is done.
+    ///
+    /// # Errors
+    /// When something was not.
+    fn finish(&self) -> Result<(), Error>;
+}

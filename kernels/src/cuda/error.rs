@@ -1,0 +1,45 @@
+//! What can go wrong between here and a device.
+
+/// A device, a compiler or a library that did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A part that is not on this machine. Nothing has started.
+    #[error("{what}: {reason}")]
+    Missing {
+        /// What is missing, as `no NVIDIA driver found`.
+        what: &'static str,
+        /// What was tried, and what to do.
+        reason: String,
+    },
+    /// Sources that a compiler refused; its words.
+    #[error("{compiler} refused the kernels:\n{log}")]
+    Compile {
+        /// The compiler.
+        compiler: String,
+        /// Its output.
+        log: String,
+    },
+    /// A call that a driver or library refused.
+    #[error("{op}: {reason}")]
+    Call {
+        /// The operation.
+        op: String,
+        /// What the driver said.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(super) fn call(op: impl Into<String>, reason: impl std::fmt::Display) -> Error {
+        Error::Call {
+            op: op.into(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(e: std::io::Error) -> Error {
+        Error::call("the cache of compiled kernels", e)
+    }
+}

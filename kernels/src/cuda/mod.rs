@@ -1,0 +1,77 @@
+//! CUDA twins of the kernels: their sources, a compiler for them, and two drivers that run them.
+//!
+//! The `.cu` files in `kernels/cuda`, one a family, are compiled at run time: by NVRTC for a GPU
+//! ([`nvrtc`], [`Nvidia`]), or by a C++ compiler against a small shim that runs them on the CPU
+//! ([`Shim`]), so that the ordinary tests execute the very source that a GPU will. Above the
+//! [`Driver`] there is one code path: [`Device`] owns memory, [`ops`] says how each kernel is
+//! launched.
+//!
+//! Results are deterministic: no float atomics, and every sum in an order that depends on shapes
+//! only. They differ from the CPU kernels' in the last bits (fused multiply-add, other orders),
+//! except dropout, whose bits are equal.
+//!
+//! Launches are asynchronous on one stream, so a fault of the device shows at a later call. A device
+//! that fails ends the rank: operations panic with what the driver said, as the CPU kernels do where
+//! memory runs out.
+//!
+//! # Not done
+//! bf16 storage, sparse optimisers (Adagrad, Adam on rows), and cuSPARSE, which was never measured
+//! against these.
+//!
+//! Unsafe: libraries loaded at run time, and device addresses.
+#![allow(unsafe_code)]
+
+mod cache;
+mod device;
+mod driver;
+mod error;
+#[cfg(feature = "cuda")]
+mod nvidia;
+pub mod nvrtc;
+pub mod ops;
+mod shim;
+mod source;
+mod sparse;
+#[cfg(test)]
+mod tests;
+
+pub use device::{Buf, Device, Plain};
+pub use driver::{Arg, Driver, Gemm, Launch, Mark};
+pub use error::Error;
+#[cfg(feature = "cuda")]
+pub use nvidia::Nvidia;
+pub use shim::Shim;
+pub use source::{FAMILIES, Family};
+pub use sparse::{Moves, Pieces, SparseOn};
+
+/// How many GPUs there are, with all that training on one needs: driver, cuBLAS, NVRTC. Starts
+/// nothing on them.
+///
+/// # Errors
+/// [`Error::Missing`] with what is not there and what to do.
+pub fn gpus() -> Result<usize, Error> {
+    #[cfg(feature = "cuda")]
+    return Nvidia::count().and_then(|n| nvrtc::Nvrtc::find().map(|_| n));
+    #[cfg(not(feature = "cuda"))]
+    Err(WITHOUT)
+}
+
+/// Opens GPU `ordinal`.
+///
+/// # Errors
+/// [`Error::Missing`] when something is not there; nothing has been started then.
+pub fn open(ordinal: usize) -> Result<std::sync::Arc<Device>, Error> {
+    #[cfg(feature = "cuda")]
+    return Ok(Device::new(Box::new(Nvidia::open(ordinal)?)));
+    #[cfg(not(feature = "cuda"))]
+    {
+        let _ = ordinal;
+        Err(WITHOUT)
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+const WITHOUT: Error = Error::Missing {
+    what: "no CUDA in this build",
+    reason: String::new(),
+};

@@ -1,0 +1,291 @@
+//! The driver of NVIDIA's GPUs: cudarc for the driver and cuBLAS, loaded at run time; kernels by
+//! NVRTC for this very GPU, kept on disk.
+
+use super::nvrtc::Nvrtc;
+use super::source::FAMILIES;
+use super::{Arg, Driver, Error, Gemm, Launch, Mark, cache};
+use cudarc::cublas::{CudaBlas, result as cublas, sys as blas};
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaFunction, CudaStream, LaunchConfig, PushKernelArg, result, sys,
+};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One GPU. Holding it is the proof that there is a driver: nothing else makes one.
+pub struct Nvidia {
+    name: String,
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    kernels: HashMap<&'static str, CudaFunction>,
+    blas: Mutex<CudaBlas>,
+}
+
+fn failed<E: std::fmt::Debug>(op: &'static str) -> impl FnOnce(E) -> Error {
+    move |e| Error::call(op, format!("{e:?}"))
+}
+
+impl Nvidia {
+    /// How many GPUs the driver shows.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without a driver, a GPU or cuBLAS.
+    pub fn count() -> Result<usize, Error> {
+        probe()?;
+        let missing = |reason: String| Error::Missing {
+            what: "the NVIDIA driver finds no GPU",
+            reason,
+        };
+        match CudaContext::device_count() {
+            Ok(0) => Err(missing("train with `backend = cpu`".into())),
+            Ok(n) => Ok(n as usize),
+            Err(e) => Err(missing(format!("{e:?}"))),
+        }
+    }
+
+    /// Opens GPU `ordinal` and compiles the kernels for it (the first time on this machine).
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when the driver, a GPU, cuBLAS or NVRTC is not there; nothing has been
+    /// started then.
+    pub fn open(ordinal: usize) -> Result<Nvidia, Error> {
+        let count = Nvidia::count()?;
+        if ordinal >= count {
+            return Err(Error::Missing {
+                what: "no such GPU",
+                reason: format!("expected one of {count}, got number {ordinal}"),
+            });
+        }
+        let context = CudaContext::new(ordinal).map_err(failed("opening the GPU"))?;
+        let stream = context.new_stream().map_err(failed("making a stream"))?;
+        let (major, minor) = context
+            .compute_capability()
+            .map_err(failed("asking the GPU"))?;
+        let kernels = load(&context, (major * 10 + minor) as u32)?;
+        let handle = CudaBlas::new(Arc::clone(&stream)).map_err(failed("cuBLAS"))?;
+        // Full f32 products: TensorFloat-32, which rounds operands to ten bits, stays off.
+        // SAFETY: the handle was made one line above.
+        unsafe {
+            blas::cublasSetMathMode(*handle.handle(), blas::cublasMath_t::CUBLAS_DEFAULT_MATH)
+        }
+        .result()
+        .map_err(failed("cuBLAS"))?;
+        let name = context.name().map_err(failed("asking the GPU"))?;
+        Ok(Nvidia {
+            name,
+            context,
+            stream,
+            kernels,
+            blas: Mutex::new(handle),
+        })
+    }
+
+    /// Makes the GPU that of this thread, as every call needs.
+    fn here(&self) -> Result<(), Error> {
+        self.context
+            .bind_to_thread()
+            .map_err(failed("reaching the GPU"))
+    }
+
+    /// Free and total bytes of the GPU's memory.
+    ///
+    /// # Errors
+    /// When the device failed.
+    pub fn memory(&self) -> Result<(usize, usize), Error> {
+        self.context
+            .mem_get_info()
+            .map_err(failed("asking the GPU"))
+    }
+}
+
+/// Looks for the libraries: cudarc panics where one is missing.
+fn probe() -> Result<(), Error> {
+    // SAFETY: loads NVIDIA's own library if there is one.
+    let driver = unsafe { cudarc::driver::sys::is_culib_present() };
+    if !driver {
+        return Err(Error::Missing {
+            what: "no NVIDIA driver found",
+            reason: "libcuda.so.1 cannot be loaded. Train with `backend = cpu`, or run on a machine \
+                     with an NVIDIA GPU and its driver (inside a container: started with access to it)"
+                .into(),
+        });
+    }
+    // SAFETY: as above.
+    let products = unsafe { cudarc::cublas::sys::is_culib_present() };
+    if !products {
+        return Err(Error::Missing {
+            what: "no cuBLAS found",
+            reason: "libcublas.so.12 cannot be loaded. Install CUDA's libraries (the package \
+                     nvidia-cublas-cu12 has it) and put their folder into LD_LIBRARY_PATH"
+                .into(),
+        });
+    }
+    result::init().map_err(|e| Error::Missing {
+        what: "the NVIDIA driver does not start",
+        reason: format!("{e:?}"),
+    })
+}
+
+/// Every kernel, compiled for `sm`.
+fn load(context: &Arc<CudaContext>, sm: u32) -> Result<HashMap<&'static str, CudaFunction>, Error> {
+    let mut compiler = None;
+    let mut kernels = HashMap::new();
+    for family in FAMILIES {
+        let name = format!(
+            "{}-sm_{sm}-{}.cubin",
+            family.name,
+            cache::key(&[&family.program()])
+        );
+        let path = cache::file(&name, |to| -> Result<(), Error> {
+            if compiler.is_none() {
+                compiler = Some(Nvrtc::find()?);
+            }
+            let compiler = compiler.as_ref().expect("set one line above");
+            Ok(std::fs::write(to, compiler.compile(family, sm)?)?)
+        })?;
+        let code = cudarc::nvrtc::Ptx::from_binary(std::fs::read(path)?);
+        let module = context
+            .load_module(code)
+            .map_err(failed("loading kernels"))?;
+        for &kernel in family.kernels {
+            let function = module.load_function(kernel);
+            kernels.insert(kernel, function.map_err(failed("loading kernels"))?);
+        }
+    }
+    Ok(kernels)
+}
+
+impl Driver for Nvidia {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<u64, Error> {
+        self.here()?;
+        // SAFETY: the size is not zero, and the memory is read only after it was written.
+        let at = unsafe { result::malloc_sync(bytes) };
+        at.map_err(|e| Error::call(format!("alloc of {bytes} bytes"), format!("{e:?}")))
+    }
+
+    unsafe fn free(&self, at: u64) {
+        // An error here is one of an earlier launch, which the next call reports; or the process
+        // ends and the driver with it.
+        if self.here().is_ok() {
+            let _ = self.stream.synchronize();
+            // SAFETY: the caller's; the stream is done with it.
+            let _ = unsafe { result::free_sync(at) };
+        }
+    }
+
+    unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Error> {
+        self.here()?;
+        // SAFETY: the caller's. From pageable memory the call returns when `from` has been read.
+        unsafe { result::memcpy_htod_async(to, from, self.stream.cu_stream()) }
+            .map_err(failed("upload"))
+    }
+
+    unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<(), Error> {
+        self.here()?;
+        // SAFETY: the caller's; `to` is borrowed until the stream is done.
+        unsafe { result::memcpy_dtoh_async(to, from, self.stream.cu_stream()) }
+            .map_err(failed("download"))?;
+        self.finish()
+    }
+
+    unsafe fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), Error> {
+        self.here()?;
+        // SAFETY: the caller's.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream.cu_stream()) }
+            .map_err(failed("copy"))
+    }
+
+    unsafe fn zero(&self, to: u64, bytes: usize) -> Result<(), Error> {
+        self.here()?;
+        // SAFETY: the caller's.
+        unsafe { result::memset_d8_async(to, 0, bytes, self.stream.cu_stream()) }
+            .map_err(failed("zero"))
+    }
+
+    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
+        let Some(function) = self.kernels.get(launch.kernel) else {
+            return Err(Error::call(launch.kernel, "no such kernel"));
+        };
+        let mut call = self.stream.launch_builder(function);
+        for arg in launch.args {
+            match arg {
+                Arg::U64(x) => call.arg(x),
+                Arg::U32(x) => call.arg(x),
+                Arg::F32(x) => call.arg(x),
+            };
+        }
+        let [x, y, z] = launch.grid;
+        let shape = LaunchConfig {
+            grid_dim: (x, y, z),
+            block_dim: (launch.threads, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the caller's.
+        let launched = unsafe { call.launch(shape) };
+        launched.map(|_| ()).map_err(failed(launch.kernel))
+    }
+
+    unsafe fn gemm(&self, p: Gemm) -> Result<(), Error> {
+        self.here()?;
+        let handle = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = |n: usize| {
+            c_int::try_from(n).map_err(|_| Error::call("gemm", format!("a side of {n} elements")))
+        };
+        let (m, n, k) = (size(p.m)?, size(p.n)?, size(p.k)?);
+        let op = |t| match t {
+            true => blas::cublasOperation_t::CUBLAS_OP_T,
+            false => blas::cublasOperation_t::CUBLAS_OP_N,
+        };
+        let (lda, ldb) = (if p.ta { m } else { k }, if p.tb { k } else { n });
+        let one = 1.0f32;
+        // cuBLAS reads columns: our row-major out = a · b is its outᵀ = bᵀ · aᵀ.
+        // SAFETY: the caller's shapes and addresses; both factors outlive the call.
+        unsafe {
+            cublas::sgemm(
+                *handle.handle(),
+                op(p.tb),
+                op(p.ta),
+                n,
+                m,
+                k,
+                &one,
+                p.b as *const f32,
+                ldb.max(1),
+                p.a as *const f32,
+                lda.max(1),
+                &p.beta,
+                p.out as *mut f32,
+                n.max(1),
+            )
+        }
+        .map_err(failed("gemm"))
+    }
+
+    fn mark(&self) -> Result<Mark, Error> {
+        let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let event = self.stream.record_event(timed).map_err(failed("mark"))?;
+        Ok(Box::new(event))
+    }
+
+    fn between(&self, from: &Mark, to: &Mark) -> Result<u64, Error> {
+        let (Some(from), Some(to)) = (
+            from.downcast_ref::<CudaEvent>(),
+            to.downcast_ref::<CudaEvent>(),
+        ) else {
+            return Err(Error::call("between", "marks of another driver"));
+        };
+        // `elapsed_ms` waits for both.
+        let ms = from.elapsed_ms(to).map_err(failed("between"))?;
+        Ok((f64::from(ms) * 1e6) as u64)
+    }
+
+    fn finish(&self) -> Result<(), Error> {
+        self.stream
+            .synchronize()
+            .map_err(failed("waiting for the GPU"))
+    }
+}

@@ -1,0 +1,206 @@
+//! NVIDIA's run-time compiler, loaded at run time and called directly: it needs no driver and no
+//! GPU, so every machine can check that the kernels compile.
+//!
+//! It is looked for where `HALOBOOK_NVRTC` says (a library, or the folder it is in), then where the
+//! system's loader finds it, then in the project's Python environment, where set-up puts the wheel.
+
+use super::{Error, Family};
+use libloading::{Library, Symbol};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+
+/// The architectures that every kernel is checked for: V100, A100, H100 and H200.
+pub const ARCHITECTURES: [u32; 3] = [70, 80, 90];
+
+type Program = *mut c_void;
+
+/// The compiler.
+pub struct Nvrtc {
+    library: Library,
+    /// The part that holds its built-in functions; the compiler finds it by name once loaded.
+    _builtins: Option<Library>,
+    version: (i32, i32),
+}
+
+impl Nvrtc {
+    /// Finds and loads the compiler.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] with all that was tried.
+    pub fn find() -> Result<Nvrtc, Error> {
+        let mut tried = Vec::new();
+        for candidate in candidates() {
+            match Nvrtc::load(&candidate) {
+                Ok(found) => return Ok(found),
+                Err(reason) => tried.push(format!("{}: {reason}", candidate.display())),
+            }
+        }
+        Err(Error::Missing {
+            what: "no NVRTC found",
+            reason: format!(
+                "it compiles the CUDA kernels. `cargo quickstart` installs it; or name the library: \
+                 HALOBOOK_NVRTC=/path/to/libnvrtc.so.12. Tried {}",
+                tried.join("; ")
+            ),
+        })
+    }
+
+    fn load(path: &Path) -> Result<Nvrtc, String> {
+        let say = |e: libloading::Error| e.to_string();
+        // The compiler opens its built-ins by bare name; a library of that name that is already
+        // loaded is taken, wherever it came from.
+        let builtins = path.parent().and_then(|folder| {
+            let of = |p: &PathBuf| {
+                let name = p.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with("libnvrtc-builtins.so")
+            };
+            let files = std::fs::read_dir(folder).ok()?;
+            let mut found: Vec<PathBuf> = files.filter_map(|f| Some(f.ok()?.path())).collect();
+            found.retain(of);
+            found.sort();
+            // SAFETY: as for the compiler below.
+            unsafe { Library::new(found.pop()?).ok() }
+        });
+        // SAFETY: NVIDIA's library has no initialiser beyond that of its language's run time.
+        let library = unsafe { Library::new(path) }.map_err(say)?;
+        let mut version = (0, 0);
+        {
+            // SAFETY: the signature is that of nvrtc.h, unchanged since CUDA 7.
+            let get: Symbol<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int> =
+                unsafe { library.get(b"nvrtcVersion\0") }.map_err(say)?;
+            // SAFETY: both point to an int.
+            unsafe { get(&mut version.0, &mut version.1) };
+        }
+        Ok(Nvrtc {
+            library,
+            _builtins: builtins,
+            version,
+        })
+    }
+
+    /// Its version, as `12.8`.
+    pub fn version(&self) -> String {
+        format!("{}.{}", self.version.0, self.version.1)
+    }
+
+    /// The machine code (a cubin) of `family` for the architecture `sm`, 90 for `sm_90`.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] with the compiler's log.
+    pub fn compile(&self, family: &Family, sm: u32) -> Result<Vec<u8>, Error> {
+        let text = CString::new(family.program()).expect("sources have no zero bytes");
+        let name = CString::new(format!("{}.cu", family.name)).expect("names have no zero bytes");
+        let mut program: Program = std::ptr::null_mut();
+        type Create = unsafe extern "C" fn(
+            *mut Program,
+            *const c_char,
+            *const c_char,
+            c_int,
+            *const *const c_char,
+            *const *const c_char,
+        ) -> c_int;
+        let create: Symbol<Create> = self.symbol("nvrtcCreateProgram")?;
+        let none = std::ptr::null();
+        // SAFETY: both texts are terminated and outlive the call, which copies them; no headers.
+        let rc = unsafe { create(&mut program, text.as_ptr(), name.as_ptr(), 0, none, none) };
+        self.check("nvrtcCreateProgram", rc)?;
+        let code = self.build(program, family, sm);
+        let destroy: Symbol<unsafe extern "C" fn(*mut Program) -> c_int> =
+            self.symbol("nvrtcDestroyProgram")?;
+        // SAFETY: the program was created above and is not used again.
+        unsafe { destroy(&mut program) };
+        code
+    }
+
+    fn build(&self, program: Program, family: &Family, sm: u32) -> Result<Vec<u8>, Error> {
+        let options = [
+            format!("--gpu-architecture=sm_{sm}"),
+            "--std=c++14".into(),
+            "-default-device".into(),
+        ];
+        let options = options.map(|o| CString::new(o).expect("options have no zero bytes"));
+        let options = options.each_ref().map(|o| o.as_ptr());
+        type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int;
+        let compile: Symbol<Compile> = self.symbol("nvrtcCompileProgram")?;
+        // SAFETY: `program` is alive (made by `compile`), the options are terminated texts.
+        let rc = unsafe { compile(program, options.len() as c_int, options.as_ptr()) };
+        if rc != 0 {
+            let log = self.bytes(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")?;
+            let log = String::from_utf8_lossy(&log);
+            return Err(Error::Compile {
+                compiler: format!("NVRTC {} (sm_{sm}, {}.cu)", self.version(), family.name),
+                log: log.trim_end_matches('\0').to_string(),
+            });
+        }
+        self.bytes(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+    }
+
+    /// What `get` writes, as long as `size` says.
+    fn bytes(&self, program: Program, size: &str, get: &str) -> Result<Vec<u8>, Error> {
+        let mut len = 0usize;
+        let ask: Symbol<unsafe extern "C" fn(Program, *mut usize) -> c_int> = self.symbol(size)?;
+        // SAFETY: `program` is alive (made by `compile`), `len` is a size_t.
+        self.check(size, unsafe { ask(program, &mut len) })?;
+        let mut to = vec![0u8; len];
+        let get_into: Symbol<unsafe extern "C" fn(Program, *mut c_char) -> c_int> =
+            self.symbol(get)?;
+        // SAFETY: as above; `to` has the length that was asked for.
+        self.check(get, unsafe { get_into(program, to.as_mut_ptr().cast()) })?;
+        Ok(to)
+    }
+
+    fn symbol<T>(&self, name: &str) -> Result<Symbol<'_, T>, Error> {
+        // SAFETY: callers name the type that nvrtc.h gives this function.
+        unsafe { self.library.get(name.as_bytes()) }.map_err(|e| Error::call(name, e))
+    }
+
+    fn check(&self, op: &str, rc: c_int) -> Result<(), Error> {
+        match rc {
+            0 => Ok(()),
+            code => Err(Error::call(op, format!("NVRTC error {code}"))),
+        }
+    }
+}
+
+/// Where it may be, best first. Only CUDA 12 knows all of [`ARCHITECTURES`]: 13 dropped sm_70.
+fn candidates() -> Vec<PathBuf> {
+    const NAME: &str = "libnvrtc.so.12";
+    if let Some(chosen) = std::env::var_os("HALOBOOK_NVRTC").map(PathBuf::from) {
+        let file = if chosen.is_dir() {
+            chosen.join(NAME)
+        } else {
+            chosen
+        };
+        return vec![file];
+    }
+    let mut all = vec![PathBuf::from(NAME), "/usr/local/cuda/lib64".into()];
+    all[1].push(NAME);
+    all.extend(std::env::var_os("CONDA_PREFIX").map(|p| Path::new(&p).join("lib").join(NAME)));
+    all.extend(wheels(NAME));
+    all
+}
+
+/// The library in a project-local Python environment, `.halobook/venv` in this folder or above it,
+/// or in the one that is active.
+fn wheels(name: &str) -> Vec<PathBuf> {
+    let mut environments = Vec::new();
+    environments.extend(std::env::var_os("VIRTUAL_ENV").map(PathBuf::from));
+    let mut roots: Vec<PathBuf> = std::env::current_dir().into_iter().collect();
+    roots.extend(std::env::current_exe());
+    for root in &roots {
+        environments.extend(root.ancestors().map(|up| up.join(".halobook/venv")));
+    }
+    let mut found = Vec::new();
+    for environment in environments {
+        let Ok(pythons) = std::fs::read_dir(environment.join("lib")) else {
+            continue;
+        };
+        for python in pythons.filter_map(Result::ok) {
+            let wheel = python.path().join("site-packages/nvidia/cuda_nvrtc/lib");
+            found.push(wheel.join(name));
+        }
+    }
+    found.retain(|p| p.is_file());
+    found.dedup();
+    found
+}

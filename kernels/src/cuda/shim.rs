@@ -1,0 +1,284 @@
+//! The driver that runs the kernels on the CPU: for tests, on machines without a GPU.
+//!
+//! A C++ compiler builds the `.cu` files with `kernels/cuda/shim.hpp` in front into a library, which
+//! is kept by the hash of all of them. Device memory is host memory between guards: a kernel that
+//! writes past its end is found when the memory is given back, one that reads what nobody wrote
+//! meets NaN.
+
+use super::source::{FAMILIES, SHIM};
+use super::{Arg, Driver, Error, Gemm, Launch, Mark, cache};
+use libloading::{Library, Symbol};
+use std::alloc::Layout;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Bytes of a guard on each side, and the alignment of memory.
+const GUARD: usize = 256;
+
+/// What guards are filled with.
+const PATTERN: u8 = 0xa5;
+
+/// The host shim.
+pub struct Shim {
+    library: Library,
+    /// Starts blocks and threads from the last.
+    reverse: bool,
+    /// Sizes of what was allocated.
+    sizes: Mutex<HashMap<u64, usize>>,
+    start: Instant,
+}
+
+impl Shim {
+    /// Compiles the kernels (once for each version of them, some ten seconds) and loads them.
+    /// `reverse` lets blocks and threads run from the last: results must be the same.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without a C++ compiler, [`Error::Compile`] when it refuses the kernels.
+    pub fn open(reverse: bool) -> Result<Shim, Error> {
+        // Two tests that begin at the same time compile once.
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+        let program = program();
+        let name = format!("shim-{}.so", cache::key(&[&compiler, &program, FLAGS]));
+        let path = cache::file(&name, |to| compile(&compiler, &program, to))?;
+        // SAFETY: the library was built from the sources in this crate, into a folder that only
+        // this user writes to; it has no initialisers.
+        let library =
+            unsafe { Library::new(&path) }.map_err(|e| Error::call("loading the host shim", e))?;
+        Ok(Shim {
+            library,
+            reverse,
+            sizes: Mutex::default(),
+            start: Instant::now(),
+        })
+    }
+}
+
+const FLAGS: &str = "-std=c++17 -O1 -shared -fPIC -U_FORTIFY_SOURCE -Wno-unknown-pragmas";
+
+/// One translation unit of all families, each in a namespace of its own.
+fn program() -> String {
+    let mut text = SHIM.to_string();
+    for family in FAMILIES {
+        let name = format!("family_{}", family.name);
+        text += &format!("\nnamespace {name} {{\n{}\n}}\n", family.program());
+        for kernel in family.kernels {
+            text += &format!("SHIM_EXPORT({name}, {kernel})\n");
+        }
+    }
+    text
+}
+
+fn compile(compiler: &str, program: &str, to: &Path) -> Result<(), Error> {
+    let source = to.with_extension("cpp");
+    std::fs::write(&source, program)?;
+    let mut call = Command::new(compiler);
+    call.args(FLAGS.split_whitespace())
+        .arg("-o")
+        .arg(to)
+        .arg(&source);
+    let ended = call.output();
+    let _ = std::fs::remove_file(&source);
+    let output = ended.map_err(|e| Error::Missing {
+        what: "no C++ compiler",
+        reason: format!("{compiler}: {e}; install one, or name it in CXX"),
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Error::Compile {
+        compiler: compiler.into(),
+        log: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes + 2 * GUARD, GUARD).expect("a size that memory can have")
+}
+
+impl Driver for Shim {
+    fn name(&self) -> &str {
+        "host shim"
+    }
+
+    fn keeps_memory(&self) -> bool {
+        false
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<u64, Error> {
+        // SAFETY: the size is not zero.
+        let at = unsafe { std::alloc::alloc(layout(bytes)) };
+        if at.is_null() {
+            return Err(Error::call("alloc", format!("no memory for {bytes} bytes")));
+        }
+        // SAFETY: `at` has `bytes` bytes and a guard on each side.
+        unsafe {
+            at.write_bytes(PATTERN, bytes + 2 * GUARD);
+            at.add(GUARD).write_bytes(0xff, bytes);
+        }
+        let at = at as u64 + GUARD as u64;
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        sizes.insert(at, bytes);
+        Ok(at)
+    }
+
+    unsafe fn free(&self, at: u64) {
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = sizes.remove(&at).expect("memory that was allocated here");
+        drop(sizes);
+        let base = (at - GUARD as u64) as *mut u8;
+        // SAFETY: `alloc` made it with both guards; the caller does not use it again.
+        let intact = unsafe {
+            let guards = [base, base.add(GUARD + bytes)];
+            let intact = guards.iter().all(|&g| {
+                std::slice::from_raw_parts(g, GUARD)
+                    .iter()
+                    .all(|&b| b == PATTERN)
+            });
+            std::alloc::dealloc(base, layout(bytes));
+            intact
+        };
+        // Not while another panic unwinds, whose message matters more.
+        if !intact && !std::thread::panicking() {
+            panic!("a kernel wrote outside {bytes} bytes of memory");
+        }
+    }
+
+    unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) };
+        Ok(())
+    }
+
+    unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    unsafe fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
+        Ok(())
+    }
+
+    unsafe fn zero(&self, to: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's.
+        unsafe { (to as *mut u8).write_bytes(0, bytes) };
+        Ok(())
+    }
+
+    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
+        let op = |reason: String| Error::call(launch.kernel, reason);
+        let (run, count) = (
+            format!("shim_{}\0", launch.kernel),
+            format!("shim_args_{}\0", launch.kernel),
+        );
+        type Run =
+            unsafe extern "C" fn(*const c_uint, c_uint, *mut *mut c_void, c_int) -> *const c_char;
+        // SAFETY: SHIM_EXPORT gives every kernel these two functions with these types.
+        let (run, count) = unsafe {
+            let run: Symbol<Run> = self
+                .library
+                .get(run.as_bytes())
+                .map_err(|e| op(e.to_string()))?;
+            let count: Symbol<unsafe extern "C" fn() -> c_uint> = self
+                .library
+                .get(count.as_bytes())
+                .map_err(|e| op(e.to_string()))?;
+            (run, count() as usize)
+        };
+        if count != launch.args.len() {
+            return Err(op(format!(
+                "takes {count} arguments, got {}",
+                launch.args.len()
+            )));
+        }
+        let mut words: Vec<u64> = launch.args.iter().map(|a| a.bits()).collect();
+        let mut args: Vec<*mut c_void> = words
+            .iter_mut()
+            .map(|w| std::ptr::from_mut(w).cast())
+            .collect();
+        let grid = launch.grid;
+        if grid.contains(&0) {
+            return Err(op(format!("a grid of {grid:?}")));
+        }
+        // SAFETY: as many arguments as the kernel has, each readable as any type of up to eight
+        // bytes; that they are right is the caller's.
+        let fault = unsafe {
+            run(
+                grid.as_ptr(),
+                launch.threads,
+                args.as_mut_ptr(),
+                c_int::from(self.reverse),
+            )
+        };
+        if fault.is_null() {
+            return Ok(());
+        }
+        // SAFETY: faults are literals in the library.
+        Err(op(unsafe { CStr::from_ptr(fault) }
+            .to_string_lossy()
+            .into_owned()))
+    }
+
+    unsafe fn gemm(&self, p: Gemm) -> Result<(), Error> {
+        let Gemm {
+            ta, tb, m, n, k, ..
+        } = p;
+        let (a, b, out) = (p.a as *const f32, p.b as *const f32, p.out as *mut f32);
+        for i in 0..m {
+            for j in 0..n {
+                let mut sum = 0.0;
+                for l in 0..k {
+                    let at = if ta { l * m + i } else { i * k + l };
+                    let bt = if tb { j * k + l } else { l * n + j };
+                    // SAFETY: within the shapes that the caller vouches for.
+                    sum += unsafe { *a.add(at) * *b.add(bt) };
+                }
+                // SAFETY: as above.
+                unsafe {
+                    let to = out.add(i * n + j);
+                    *to = if p.beta == 0.0 {
+                        sum
+                    } else {
+                        sum + p.beta * *to
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn mark(&self) -> Result<Mark, Error> {
+        Ok(Box::new(self.start.elapsed().as_nanos() as u64))
+    }
+
+    fn between(&self, from: &Mark, to: &Mark) -> Result<u64, Error> {
+        let at = |mark: &Mark| mark.downcast_ref::<u64>().copied();
+        match (at(from), at(to)) {
+            (Some(from), Some(to)) => Ok(to.saturating_sub(from)),
+            _ => Err(Error::call("between", "marks of another driver")),
+        }
+    }
+
+    fn finish(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Arg {
+    /// The argument in the first bytes of a word (little-endian).
+    fn bits(self) -> u64 {
+        match self {
+            Arg::U64(x) => x,
+            Arg::U32(x) => u64::from(x),
+            Arg::F32(x) => u64::from(x.to_bits()),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Sparse matrices and lists of rows on a device, and how their work is cut.
+
+use super::{Arg, Buf, Device};
+use crate::Csr;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Edges of a piece: a warp works through them one after another, so a hub row costs as long as
+/// this many, however large it is.
+const PIECE: u32 = 512;
+
+/// How the rows of a sparse matrix become items of work: rows with more than [`Pieces::piece`]
+/// edges are cut. Depends on the matrix only, so that results do.
+#[derive(Debug)]
+pub struct Pieces {
+    /// Edges of an item at most.
+    pub piece: u32,
+    /// Row of each piece, ascending; the same on the device.
+    rows: Vec<u32>,
+    on_rows: Buf<u32>,
+    /// First edge of each piece.
+    first: Buf<u64>,
+    /// Rows that were cut, and where their pieces begin `[long rows + 1]`; the same on the device.
+    long: Vec<u32>,
+    long_first: Vec<u32>,
+    on_long: Buf<u32>,
+    on_long_first: Buf<u32>,
+}
+
+impl Pieces {
+    fn new(device: &Arc<Device>, indptr: &[u64], piece: u32) -> Pieces {
+        let (mut rows, mut first) = (Vec::new(), Vec::new());
+        let (mut long, mut long_first) = (Vec::new(), vec![0u32]);
+        for (r, span) in indptr.windows(2).enumerate() {
+            if span[1] - span[0] <= u64::from(piece) {
+                continue;
+            }
+            for e in (span[0]..span[1]).step_by(piece as usize) {
+                rows.push(r as u32);
+                first.push(e);
+            }
+            long.push(r as u32);
+            long_first.push(rows.len() as u32);
+        }
+        Pieces {
+            piece,
+            on_rows: device.upload(&rows),
+            first: device.upload(&first),
+            on_long: device.upload(&long),
+            on_long_first: device.upload(&long_first),
+            rows,
+            long,
+            long_first,
+        }
+    }
+}
+
+/// The items of a range of rows.
+pub(super) struct Items {
+    pub rows: Range<usize>,
+    /// Pieces, among all of the matrix.
+    pub pieces: Range<usize>,
+    /// Long rows, among all of the matrix.
+    pub long: Range<usize>,
+}
+
+impl Items {
+    /// Blocks that hold them, a warp an item.
+    pub fn blocks(&self) -> usize {
+        (self.pieces.len() + self.rows.len()).div_ceil(super::ops::WARPS)
+    }
+}
+
+/// A sparse matrix `[rows, n_cols]` on a device.
+#[derive(Debug)]
+pub struct SparseOn {
+    indptr: Buf<u64>,
+    indices: Buf<u32>,
+    weights: Option<Buf<f32>>,
+    rows: usize,
+    n_cols: usize,
+    pieces: Pieces,
+}
+
+impl SparseOn {
+    /// `a` on the device. The caller has checked it ([`Csr::check`]).
+    pub fn new(device: &Arc<Device>, a: Csr<'_>) -> SparseOn {
+        SparseOn::with_pieces(device, a, PIECE)
+    }
+
+    /// With pieces of another length, for tests.
+    pub(super) fn with_pieces(device: &Arc<Device>, a: Csr<'_>, piece: u32) -> SparseOn {
+        SparseOn {
+            indptr: device.upload(a.indptr),
+            indices: device.upload(a.indices),
+            weights: a.weights.map(|w| device.upload(w)),
+            rows: a.rows(),
+            n_cols: a.n_cols,
+            pieces: Pieces::new(device, a.indptr, piece),
+        }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn n_cols(&self) -> usize {
+        self.n_cols
+    }
+
+    /// Number of stored elements.
+    pub fn n_edges(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// The values, if they are not all 1.
+    pub fn weights(&self) -> Option<&Buf<f32>> {
+        self.weights.as_ref()
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &Arc<Device> {
+        self.indptr.device()
+    }
+
+    pub(super) fn indices(&self) -> &Buf<u32> {
+        &self.indices
+    }
+
+    pub(super) fn indptr(&self) -> &Buf<u64> {
+        &self.indptr
+    }
+
+    /// The items of `rows`.
+    ///
+    /// # Panics
+    /// When `rows` exceeds the matrix.
+    pub(super) fn items(&self, op: &str, rows: Range<usize>) -> Items {
+        assert!(
+            rows.start <= rows.end && rows.end <= self.rows,
+            "{op}: expected rows within {}, got {rows:?}",
+            self.rows
+        );
+        let before = |list: &[u32], row: usize| list.partition_point(|&r| (r as usize) < row);
+        let (p, l) = (&self.pieces.rows, &self.pieces.long);
+        Items {
+            pieces: before(p, rows.start)..before(p, rows.end),
+            long: before(l, rows.start)..before(l, rows.end),
+            rows,
+        }
+    }
+
+    /// The arguments CSR_ARGS of every kernel over items.
+    pub(super) fn args(&self, items: &Items) -> [Arg; 8] {
+        let p = &self.pieces;
+        [
+            self.indptr.arg(),
+            self.indices.arg(),
+            Arg::U32(items.rows.start as u32),
+            Arg::U32(items.rows.len() as u32),
+            Arg::U32(p.piece),
+            Arg::U32(items.pieces.len() as u32),
+            Arg::U64(p.on_rows.at(items.pieces.start)),
+            Arg::U64(p.first.at(items.pieces.start)),
+        ]
+    }
+
+    /// Long rows of `items`, where their pieces begin, and the first piece.
+    pub(super) fn long_args(&self, items: &Items) -> [Arg; 3] {
+        let p = &self.pieces;
+        [
+            Arg::U64(p.on_long.at(items.long.start)),
+            Arg::U64(p.on_long_first.at(items.long.start)),
+            Arg::U32(p.long_first[items.long.start]),
+        ]
+    }
+}
+
+/// Rows `idx: [m]` of a matrix, as a device gathers from them and adds to them.
+#[derive(Debug)]
+pub struct Moves {
+    /// The list itself, for gathering.
+    pub(super) rows: Buf<u32>,
+    /// One more than the largest row.
+    pub(super) bound: usize,
+    /// Distinct rows, ascending.
+    pub(super) targets: Buf<u32>,
+    /// Where each one's places begin: `[targets + 1]`.
+    pub(super) first: Buf<u32>,
+    /// Places in the list by row, ascending within one.
+    pub(super) places: Buf<u32>,
+}
+
+impl Moves {
+    /// The list on the device.
+    pub fn new(device: &Arc<Device>, rows: &[u32]) -> Moves {
+        let mut places: Vec<u32> = (0..rows.len() as u32).collect();
+        places.sort_by_key(|&i| rows[i as usize]); // stable, so ascending within a row
+        let (mut targets, mut first) = (Vec::new(), Vec::new());
+        for (k, &i) in places.iter().enumerate() {
+            let row = rows[i as usize];
+            if targets.last() != Some(&row) {
+                targets.push(row);
+                first.push(k as u32);
+            }
+        }
+        first.push(places.len() as u32);
+        Moves {
+            rows: device.upload(rows),
+            bound: targets.last().map_or(0, |&r| r as usize + 1),
+            targets: device.upload(&targets),
+            first: device.upload(&first),
+            places: device.upload(&places),
+        }
+    }
+
+    /// The list, as ids.
+    pub fn ids(&self) -> &Buf<u32> {
+        &self.rows
+    }
+}

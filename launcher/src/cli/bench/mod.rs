@@ -1,0 +1,174 @@
+//! `halobook bench`: what this machine can do, how near the kernels come, what an epoch takes.
+
+mod epoch;
+mod kernels;
+mod machine;
+mod step;
+
+use super::words::Words;
+use kernels_bench::Spread;
+use launcher::bench::others;
+use launcher::bench::python::{self, Python};
+use launcher::{Error, Result, sys};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+use ::kernels::bench as kernels_bench;
+
+/// Names of the benchmarks.
+const NAMES: [&str; 3] = ["machine", "kernels", "epoch"];
+
+/// Runs the command.
+pub fn bench(words: &[String]) -> Result<i32> {
+    settle();
+    let (name, rest) = match words.split_first() {
+        Some((name, rest)) if !name.starts_with('-') => (name.as_str(), rest),
+        _ => ("", words),
+    };
+    match name {
+        "machine" => machine::run(rest),
+        "kernels" => kernels::run(rest),
+        "epoch" => epoch::run(rest),
+        _ => Err(unknown(name)),
+    }
+}
+
+/// Memory as workers have it: large pages, and what is freed is kept. Not in a test, whose program
+/// must not start again.
+fn settle() {
+    if !cfg!(test) {
+        sys::restart_with_large_pages();
+        sys::keep_freed_memory();
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let what = if name.is_empty() {
+        "bench: which benchmark?".to_owned()
+    } else {
+        let near = gnn_core::error::nearest(name, NAMES);
+        let near = near.map_or(String::new(), |n| format!("; did you mean '{n}'?"));
+        format!("bench: unknown benchmark '{name}'{near}")
+    };
+    Error::refused(what, format!("known: {}", NAMES.join(", ")))
+}
+
+/// The flags of all benchmarks, for `--help`.
+pub fn help() -> &'static str {
+    "
+  bench machine                        bandwidth (copy, triad, update), peak multiply-adds
+      --threads N        on 1 to N threads [all]
+      --largest MIB      largest working set [twice the last cache]
+
+  bench kernels                        every kernel: time, compulsory bytes, FLOPs, share of the limit
+      --data DATA        the graph, as for train [rmat:scale=16,edge-factor=16]
+      --width N          width of activations [128]
+      --heads N          heads of attention [8]
+      --head-width N     width of a head [32]
+      --threads N        threads [all]
+      --only NAME        kernels whose name contains NAME
+      --rounds N         how often all are timed, by turns with --against [3]
+
+  bench epoch                          epochs of a real worker: medians, phases, peak memory
+      --KEY VALUE        any key of train; other defaults: SBM of 50000 vertices, hidden 128
+                         (a head of attention 32), no dropout, no weight decay, 22 epochs of which 2 warm up
+      --rounds N         how often every form trains [3]
+      --seconds S        timed seconds of a round of theirs [10]
+
+  all of them
+      --against python   time PyTorch, PyTorch Geometric and DGL by turns (kernels, epoch)
+      --python PATH      a Python that has them; repeat it for several [$HALOBOOK_PEERS]
+      --patience S       wait so long at most for others to leave the machine [0]
+      --json             end with one JSON object on standard output
+      --quiet            no progress, no table
+"
+}
+
+/// The Pythons of `--against python --python PATH…`; none when nothing is compared.
+fn pythons(against: Option<&str>, paths: &[&str]) -> Result<Vec<Python>> {
+    match against {
+        None if paths.is_empty() => Ok(Vec::new()),
+        None | Some("python") => {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            python::named(&paths)
+        }
+        Some(other) => Err(Error::refused(
+            format!("against: expected python, got {other}"),
+            "write --against python --python PATH",
+        )),
+    }
+}
+
+/// A whole number of at least one.
+fn positive(words: &Words, flag: &str, default: usize) -> Result<usize> {
+    at_least_one(flag, words.number(flag)?.unwrap_or(default))
+}
+
+fn at_least_one(flag: &str, value: usize) -> Result<usize> {
+    if value == 0 {
+        return Err(Error::refused(
+            format!("{flag}: expected at least 1, got 0"),
+            format!("write --{flag} 3, for example"),
+        ));
+    }
+    Ok(value)
+}
+
+fn spread_json(spread: &Spread) -> Value {
+    json!({
+        "median": spread.median, "low": spread.low, "high": spread.high, "best": spread.best,
+        "samples": spread.samples,
+    })
+}
+
+/// A line about others on the machine, where they disturbed.
+fn disturbed(cores: Option<f64>) -> Option<String> {
+    let cores = cores.filter(|&c| c >= others::QUIET)?;
+    Some(format!(
+        "note: other processes used {cores:.1} cores meanwhile; these figures are not of a quiet machine"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(line: &str) -> Error {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        bench(&words).expect_err("refused")
+    }
+
+    #[test]
+    fn what_is_no_benchmark_is_refused_with_the_nearest() {
+        assert!(error("").to_string().contains("which benchmark"));
+        assert!(error("--json").to_string().contains("which benchmark"));
+        assert!(error("kernel").to_string().contains("'kernels'"));
+        assert!(error("epochs").help().contains("machine, kernels, epoch"));
+    }
+
+    #[test]
+    fn wrong_values_are_refused_before_anything_is_timed() {
+        for (line, part) in [
+            ("machine --threads 0", "threads: expected at least 1"),
+            ("machine --threds 2", "--threads"),
+            ("kernels --width 0", "width: expected at least 1"),
+            ("kernels --only nothing-like-this", "no kernel"),
+            ("kernels --data rmta", "rmat"),
+            ("kernels --against torch", "expected python"),
+            (
+                "kernels --against python --python /nowhere/python",
+                "/nowhere/python",
+            ),
+            ("epoch --modle gcn", "model"),
+            ("epoch --rounds 0", "rounds: expected at least 1"),
+            ("epoch --epochs 2 --warmup 2", "warmup"),
+            (
+                "epoch --python /nowhere/python --dropout 0.5",
+                "/nowhere/python",
+            ),
+        ] {
+            let text = error(line).to_string();
+            assert!(text.contains(part), "{line}: {text}");
+        }
+    }
+}
