@@ -1,4 +1,4 @@
-// Steps of optimisers. Twin of kernels::optim; corrections by step number come from the host.
+// Steps of optimisers. Twin of kernels::adam and kernels::sgd; corrections by step number come from the host.
 
 // Adam; `decoupled` (AdamW) shrinks the weight instead of adding decay to its gradient.
 extern "C" __global__ void __launch_bounds__(256)
@@ -17,15 +17,15 @@ extern "C" __global__ void __launch_bounds__(256)
     w[k] = x - size * (mk / (sqrtf(vk) / root + eps));
 }
 
-// Gradient descent with momentum: u = momentum u + g + decay w; w -= lr u. The first step sets u.
+// Gradient descent with momentum: u = momentum u + g + decay w; w -= lr u.
 extern "C" __global__ void __launch_bounds__(256)
     sgd(float* __restrict__ w, const float* __restrict__ g, float* __restrict__ u, u64 n, float lr,
-        float momentum, float decay, u32 first) {
+        float momentum, float decay) {
     const u64 k = (u64)blockIdx.x * 256 + threadIdx.x;
     if (k >= n) return;
     float d = g[k] + decay * w[k];
     if (u) {
-        if (!first) d += momentum * u[k];
+        d += momentum * u[k];
         u[k] = d;
     }
     w[k] -= lr * d;

@@ -1,8 +1,11 @@
-//! Adam with L2 weight decay, as `torch.optim.Adam` computes it.
+//! Adam with L2 weight decay as `torch.optim.Adam` computes it, and with decoupled decay as
+//! `torch.optim.AdamW`.
 //!
-//! # Paper
+//! # Papers
 //! Kingma, Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015,
 //! <https://arxiv.org/abs/1412.6980>.
+//! Loshchilov, Hutter, "Decoupled Weight Decay Regularization", ICLR 2019,
+//! <https://arxiv.org/abs/1711.05101>.
 
 use crate::par::cut_mut;
 use crate::simd::{Level, multiversion};
@@ -19,8 +22,11 @@ pub struct AdamParams {
     pub beta2: f32,
     /// Added to the root of the second mean.
     pub eps: f32,
-    /// Factor of the weight that is added to its gradient.
+    /// Factor of the weight that is added to its gradient, or when [`Self::decoupled`] shrinks the
+    /// weight, times the step size.
     pub weight_decay: f32,
+    /// Whether the decay does not pass through the moments (AdamW).
+    pub decoupled: bool,
 }
 
 impl Default for AdamParams {
@@ -31,6 +37,7 @@ impl Default for AdamParams {
             beta2: 0.999,
             eps: 1e-8,
             weight_decay: 0.0,
+            decoupled: false,
         }
     }
 }
@@ -55,32 +62,39 @@ impl Step {
     }
 }
 
-/// Scalar reference in `f64`; see [`adam_step`].
-pub fn naive(p: AdamParams, t: u64, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+/// Scalar reference with arithmetic and state in `f64`; see [`adam_step`].
+pub fn naive(p: AdamParams, t: u64, w: &mut [f64], g: &[f64], m: &mut [f64], v: &mut [f64]) {
     let (b1, b2) = (f64::from(p.beta1), f64::from(p.beta2));
-    for i in 0..w.len() {
-        let g = f64::from(g[i]) + f64::from(p.weight_decay) * f64::from(w[i]);
-        let (mi, vi) = (
-            b1 * f64::from(m[i]) + (1.0 - b1) * g,
-            b2 * f64::from(v[i]) + (1.0 - b2) * g * g,
-        );
-        let (mh, vh) = (
-            mi / (1.0 - b1.powf(t as f64)),
-            vi / (1.0 - b2.powf(t as f64)),
-        );
-        w[i] -= (f64::from(p.lr) * mh / (vh.sqrt() + f64::from(p.eps))) as f32;
-        (m[i], v[i]) = (mi as f32, vi as f32);
+    let (lr, decay) = (f64::from(p.lr), f64::from(p.weight_decay));
+    for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
+        let mut g = *g;
+        if p.decoupled {
+            *w -= lr * decay * *w;
+        } else {
+            g += decay * *w;
+        }
+        *m = b1 * *m + (1.0 - b1) * g;
+        *v = b2 * *v + (1.0 - b2) * g * g;
+        let mean = *m / (1.0 - b1.powf(t as f64));
+        let root = (*v / (1.0 - b2.powf(t as f64))).sqrt();
+        *w -= lr * mean / (root + f64::from(p.eps));
     }
 }
 
 multiversion! {
     /// One step on a run of weights.
     pub(crate) fn run(level: Level, p: AdamParams, s: Step, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+        let (l2, shrink) = if p.decoupled {
+            (0.0, p.lr * p.weight_decay)
+        } else {
+            (p.weight_decay, 0.0)
+        };
         for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
-            let g = *g + p.weight_decay * *w;
+            let g = *g + l2 * *w;
             *m = p.beta1 * *m + (1.0 - p.beta1) * g;
             *v = p.beta2 * *v + (1.0 - p.beta2) * g * g;
-            *w -= s.size * (*m / (v.sqrt() / s.root + p.eps));
+            let x = *w - shrink * *w;
+            *w = x - s.size * (*m / (v.sqrt() / s.root + p.eps));
         }
     }
 }
@@ -99,11 +113,23 @@ pub fn adam_step(
     m: &mut [f32],
     v: &mut [f32],
 ) {
+    step_at(Level::detect(), par, (params, t), w, g, m, v);
+}
+
+fn step_at(
+    level: Level,
+    par: &Par,
+    (params, t): (AdamParams, u64),
+    w: &mut [f32],
+    g: &[f32],
+    m: &mut [f32],
+    v: &mut [f32],
+) {
     expect_eq("adam_step", "gradients", w.len(), g.len());
     expect_eq("adam_step", "first moments", w.len(), m.len());
     expect_eq("adam_step", "second moments", w.len(), v.len());
     assert!(t > 0, "adam_step: expected steps counted from 1, got 0");
-    let (level, s) = (Level::detect(), Step::new(params, t));
+    let s = Step::new(params, t);
     let bounds = par.row_bounds(w.len(), 1);
     let jobs = cut_mut(w, 1, &bounds)
         .into_iter()
@@ -119,20 +145,37 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn wide(x: &[f32]) -> Vec<f64> {
+        x.iter().map(|&x| f64::from(x)).collect()
+    }
+
+    fn close(got: &[f32], want: &[f64], off: f64) -> bool {
+        got.iter()
+            .zip(want)
+            .all(|(g, w)| (f64::from(*g) - w).abs() < off)
+    }
+
     proptest! {
         #[test]
-        fn adam_equals_naive(w in prop::collection::vec(-1.0f32..1.0, 0..100), decay in 0.0f32..0.1, threads in 1usize..3) {
-            let params = AdamParams { weight_decay: decay, ..AdamParams::default() };
+        fn adam_equals_naive_at_every_level(
+            w in prop::collection::vec(-1.0f32..1.0, 0..100),
+            weight_decay in 0.0f32..0.5, decoupled: bool, threads in 1usize..4,
+        ) {
+            let params = AdamParams { weight_decay, decoupled, ..AdamParams::default() };
             let par = Par::new(threads);
-            let zero = vec![0.0; w.len()];
-            let (mut a, mut b) = ((w.clone(), zero.clone(), zero.clone()), (w.clone(), zero.clone(), zero));
-            for t in 1..20 {
-                let g: Vec<f32> = w.iter().map(|x| (x * 7.0 + t as f32).sin()).collect();
-                naive(params, t, &mut a.0, &g, &mut a.1, &mut a.2);
-                adam_step(&par, params, t, &mut b.0, &g, &mut b.1, &mut b.2);
-            }
-            for (a, b) in a.0.iter().zip(&b.0) {
-                prop_assert!((a - b).abs() < 1e-5, "{} against {}", a, b);
+            for level in Level::available() {
+                let mut want: [Vec<f64>; 3] = std::array::from_fn(|_| vec![0.0; w.len()]);
+                want[0] = wide(&w);
+                let mut got = [w.clone(), vec![0.0; w.len()], vec![0.0; w.len()]];
+                for t in 1..20 {
+                    let g: Vec<f32> = w.iter().map(|x| (x * 7.0 + t as f32).sin()).collect();
+                    let [a, ma, va] = &mut want;
+                    naive(params, t, a, &wide(&g), ma, va);
+                    let [b, mb, vb] = &mut got;
+                    step_at(level, &par, (params, t), b, &g, mb, vb);
+                    prop_assert!(close(b, a, 1e-5), "step {t} of {level:?}");
+                    prop_assert!(close(mb, ma, 2e-6) && close(vb, va, 2e-6));
+                }
             }
         }
     }
@@ -140,15 +183,47 @@ mod tests {
     #[test]
     fn the_first_step_is_the_step_size() {
         let (mut w, mut m, mut v) = ([1.0f32], [0.0], [0.0]);
-        adam_step(
-            &Par::new(1),
-            AdamParams::default(),
-            1,
-            &mut w,
-            &[0.5],
-            &mut m,
-            &mut v,
-        );
+        let (par, params) = (Par::new(1), AdamParams::default());
+        adam_step(&par, params, 1, &mut w, &[0.5], &mut m, &mut v);
         assert!((w[0] - 0.99).abs() < 1e-6);
+    }
+
+    #[test]
+    fn decoupled_decay_does_not_reach_the_moments() {
+        let params = AdamParams {
+            weight_decay: 0.1,
+            decoupled: true,
+            ..AdamParams::default()
+        };
+        let (mut w, mut m, mut v) = ([2.0f32], [0.0], [0.0]);
+        adam_step(&Par::new(1), params, 1, &mut w, &[0.0], &mut m, &mut v);
+        assert!((w[0] - 2.0 * (1.0 - 0.01 * 0.1)).abs() < 1e-6);
+        assert_eq!((m, v), ([0.0], [0.0]));
+    }
+
+    #[test]
+    fn steps_do_not_depend_on_threads() {
+        let start: Vec<f32> = (0..100_003).map(|k| (k % 97) as f32 * 0.02 - 1.0).collect();
+        let run = |threads| {
+            let par = Par::new(threads);
+            let (mut w, mut m) = (start.clone(), vec![0.0; start.len()]);
+            let mut v = m.clone();
+            for t in 1..4 {
+                adam_step(
+                    &par,
+                    AdamParams::default(),
+                    t,
+                    &mut w,
+                    &start,
+                    &mut m,
+                    &mut v,
+                );
+            }
+            (w, m, v)
+        };
+        let one = run(1);
+        for threads in [2, 3, 8] {
+            assert!(one == run(threads), "{threads} threads");
+        }
     }
 }

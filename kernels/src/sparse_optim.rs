@@ -93,17 +93,10 @@ pub mod naive {
         m: &mut Array2<f64>,
         v: &mut Array2<f64>,
     ) {
-        let (b1, b2) = (f64::from(p.beta1), f64::from(p.beta2));
         for (r, sum) in sums(of) {
-            for (c, g) in sum.into_iter().enumerate() {
-                let at = [r, c];
-                let g = g + f64::from(p.weight_decay) * w[at];
-                m[at] = b1 * m[at] + (1.0 - b1) * g;
-                v[at] = b2 * v[at] + (1.0 - b2) * g * g;
-                let mean = m[at] / (1.0 - b1.powf(t as f64));
-                let root = (v[at] / (1.0 - b2.powf(t as f64))).sqrt();
-                w[at] -= f64::from(p.lr) * mean / (root + f64::from(p.eps));
-            }
+            let rows = [w.row_mut(r), m.row_mut(r), v.row_mut(r)];
+            let [w, m, v] = rows.map(|row| row.into_slice().expect("rows of a row-major matrix"));
+            crate::adam::naive(p, t, w, &sum, m, v);
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use super::mat::Pool;
 use super::ops::{
-    Act, Adam, Attended, Attention, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Product,
-    Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    Act, Attended, Attention, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Product, Projected,
+    ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
 };
 use super::{Backend, Kept, Mat, Sparse};
+use kernels::adam::AdamParams;
 use kernels::pairs::{Pairs, products_backward_into, products_into};
+use kernels::sgd::SgdParams;
 use kernels::{Csr, Par, gat, gat_backward, gat_dense, layernorm, linear, rspmm};
 use std::ops::Range;
 use std::rc::Rc;
@@ -360,16 +362,14 @@ impl Backend for Cpu {
         products_backward_into(&self.par, pairs, z.host(), gp.host(), g.host_mut());
     }
 
-    fn adam(&self, adam: Adam, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
-        let params = kernels::adam::AdamParams {
-            lr: adam.lr,
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: adam.weight_decay,
-        };
+    fn sgd(&self, sgd: SgdParams, w: &mut Mat, g: &Mat, velocity: Option<&mut Mat>) {
+        let velocity = velocity.map(Mat::as_slice_mut);
+        kernels::sgd::sgd_step(&self.par, sgd, w.as_slice_mut(), g.as_slice(), velocity);
+    }
+
+    fn adam(&self, adam: AdamParams, t: u64, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
         let (w, g) = (w.as_slice_mut(), g.as_slice());
         let (m, v) = (m.as_slice_mut(), v.as_slice_mut());
-        kernels::adam::adam_step(&self.par, params, adam.step, w, g, m, v);
+        kernels::adam::adam_step(&self.par, adam, t, w, g, m, v);
     }
 }

@@ -7,34 +7,25 @@
 //! Pair products of link prediction are computed on the host. Messages between ranks are staged
 //! through host memory. One stream: nothing overlaps with a copy.
 
+mod kept;
+#[cfg(test)]
+mod tests;
+
 use super::ops::{
-    Act, Adam, Attended, Attention, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Product,
-    Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    Act, Attended, Attention, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Product, Projected,
+    ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
 };
 use super::{Backend, Kept, Mat, Sparse};
-use kernels::cuda::ops::{
-    ActOn, AdamOn, AttentionOn, ByType, DropOn, DropoutOn, GateOn, Reduce, ThenOn, TypesOn,
-};
-use kernels::cuda::{Buf, Device, Mark, Moves, Plain, SparseOn, ops};
+use kernels::adam::AdamParams;
+use kernels::cuda::ops::{ActOn, AttentionOn, DropOn, DropoutOn, GateOn, Reduce, ThenOn, TypesOn};
+use kernels::cuda::{Device, Mark, ops};
+use kernels::sgd::SgdParams;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Kernels on one GPU, or on whatever else executes them.
 pub struct Cuda {
     device: Arc<Device>,
-}
-
-/// A list of ids or rows, in the forms that kernels read.
-#[derive(Default)]
-struct ListOn {
-    ids: OnceLock<Buf<u32>>,
-    moves: OnceLock<Moves>,
-}
-
-/// Relations of edges.
-struct RelationsOn {
-    types: Buf<u16>,
-    by: OnceLock<ByType>,
 }
 
 impl Cuda {
@@ -47,52 +38,9 @@ impl Cuda {
         Mat::on_device(rows, cols, self.device.fresh(rows * cols))
     }
 
-    /// A copy that stays on the device. It is waited for, once, since an owner may lend it to a
-    /// rank with another stream.
-    fn keep<T: Plain>(&self, from: &[T]) -> Buf<T> {
-        let copy = self.device.upload(from);
-        self.device.finish();
-        copy
-    }
-
-    fn sparse<'a>(&self, a: &'a Sparse) -> &'a SparseOn {
-        let make = || {
-            let on = SparseOn::new(&self.device, a.view());
-            self.device.finish();
-            on
-        };
-        a.slot().get_or_init(make)
-    }
-
-    fn ids<'a>(&self, list: &'a Kept<u32>) -> &'a Buf<u32> {
-        let on: &ListOn = list.slot().get_or_init(ListOn::default);
-        on.ids.get_or_init(|| self.keep(list))
-    }
-
-    fn moves<'a>(&self, list: &'a Kept<u32>) -> &'a Moves {
-        let on: &ListOn = list.slot().get_or_init(ListOn::default);
-        on.moves.get_or_init(|| {
-            let moves = Moves::new(&self.device, list);
-            self.device.finish();
-            moves
-        })
-    }
-
-    fn mask<'a>(&self, mask: &'a Kept<bool>) -> &'a Buf<u8> {
-        let bytes = || mask.iter().map(|&m| u8::from(m)).collect::<Vec<_>>();
-        mask.slot().get_or_init(|| self.keep(&bytes()))
-    }
-
-    fn relations<'a>(&self, types: &'a Kept<u16>) -> &'a RelationsOn {
-        types.slot().get_or_init(|| RelationsOn {
-            types: self.keep(types),
-            by: OnceLock::new(),
-        })
-    }
-
     fn types<'a>(&self, edges: &Typed<'a>) -> TypesOn<'a> {
         TypesOn {
-            types: &self.relations(edges.types).types,
+            types: self.relations(edges.types),
             coef: edges.coef.buf(),
             bases: edges.coef.ncols(),
         }
@@ -352,13 +300,9 @@ impl Backend for Cuda {
     }
 
     fn relation_gradient(&self, edges: Typed<'_>, x: &Mat, g: &Mat, out: &mut Mat) {
-        let (on, relations) = (self.sparse(edges.a), self.relations(edges.types));
         let (count, bases) = out.dim();
-        let by = relations.by.get_or_init(|| {
-            let by = ByType::new(&self.device, edges.a.view(), edges.types, count);
-            self.device.finish();
-            by
-        });
+        let by = self.by_relation(edges.a, edges.types, count);
+        let on = self.sparse(edges.a);
         ops::rspmm_coef(on, by, bases, x.buf(), g.buf(), g.ncols(), out.buf_mut());
     }
 
@@ -381,194 +325,21 @@ impl Backend for Cuda {
     }
 
     fn softmax_xent(&self, logits: &Mat, target: Target<'_>, grad: &mut Mat) -> f64 {
-        let labels = target.labels;
-        let on: &Buf<i32> = labels.slot().get_or_init(|| self.keep(labels));
-        let mask = self.mask(target.mask);
+        let (on, mask) = (self.labels(target.labels), self.mask(target.mask));
         ops::softmax_xent(logits.buf(), on, mask, target.scale, grad.buf_mut())
     }
 
     fn sigmoid_bce(&self, logits: &Mat, target: MultiTarget<'_>, grad: &mut Mat) -> f64 {
-        let labels = target.labels;
-        let on: &Buf<u8> = labels.slot().get_or_init(|| self.keep(labels));
-        let mask = self.mask(target.mask);
+        let (on, mask) = (self.labels(target.labels), self.mask(target.mask));
         ops::sigmoid_bce(logits.buf(), on, mask, target.scale, grad.buf_mut())
     }
 
-    fn adam(&self, adam: Adam, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
-        let on = AdamOn {
-            lr: adam.lr,
-            betas: [0.9, 0.999],
-            eps: 1e-8,
-            weight_decay: adam.weight_decay,
-            decoupled: false,
-            step: adam.step,
-        };
+    fn sgd(&self, sgd: SgdParams, w: &mut Mat, g: &Mat, velocity: Option<&mut Mat>) {
+        ops::sgd(sgd, w.buf_mut(), g.buf(), velocity.map(Mat::buf_mut));
+    }
+
+    fn adam(&self, adam: AdamParams, t: u64, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
         let (m, v) = (m.buf_mut(), v.buf_mut());
-        ops::adam(on, w.buf_mut(), g.buf(), m, v);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::Metered;
-    use super::*;
-    use crate::dataset::Dataset;
-    use crate::model::ModelKind;
-    use crate::record::Meter;
-    use crate::spec::{RunSpec, Value};
-    use crate::strategy::{Setup, find};
-    use crate::testing::{random_dataset, with_relations, world, world_on};
-    use kernels::cuda::{Error, Shim};
-    use std::rc::Rc;
-
-    const EPOCHS: u64 = 4;
-
-    /// Losses, logits, and whether times were resolved.
-    fn train(
-        spec: &RunSpec,
-        data: &Arc<Dataset>,
-        device: Option<Arc<Device>>,
-    ) -> (Vec<f64>, Vec<f32>) {
-        let train = |cx: &mut crate::ctx::Ctx, meter: &Meter| {
-            let setup = Setup {
-                data: Arc::clone(data),
-                owner: None,
-            };
-            let entry = find("single").expect("always there");
-            let mut built = (entry.build)(&setup, cx).expect("builds");
-            let mut losses = Vec::new();
-            for epoch in 0..EPOCHS {
-                cx.epoch = epoch;
-                meter.take_times();
-                losses.push(built.strategy.epoch(cx).expect("trains"));
-                cx.backend.settle();
-                let (times, edges) = meter.take_times();
-                assert!(
-                    edges > 0 && times.compute.iter().all(|&ns| ns > 0),
-                    "{times:?}"
-                );
-            }
-            cx.pass(crate::record::Pass::Eval);
-            let logits = built.strategy.logits(cx).expect("evaluates");
-            (losses, logits.iter().copied().collect())
-        };
-        let mut ranks = match device {
-            None => world(spec, 1, train),
-            Some(device) => {
-                let open = |meter: Rc<Meter>| {
-                    Box::new(Metered::new(Cuda::new(Arc::clone(&device)), meter))
-                        as Box<dyn Backend>
-                };
-                world_on(spec, 1, open, train)
-            }
-        };
-        ranks.pop().expect("one rank")
-    }
-
-    fn spec(model: ModelKind, dropout: f64) -> RunSpec {
-        let pairs = [
-            ("model", Value::Str(model.name().into())),
-            ("layers", Value::Int(2)),
-            ("hidden", Value::Int(8)),
-            ("heads", Value::Int(4)),
-            ("dropout", Value::Float(dropout)),
-            ("seed", Value::Int(3)),
-        ];
-        RunSpec::from_pairs(pairs).expect("valid pairs")
-    }
-
-    /// Whether `HALOBOOK_REQUIRE` lists `what`.
-    fn required(what: &str) -> bool {
-        let all = std::env::var("HALOBOOK_REQUIRE").unwrap_or_default();
-        all.split(',').any(|word| word.trim() == what)
-    }
-
-    /// The host shim, or a skip where there is no C++ compiler.
-    fn shim() -> Option<Arc<Device>> {
-        match Shim::open(false) {
-            Ok(shim) => Some(Device::new(Box::new(shim))),
-            Err(e @ Error::Missing { .. }) => {
-                assert!(!required("nvrtc"), "{e}");
-                None
-            }
-            Err(e) => panic!("{e}"),
-        }
-    }
-
-    /// Every device there is must train as the CPU does.
-    fn agrees(model: ModelKind, sparse: bool) {
-        let data = random_dataset(60, 240, 11, 5, sparse, 7);
-        let data = Arc::new(if model == ModelKind::Rgcn {
-            with_relations(data, 3, 5)
-        } else {
-            data
-        });
-        let gpu = kernels::cuda::open(0);
-        assert!(gpu.is_ok() || !required("cuda"), "{gpu:?}");
-        let gpu = gpu.ok();
-        for device in [shim(), gpu].into_iter().flatten() {
-            for dropout in [0.0, 0.4] {
-                let spec = spec(model, dropout);
-                let (want, wanted) = train(&spec, &data, None);
-                let (got, logits) = train(&spec, &data, Some(Arc::clone(&device)));
-                let name = format!("{} on {}", model.name(), device.name());
-                for (epoch, (g, w)) in got.iter().zip(&want).enumerate() {
-                    assert!(
-                        (g - w).abs() <= 1e-4 * w.abs(),
-                        "{name}: epoch {epoch}: {w}, got {g}"
-                    );
-                }
-                let largest = wanted.iter().fold(0f32, |m, x| m.max(x.abs()));
-                for (g, w) in logits.iter().zip(&wanted) {
-                    assert!(
-                        (g - w).abs() <= 2e-3 * largest.max(1.0),
-                        "{name}: logit {w}, got {g}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn gcn_trains_as_on_the_cpu() {
-        agrees(ModelKind::Gcn, false);
-        agrees(ModelKind::Gcn, true);
-    }
-
-    #[test]
-    fn sage_trains_as_on_the_cpu() {
-        agrees(ModelKind::Sage, false);
-        agrees(ModelKind::Sage, true);
-    }
-
-    #[test]
-    fn gat_trains_as_on_the_cpu() {
-        agrees(ModelKind::Gat, false);
-    }
-
-    #[test]
-    fn every_other_model_trains_as_on_the_cpu() {
-        let done = [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat];
-        for &model in ModelKind::ALL.iter().filter(|m| !done.contains(m)) {
-            agrees(model, false);
-        }
-    }
-
-    #[test]
-    fn asked_for_without_a_gpu_it_is_refused_with_words() {
-        let refused = super::super::check("cuda");
-        let there = kernels::cuda::gpus().is_ok();
-        match refused {
-            Ok(()) => assert!(there),
-            Err(e) => {
-                assert!(!there);
-                let words = e.to_string();
-                assert!(
-                    words.contains("cuda: no ") || words.contains("cuda: the NVIDIA"),
-                    "{words}"
-                );
-            }
-        }
-        assert!(super::super::check("cpu").is_ok());
+        ops::adam(adam, t, w.buf_mut(), g.buf(), m, v);
     }
 }

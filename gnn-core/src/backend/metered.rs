@@ -1,12 +1,14 @@
 //! Any backend, with each call's phase and duration told to the meter.
 
 use super::{
-    Adam, Attended, Attention, Backend, Dropout, Kept, Mat, MultiTarget, Normed, Projected,
-    ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
+    Attended, Attention, Backend, Dropout, Kept, Mat, MultiTarget, Normed, Projected, ScoreTerm,
+    SourceGradients, Sparse, Target, Term, Then, Typed, Write,
 };
 use crate::record::{Meter, Pass, Phase, now_ns};
+use kernels::adam::AdamParams;
 use kernels::cuda::Mark;
 use kernels::pairs::Pairs;
+use kernels::sgd::SgdParams;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -260,7 +262,11 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Loss, |b| b.pair_products_backward(pairs, z, gp, g));
     }
 
-    fn adam(&self, adam: Adam, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
-        self.timed(Phase::Optim, |b| b.adam(adam, w, g, m, v));
+    fn sgd(&self, sgd: SgdParams, w: &mut Mat, g: &Mat, velocity: Option<&mut Mat>) {
+        self.timed(Phase::Optim, |b| b.sgd(sgd, w, g, velocity));
+    }
+
+    fn adam(&self, adam: AdamParams, t: u64, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat) {
+        self.timed(Phase::Optim, |b| b.adam(adam, t, w, g, m, v));
     }
 }

@@ -21,7 +21,7 @@ pub use kept::{Kept, Slot, Sparse};
 pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{
-    Act, Adam, Attended, Attention, AttentionDropout, Dropout, Gate, MultiTarget, Normed, Product,
+    Act, Attended, Attention, AttentionDropout, Dropout, Gate, MultiTarget, Normed, Product,
     Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
 };
 
@@ -29,8 +29,10 @@ use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::Meter;
 use kernels::Par;
+use kernels::adam::AdamParams;
 use kernels::cuda::Mark;
 use kernels::pairs::{Pairs, products_backward_into, products_into};
+use kernels::sgd::SgdParams;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -256,6 +258,11 @@ pub trait Backend {
         *g = self.upload(host);
     }
 
-    /// One Adam step on `w` with gradient `g` and moments `m`, `v`, all of one shape.
-    fn adam(&self, adam: Adam, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat);
+    /// One step of gradient descent on `w` with gradient `g`; the `velocity`, zero before the first
+    /// step, is there with momentum. All of one shape.
+    fn sgd(&self, sgd: SgdParams, w: &mut Mat, g: &Mat, velocity: Option<&mut Mat>);
+
+    /// Step `t`, counted from 1, of Adam or AdamW on `w` with gradient `g` and moments `m`, `v`,
+    /// zero before the first step; all of one shape.
+    fn adam(&self, adam: AdamParams, t: u64, w: &mut Mat, g: &Mat, m: &mut Mat, v: &mut Mat);
 }

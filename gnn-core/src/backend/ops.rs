@@ -204,17 +204,6 @@ pub struct Typed<'a> {
     pub coef: &'a Mat,
 }
 
-/// One Adam step's settings.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Adam {
-    /// Learning rate.
-    pub lr: f32,
-    /// L2 weight decay, added to the gradient.
-    pub weight_decay: f32,
-    /// Step number, from 1.
-    pub step: u64,
-}
-
 /// What a loss over several classes a row needs to know about the rows of `logits`.
 #[derive(Debug, Clone, Copy)]
 pub struct MultiTarget<'a> {

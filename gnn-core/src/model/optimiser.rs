@@ -6,19 +6,48 @@
 //! `torch.optim.SGD` has it.
 
 use super::{Model, Weights};
-use crate::backend::{Adam, Backend, Mat};
+use crate::backend::{Backend, Mat};
 use crate::spec::{Decay, OptimiserKind, RunSpec};
+use kernels::adam::AdamParams;
+use kernels::sgd::SgdParams;
 
 /// An optimiser with its state. Every rank has the same.
 pub struct Optimiser {
-    kind: OptimiserKind,
-    lr: f32,
-    momentum: f32,
-    step: u64,
-    /// Weight decay by layer.
-    decay: Vec<f32>,
-    /// By layer and tensor: both moments of Adam, or the momentum of SGD.
-    state: Vec<Vec<Vec<Mat>>>,
+    /// Steps taken.
+    steps: u64,
+    /// By layer and tensor.
+    rules: Vec<Vec<Rule>>,
+}
+
+/// How a step changes a tensor, with what it needs of the steps before: zero at first.
+enum Rule {
+    /// Gradient descent; with momentum, a velocity.
+    Sgd(SgdParams, Option<Mat>),
+    /// Adam and AdamW: the means of gradients and of their squares.
+    Adam(AdamParams, Mat, Mat),
+}
+
+impl Rule {
+    /// The rule of a tensor like `w`.
+    fn new(spec: &RunSpec, weight_decay: f32, backend: &dyn Backend, w: &Mat) -> Rule {
+        let zeros = || backend.zeros(w.nrows(), w.ncols());
+        let (lr, momentum) = (spec.lr as f32, spec.momentum as f32);
+        if spec.optimizer == OptimiserKind::Sgd {
+            let params = SgdParams {
+                lr,
+                momentum,
+                weight_decay,
+            };
+            return Rule::Sgd(params, (momentum > 0.0).then(zeros));
+        }
+        let params = AdamParams {
+            lr,
+            weight_decay,
+            decoupled: spec.optimizer == OptimiserKind::Adamw,
+            ..AdamParams::default()
+        };
+        Rule::Adam(params, zeros(), zeros())
+    }
 }
 
 /// The weight decay of each layer that a request asks for; weights behind the last layer are a
@@ -41,69 +70,30 @@ fn decays(spec: &RunSpec, model: &Model) -> Vec<f32> {
 impl Optimiser {
     /// The optimiser of a request before its first step.
     pub fn new(spec: &RunSpec, model: &Model, backend: &dyn Backend) -> Optimiser {
-        let kept = match spec.optimizer {
-            OptimiserKind::Adam | OptimiserKind::Adamw => 2,
-            OptimiserKind::Sgd => usize::from(spec.momentum > 0.0),
-        };
-        let zeros = |w: &Mat| {
-            let state = (0..kept).map(|_| backend.zeros(w.nrows(), w.ncols()));
-            state.collect()
-        };
-        let layers = model.weights.iter();
+        let layers = model.weights.iter().zip(decays(spec, model));
+        let rules = layers.map(|(layer, decay)| {
+            let rule = |w| Rule::new(spec, decay, backend, w);
+            layer.iter().map(rule).collect()
+        });
         Optimiser {
-            kind: spec.optimizer,
-            lr: spec.lr as f32,
-            momentum: spec.momentum as f32,
-            step: 0,
-            decay: decays(spec, model),
-            state: layers.map(|w| w.iter().map(zeros).collect()).collect(),
+            steps: 0,
+            rules: rules.collect(),
         }
     }
 
     /// One step of every weight with its gradient.
     pub fn step(&mut self, backend: &dyn Backend, weights: &mut [Weights], gradients: &[Weights]) {
-        self.step += 1;
-        for (l, (weights, gradients)) in weights.iter_mut().zip(gradients).enumerate() {
-            let decay = self.decay[l];
-            let mut adam = Adam {
-                lr: self.lr,
-                weight_decay: decay,
-                step: self.step,
-            };
-            for ((w, g), state) in weights.iter_mut().zip(gradients).zip(&mut self.state[l]) {
-                match (self.kind, &mut state[..]) {
-                    (OptimiserKind::Sgd, state) => {
-                        sgd(backend, (self.lr, self.momentum, decay), w, g, state);
-                    }
-                    (kind, [m, v]) => {
-                        if kind == OptimiserKind::Adamw {
-                            // w · (1 - lr · decay); the decay is not seen by the moments.
-                            backend.axpby(0.0, g, 1.0 - self.lr * decay, w);
-                            adam.weight_decay = 0.0;
-                        }
-                        backend.adam(adam, w, g, m, v);
-                    }
-                    _ => unreachable!("Adam keeps two moments"),
-                }
+        self.steps += 1;
+        let weights = weights.iter_mut().flatten();
+        let gradients = gradients.iter().flatten();
+        let rules = self.rules.iter_mut().flatten();
+        for ((w, g), rule) in weights.zip(gradients).zip(rules) {
+            match rule {
+                Rule::Sgd(params, velocity) => backend.sgd(*params, w, g, velocity.as_mut()),
+                Rule::Adam(params, m, v) => backend.adam(*params, self.steps, w, g, m, v),
             }
         }
     }
-}
-
-/// `b = momentum · b + g + decay · w`, `w -= lr · b`.
-fn sgd(
-    backend: &dyn Backend,
-    (lr, momentum, decay): (f32, f32, f32),
-    w: &mut Mat,
-    g: &Mat,
-    state: &mut [Mat],
-) {
-    let Some(b) = state.first_mut() else {
-        return backend.axpby(-lr, g, 1.0 - lr * decay, w);
-    };
-    backend.axpby(1.0, g, momentum, b);
-    backend.axpby(decay, w, 1.0, b);
-    backend.axpby(-lr, b, 1.0, w);
 }
 
 #[cfg(test)]

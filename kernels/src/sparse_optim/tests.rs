@@ -36,10 +36,11 @@ fn any_steps() -> impl Strategy<Value = (usize, Vec<Vec<u32>>)> {
 proptest! {
     #[test]
     fn sparse_steps_equal_naive_at_every_level(
-        (n, steps) in any_steps(), d in 0usize..40, weight_decay in 0.0f32..0.1, threads in 1usize..4,
+        (n, steps) in any_steps(), d in 0usize..40, weight_decay in 0.0f32..0.1, decoupled: bool,
+        threads in 1usize..4,
     ) {
         let par = Par::new(threads);
-        let adam = AdamParams { weight_decay, ..AdamParams::default() };
+        let adam = AdamParams { weight_decay, decoupled, ..AdamParams::default() };
         let adagrad = AdagradParams { lr: 0.05, ..AdagradParams::default() };
         let zero = Mat::zeros((n, d));
         for level in Level::available() {

@@ -170,12 +170,15 @@ fn optimiser(b: &mut Bench<'_>) {
         &mut state,
         |par, (w, m, v)| adam::adam_step(par, params, 1, w, g, m, v),
         |_| {
-            let (mut got, mut want) = (w.to_vec(), w.to_vec());
-            let mut zeros = [0; 4].map(|_| vec![0f32; len]);
-            let [m, v, nm, nv] = &mut zeros;
-            adam::adam_step(b.par, params, 1, &mut got, g, m, v);
-            adam::naive(params, 1, &mut want, g, nm, nv);
-            deviation(&got, &want, 1)
+            let mut got = [w.to_vec(), vec![0f32; len], vec![0f32; len]];
+            let wide = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+            let mut want = [&got[0], &got[1], &got[2]].map(|x| wide(x));
+            let [x, m, v] = &mut got;
+            adam::adam_step(b.par, params, 1, x, g, m, v);
+            let [y, m, v] = &mut want;
+            adam::naive(params, 1, y, &wide(g), m, v);
+            let want: Vec<f32> = y.iter().map(|&y| y as f32).collect();
+            deviation(x.iter(), &want, 1)
         },
     );
 }

@@ -1,13 +1,19 @@
 //! Dense layers, norms, losses and optimisers.
 
 use super::{assert_close, devices, few, matrix, on_every_device, up};
+use crate::adam::{AdamParams, adam_step};
 use crate::cuda::ops::{
-    ActOn, AdamOn, DropoutOn, GateOn, ThenOn, adam, axpby, column_sums, dot, gemm, layer_norm,
+    ActOn, DropoutOn, GateOn, ThenOn, adam, axpby, column_sums, dot, gemm, layer_norm,
     layer_norm_backward, sgd, sigmoid_bce, softmax_xent, then,
 };
 use crate::linear_then::{Act, Dropout, Gate, Then};
+use crate::sgd::{SgdParams, sgd_step};
 use crate::{Mat, Par};
 use proptest::prelude::*;
+
+fn flat(x: &Mat) -> &[f32] {
+    x.as_slice().expect("made in standard layout")
+}
 
 fn any_act() -> impl Strategy<Value = (Act, ActOn)> {
     prop_oneof![
@@ -150,79 +156,52 @@ proptest! {
 #[test]
 fn optimisers_take_the_steps_of_the_cpu() {
     let (n, start) = (1000, matrix(1, 1000, 1));
+    let gradient = |step: u64| matrix(1, n, 100 + step);
+    let zeros = vec![0f32; n];
     for decoupled in [false, true] {
-        let decay = 0.05;
-        let (mut w, mut m, mut v) = (
-            start.clone().into_raw_vec_and_offset().0,
-            vec![0.0; n],
-            vec![0.0; n],
-        );
-        let gradient = |step: u64| matrix(1, n, 100 + step);
-        let on = |step| AdamOn {
-            lr: 0.01,
-            betas: [0.9, 0.999],
-            eps: 1e-8,
-            weight_decay: decay,
+        let p = AdamParams {
+            weight_decay: 0.05,
             decoupled,
-            step,
+            ..AdamParams::default()
         };
+        let (mut w, mut m, mut v) = (flat(&start).to_vec(), zeros.clone(), zeros.clone());
         for step in 1..6 {
-            // AdamW is Adam on a weight that was shrunk first.
-            if decoupled {
-                w.iter_mut().for_each(|w| *w -= 0.01 * decay * *w);
-            }
-            let params = crate::adam::AdamParams {
-                weight_decay: if decoupled { 0.0 } else { decay },
-                ..Default::default()
-            };
-            crate::adam::adam_step(
-                &Par::new(1),
-                params,
-                step,
-                &mut w,
-                gradient(step).as_slice().unwrap(),
-                &mut m,
-                &mut v,
-            );
+            let g = gradient(step);
+            adam_step(&Par::new(1), p, step, &mut w, flat(&g), &mut m, &mut v);
         }
         for device in devices() {
             let (mut dw, mut dm, mut dv) = (up(device, &start), device.zeros(n), device.zeros(n));
             for step in 1..6 {
-                adam(
-                    on(step),
-                    &mut dw,
-                    &up(device, &gradient(step)),
-                    &mut dm,
-                    &mut dv,
-                );
+                let g = up(device, &gradient(step));
+                adam(p, step, &mut dw, &g, &mut dm, &mut dv);
             }
             assert_close(&dw.download(), &w, 2e-6);
+            assert_close(&dm.download(), &m, 1e-6);
             assert_close(&dv.download(), &v, 1e-6);
         }
     }
-    let (mut w, mut u) = (
-        start.iter().map(|&w| f64::from(w)).collect::<Vec<_>>(),
-        vec![0f64; n],
-    );
-    for step in 1..4u64 {
-        for (k, g) in matrix(1, n, step).iter().enumerate() {
-            u[k] = (if step > 1 { 0.9 * u[k] } else { 0.0 }) + f64::from(*g) + 0.1 * w[k];
-            w[k] -= 0.05 * u[k];
+    let p = SgdParams {
+        lr: 0.05,
+        momentum: 0.9,
+        weight_decay: 0.1,
+    };
+    for with_velocity in [false, true] {
+        let (mut w, mut u) = (flat(&start).to_vec(), with_velocity.then(|| zeros.clone()));
+        for step in 1..6 {
+            let g = gradient(step);
+            sgd_step(&Par::new(1), p, &mut w, flat(&g), u.as_deref_mut());
         }
-    }
-    let want: Vec<f32> = w.into_iter().map(|w| w as f32).collect();
-    for device in devices() {
-        let (mut dw, mut du) = (up(device, &start), device.fresh(n));
-        for step in 1..4 {
-            sgd(
-                [0.05, 0.9, 0.1],
-                step,
-                &mut dw,
-                &up(device, &matrix(1, n, step)),
-                Some(&mut du),
-            );
+        for device in devices() {
+            let mut dw = up(device, &start);
+            let mut du = with_velocity.then(|| device.zeros(n));
+            for step in 1..6 {
+                sgd(p, &mut dw, &up(device, &gradient(step)), du.as_mut());
+            }
+            assert_close(&dw.download(), &w, 1e-6);
+            if let (Some(got), Some(want)) = (du, &u) {
+                assert_close(&got.download(), want, 1e-6);
+            }
         }
-        assert_close(&dw.download(), &want, 1e-5);
     }
 }
 
