@@ -255,29 +255,6 @@ impl<'a> Site<'a> {
         gw
     }
 
-    /// The first `n` rows of `x`: those of the rows themselves among the sources that they read.
-    pub fn own_rows(&self, x: &Rc<Mat>, n: usize) -> Rc<Mat> {
-        if x.nrows() == n {
-            return Rc::clone(x);
-        }
-        let mut own = self.cx.backend.fresh(n, x.ncols());
-        self.cx.backend.copy_rows(x, 0, n, &mut own, 0);
-        Rc::new(own)
-    }
-
-    /// Adds `term` to the first rows of `out`, as many as it has, then applies `then` to all.
-    pub fn add_to_own_rows(&self, term: Term<'_>, then: Then<'_>, out: &mut Mat) {
-        let backend = &self.cx.backend;
-        let n = term.dim().0;
-        if out.nrows() == n {
-            return backend.linear(&[term], Write::Add, then, out);
-        }
-        let own = self.linear(&[term], Then::default());
-        let rows: Vec<u32> = (0..n as u32).collect();
-        backend.scatter_add_rows(&own, &rows.into(), out);
-        backend.then(then, out);
-    }
-
     /// `alpha · x + beta · y` in the place of `y`.
     pub fn axpby(&self, alpha: f32, x: &Mat, beta: f32, mut y: Mat) -> Mat {
         self.cx.backend.axpby(alpha, x, beta, &mut y);

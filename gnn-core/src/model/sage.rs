@@ -62,15 +62,13 @@ impl Layer for Sage {
         let then = site.then(BIAS, after);
         if let Some(dense) = x.dense().filter(|_| self.aggregates_first(false)) {
             let mean = site.aggregate_input(&x, dense)?;
-            let own = site.own_rows(dense, mean.nrows());
             let terms = [
                 Term::plain(&mean, &site.w[W_NEIGH]),
-                Term::plain(&own, &site.w[W_SELF]),
+                Term::plain(dense, &site.w[W_SELF]),
             ];
             let y = site.linear(&terms, then);
             let saved = Saved {
                 aggregated: Some(mean),
-                more: vec![own],
                 ..Saved::input(x)
             };
             return Ok((y.into(), saved));
@@ -78,17 +76,8 @@ impl Layer for Sage {
         let z = x.times(site.cx, &site.w[W_NEIGH]);
         let mut y = site.aggregate(&z)?;
         drop(z);
-        let mut saved = Saved::default();
-        if let Some(dense) = x.dense() {
-            let own = site.own_rows(dense, y.nrows());
-            let terms = [Term::plain(&own, &site.w[W_SELF])];
-            site.cx.backend.linear(&terms, Write::Add, then, &mut y);
-            saved.more.push(own);
-        } else {
-            x.add_times(site.cx, &site.w[W_SELF], then, &mut y);
-        }
-        saved.x = Some(x);
-        Ok((y.into(), saved))
+        x.add_times(site.cx, &site.w[W_SELF], then, &mut y);
+        Ok((y.into(), Saved::input(x)))
     }
 
     fn backward(
@@ -99,8 +88,8 @@ impl Layer for Sage {
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let (g, x) = (grad.g, saved.x());
-        if let (Some(mean), [own]) = (&saved.aggregated, &saved.more[..]) {
-            let (g_self, gb) = site.weight_and_bias_gradient(own, &g);
+        if let Some((mean, dense)) = saved.aggregated.as_ref().zip(x.dense()) {
+            let (g_self, gb) = site.weight_and_bias_gradient(dense, &g);
             let g_neigh = site.weight_gradient(mean, &g);
             let Some(then) = input else {
                 return Ok((vec![g_self, g_neigh, gb], None));
@@ -108,26 +97,22 @@ impl Layer for Sage {
             let g_mean = site.linear(&[Term::right_t(&g, &site.w[W_NEIGH])], Then::default());
             let mut gx = site.aggregate(&g_mean)?;
             drop(g_mean);
-            site.add_to_own_rows(Term::right_t(&g, &site.w[W_SELF]), then, &mut gx);
+            let own = [Term::right_t(&g, &site.w[W_SELF])];
+            site.cx.backend.linear(&own, Write::Add, then, &mut gx);
             return Ok((vec![g_self, g_neigh, gb], Some(gx.into())));
         }
         let gz = site.aggregate(&g)?;
         let g_neigh = x.t_times(site.cx, &gz);
-        let (g_self, gb) = match &saved.more[..] {
-            [own] => site.weight_and_bias_gradient(own, &g),
-            _ => (x.t_times(site.cx, &g), site.bias_gradient(&g)),
+        let (g_self, gb) = match x.dense() {
+            Some(dense) => site.weight_and_bias_gradient(dense, &g),
+            None => (x.t_times(site.cx, &g), site.bias_gradient(&g)),
         };
         let gx = input.map(|then| {
-            let (own, neighbours) = (
-                Term::right_t(&g, &site.w[W_SELF]),
+            let terms = [
                 Term::right_t(&gz, &site.w[W_NEIGH]),
-            );
-            if own.dim() == neighbours.dim() {
-                return site.linear(&[neighbours, own], then);
-            }
-            let mut gx = site.linear(&[neighbours], Then::default());
-            site.add_to_own_rows(own, then, &mut gx);
-            gx
+                Term::right_t(&g, &site.w[W_SELF]),
+            ];
+            site.linear(&terms, then)
         });
         Ok((vec![g_self, g_neigh, gb], gx.map(Grad::from)))
     }

@@ -53,14 +53,6 @@ impl Knobs {
         self.0.iter()
     }
 
-    /// A setting that is a word; empty when there is none of that name.
-    pub fn text(&self, name: &str) -> &str {
-        match self.0.get(name) {
-            Some(Value::Str(word)) => word,
-            _ => "",
-        }
-    }
-
     /// A yes-or-no setting; false when there is none of that name.
     pub fn flag(&self, name: &str) -> bool {
         self.0.get(name) == Some(&Value::Bool(true))

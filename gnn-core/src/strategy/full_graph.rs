@@ -25,8 +25,6 @@ pub struct FullGraph<A> {
     model: Model,
     input: Input,
     rows: Rows,
-    /// Input and rows of training, where that computes fewer rows than evaluation.
-    loss_on: Option<(Input, Rows)>,
     head: Head,
     gradients: Vec<Weights>,
     /// Of the features, where they are learnt.
@@ -133,31 +131,8 @@ impl<A: Aggregate> FullGraph<A> {
             model,
             input,
             rows,
-            loss_on: None,
             head,
         })
-    }
-
-    /// Trains on `rows`, the first ones, of which alone the loss is made; the aggregation gives the
-    /// rows that each layer needs for them.
-    ///
-    /// # Errors
-    /// Whatever the aggregation meets.
-    pub(super) fn with_loss_on(mut self, rows: Rows, cx: &mut Ctx) -> Result<Self> {
-        let input = match &self.input {
-            Input::Aggregated { x, .. } => {
-                let at = At {
-                    layer: 0,
-                    direction: Direction::Forward,
-                };
-                let ax = Rc::new(self.aggregate.aggregate(cx, at, x)?);
-                let x = Rc::clone(x);
-                Input::Aggregated { x, ax }
-            }
-            other => other.clone(),
-        };
-        self.loss_on = Some((input, rows));
-        Ok(self)
     }
 
     /// The model's output without dropout.
@@ -180,17 +155,12 @@ impl<A: Aggregate> FullGraph<A> {
             model,
             input,
             rows,
-            loss_on,
             head,
             gradients,
             input_gradient,
             ..
         } = self;
         let ids = &rows.ids;
-        let (input, rows) = match loss_on {
-            Some((input, rows)) => (&*input, &*rows),
-            None => (&*input, &*rows),
-        };
         let (logits, tape) = model.forward(cx, aggregate, input.clone(), ids, true)?;
         let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
         let own = model.weights.get(model.layers());

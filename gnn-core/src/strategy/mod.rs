@@ -6,7 +6,6 @@
 
 mod entry;
 mod full_graph;
-mod needed;
 mod neighbours;
 
 mod halo;
