@@ -2,12 +2,9 @@
 //!
 //! Every test names its protocol and where it differs from the paper's. Test figures are those at
 //! the epoch of the best validation figure, or of the lowest validation loss where the paper stops
-//! by that. Runs only where the real data is found
-//! (`HALOBOOK_DATA`, or `shared/data` beside the checkout); the slow ones only with
-//! `HALOBOOK_SOAK=1`. What this cannot catch: a protocol that flatters, which is why each is named.
+//! by that. What this cannot catch: a protocol that flatters, which is why each is named.
 
-mod common;
-use common::{at_best, mean, real, soak, train};
+use crate::runs::{at_best, mean, real, soak, train};
 
 /// Test figures of one run for each seed (and whatever else `of` adds for it).
 fn over(seeds: u64, figures: (&str, &str), of: impl Fn(&str) -> Vec<(String, String)>) -> Vec<f64> {

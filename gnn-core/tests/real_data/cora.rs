@@ -3,11 +3,9 @@
 //! Catches an error that forward and backward share, which gradient checks cannot see. Protocol of
 //! the paper: 16 hidden units, 200 epochs of Adam at 0.01, dropout 0.5, L2 5e-4, row-normalised
 //! features; differs in reporting the test accuracy at the best validation accuracy instead of
-//! stopping early by validation loss. Runs only where the real data is found (`HALOBOOK_DATA`, or
-//! `shared/data` beside the checkout), and says so where it is not.
+//! stopping early by validation loss.
 
-mod common;
-use common::{at_best, mean, number, real, train};
+use crate::runs::{at_best, mean, number, real, train};
 
 fn runs(data: &str, strategy: &str, ranks: &str, seeds: u64) -> Vec<Vec<serde_json::Value>> {
     let run = |seed: u64| {

@@ -27,7 +27,6 @@ pub fn real(name: &str) -> Option<String> {
 }
 
 /// Whether the slow tests are asked for; says aloud when they are skipped.
-#[allow(dead_code)] // not every test file has slow ones
 pub fn soak(what: &str) -> bool {
     let asked = std::env::var_os("HALOBOOK_SOAK").is_some_and(|v| v == "1");
     if !asked {
