@@ -109,6 +109,17 @@ pub struct Then<'a> {
     pub gate: Option<Gate<'a>>,
 }
 
+impl<'a> Then<'a> {
+    /// The backward of ReLU and dropout alone, which gave `y: [n, d]`; `scale` as in [`Gate`].
+    pub fn relu_gate(y: &'a Mat, scale: f32) -> Then<'a> {
+        let act = Act::Relu;
+        Then {
+            gate: Some(Gate { y, act, scale }),
+            ..Then::default()
+        }
+    }
+}
+
 /// What LayerNorm adds to the variance.
 pub(super) const LAYER_NORM_EPS: f32 = 1e-5;
 

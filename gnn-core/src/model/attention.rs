@@ -4,20 +4,17 @@
 //! sources that this rank owns.
 
 use super::layer::Site;
-use super::seam::Edges;
+use super::seam::{Edges, edges_of, in_pieces, with_room};
 use crate::backend::{
-    Attended, Attention, AttentionDropout, Mat, Projected, ScoreTerm, SourceGradients, Sparse,
+    Attended, Attention, AttentionDropout, Mat, Projected, ScoreTerm, SourceGradients,
 };
 use crate::ctx::Ctx;
-use crate::error::{Error, Result};
-use kernels::par::split_edges;
+use crate::error::Result;
 use std::ops::Range;
 use std::rc::Rc;
 
 /// Slope of LeakyReLU below zero.
 const SLOPE: f32 = 0.2;
-/// Pieces of local work between which posted messages may progress.
-const PIECES: usize = 8;
 
 /// Heads, and the dropout of their coefficients.
 #[derive(Debug, Clone, Copy)]
@@ -84,36 +81,6 @@ impl Kept {
     }
 }
 
-/// The edges of a site.
-///
-/// # Errors
-/// [`Error::Unsupported`] where the strategy only aggregates with fixed weights.
-pub(super) fn edges_of<'a>(agg: &'a mut dyn super::Aggregate) -> Result<Edges<'a>> {
-    agg.edges().ok_or_else(|| Error::Unsupported {
-        what: "a model whose edges have parameters".into(),
-        reason: "this strategy aggregates with fixed weights only".into(),
-        help: "choose a strategy that lists the model, for example halo".into(),
-    })
-}
-
-/// Rows `rows` of a block in pieces, with progress of messages between them.
-fn pieces(
-    cx: &mut Ctx,
-    a: &Sparse,
-    rows: Range<usize>,
-    mut work: impl FnMut(&Ctx, Range<usize>),
-) -> Result<()> {
-    if cx.size() == 1 {
-        work(cx, rows);
-        return Ok(());
-    }
-    for bounds in split_edges(a.view().indptr, rows, PIECES).windows(2) {
-        work(cx, bounds[0]..bounds[1]);
-        cx.comm.poll()?;
-    }
-    Ok(())
-}
-
 /// Where scores come from.
 pub(super) enum Vectors<'a> {
     /// From the rows, by attention vectors of sources and destinations `[heads, width]`.
@@ -155,8 +122,7 @@ pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>
         cx.backend.attention(a, 0..n, att, from, &mut lse, &mut out);
         return Ok(kept(z, el, er, lse, out));
     }
-    let mut sources = cx.backend.fresh(n_src, width);
-    cx.backend.copy_rows(&z, 0, n, &mut sources, 0);
+    let mut sources = with_room(cx, &z, n_src);
     drop(z);
     let interior = 0..edges.n_interior;
     edges.neighbours.pull(cx, at, &mut sources, &mut |cx, z| {
@@ -166,7 +132,7 @@ pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>
             el: &el,
             er: &er,
         };
-        pieces(cx, a, interior.clone(), |cx, rows| {
+        in_pieces(cx, a, interior.clone(), |cx, rows| {
             cx.backend.attention(a, rows, att, from, &mut lse, &mut out);
         })
     })?;
@@ -262,7 +228,7 @@ pub(super) fn backward(
         }
     }
     edges.neighbours.push(cx, at, &mut dz, &mut |cx, dz| {
-        pieces(cx, t, 0..n, |cx, rows| {
+        in_pieces(cx, t, 0..n, |cx, rows| {
             let to = SourceGradients {
                 dz: &mut *dz,
                 del: &mut del,

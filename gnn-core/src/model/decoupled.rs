@@ -40,11 +40,7 @@ impl Round {
 
 impl Layer for Round {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: true,
-            edge_parameters: false,
-            swappable: true,
-        })
+        Some(Facts::FIXED_WEIGHTS)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -65,12 +61,7 @@ impl Layer for Round {
         if self.rule != Rule::Gcn {
             y = site.axpby(own, x, others, y);
         }
-        let then = Then {
-            act: after.act,
-            dropout: after.dropout,
-            ..Then::default()
-        };
-        site.cx.backend.then(then, &mut y);
+        site.cx.backend.then(after.then(), &mut y);
         let saved = match self.rule {
             Rule::Gin => Saved::input(flow.x.clone()),
             _ => Saved::default(),

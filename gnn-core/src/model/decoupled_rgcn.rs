@@ -7,9 +7,9 @@
 //! # Not done
 //! Basis decomposition: every relation has a weight of its own.
 
-use super::attention::edges_of;
-use super::layer::{After, Facts, Flow, Grad, Init, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
 use super::rgcn::check;
+use super::seam::{edges_of, with_room};
 use crate::backend::{Mat, Term, Then};
 use crate::error::Result;
 use std::rc::Rc;
@@ -26,24 +26,12 @@ pub(super) struct RelationDense {
 }
 
 impl Layer for RelationDense {
-    fn facts(&self) -> Option<Facts> {
-        None
-    }
-
     fn tensors(&self) -> Vec<Tensor> {
         vec![
-            Tensor {
-                // Each relation's is a weight of its own.
-                init: Init::Glorot(self.d_in + self.d_out),
-                ..Tensor::weight("weights", self.d_in, self.relations * self.d_out)
-            },
+            Tensor::weights("weights", self.d_in, self.d_out, self.relations),
             Tensor::weight("root", self.d_in, self.d_out),
             Tensor::row("bias", self.d_out, 0.0),
         ]
-    }
-
-    fn widths(&self, _sparse_input: bool, _input_gradient: bool) -> Widths {
-        Widths::default()
     }
 
     fn forward(&self, site: Site<'_>, flow: Flow, _after: After<'_>) -> Result<(Flow, Saved)> {
@@ -64,11 +52,8 @@ impl Layer for RelationDense {
     ) -> Result<(Weights, Option<Grad>)> {
         let (gz, x) = (grad.g, saved.x());
         let own = grad.h0.expect("the last round reads the vertex's own");
-        let weights = vec![
-            x.t_times(site.cx, &gz),
-            x.t_times(site.cx, &own),
-            site.bias_gradient(&own),
-        ];
+        let (g_root, gb) = site.input_gradients(x, &own);
+        let weights = vec![x.t_times(site.cx, &gz), g_root, gb];
         let gx = input.map(|then| {
             let terms = [
                 Term::right_t(&gz, &site.w[WEIGHTS]),
@@ -95,8 +80,7 @@ impl RelationRound {
         let edges = edges_of(&mut *site.agg)?;
         check(edges.block, self.relations)?;
         let n_src = edges.block.n_src;
-        let mut sources = cx.backend.fresh(n_src, x.ncols());
-        cx.backend.copy_rows(x, 0, x.nrows(), &mut sources, 0);
+        let mut sources = with_room(cx, x, n_src);
         let poll = &mut |cx: &mut crate::ctx::Ctx, _: &Mat| cx.comm.poll();
         edges.neighbours.pull(cx, at, &mut sources, poll)?;
         Ok(sources.reshape(n_src * self.relations, self.width))
@@ -105,11 +89,7 @@ impl RelationRound {
 
 impl Layer for RelationRound {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: true,
-            edge_parameters: true,
-            swappable: false,
-        })
+        Some(Facts::RELATIONS)
     }
 
     fn tensors(&self) -> Vec<Tensor> {

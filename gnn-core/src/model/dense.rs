@@ -1,8 +1,8 @@
 //! Layers that read no other vertex: before, between and after message passing.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{After, Flow, Grad, Layer, Saved, Site, Tensor, Weights};
 use super::norm;
-use crate::backend::{Act, Gate, Term, Then};
+use crate::backend::{Term, Then};
 use crate::error::Result;
 use std::rc::Rc;
 
@@ -18,19 +18,11 @@ pub(super) struct Dense {
 }
 
 impl Layer for Dense {
-    fn facts(&self) -> Option<Facts> {
-        None
-    }
-
     fn tensors(&self) -> Vec<Tensor> {
         vec![
             Tensor::weight("weight", self.d_in, self.d_out),
             Tensor::row("bias", self.d_out, 0.0),
         ]
-    }
-
-    fn widths(&self, _sparse_input: bool, _input_gradient: bool) -> Widths {
-        Widths::default()
     }
 
     fn forward(&self, site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
@@ -69,22 +61,11 @@ impl Layer for Dense {
         if self.begins
             && let Some(mut gh0) = grad.h0
         {
-            let gate = Gate {
-                y: &saved.more[0],
-                act: Act::Relu,
-                scale: 1.0,
-            };
-            let then = Then {
-                gate: Some(gate),
-                ..Then::default()
-            };
-            site.cx.backend.then(then, &mut gh0);
+            let gate = Then::relu_gate(&saved.more[0], 1.0);
+            site.cx.backend.then(gate, &mut gh0);
             g = site.axpby(1.0, &gh0, 1.0, g);
         }
-        let (gw, gb) = match saved.x().dense() {
-            Some(x) => site.weight_and_bias_gradient(x, &g),
-            None => (saved.x().t_times(site.cx, &g), site.bias_gradient(&g)),
-        };
+        let (gw, gb) = site.input_gradients(saved.x(), &g);
         let gx = input.map(|then| site.linear(&[Term::right_t(&g, &site.w[WEIGHT])], then));
         Ok((vec![gw, gb], gx.map(Grad::from)))
     }
@@ -100,19 +81,11 @@ pub(super) struct NormDense {
 }
 
 impl Layer for NormDense {
-    fn facts(&self) -> Option<Facts> {
-        None
-    }
-
     fn tensors(&self) -> Vec<Tensor> {
         let mut tensors = norm::tensors(self.d_in).to_vec();
         tensors.push(Tensor::weight("weight", self.d_in, self.d_out));
         tensors.push(Tensor::row("bias", self.d_out, 0.0));
         tensors
-    }
-
-    fn widths(&self, _sparse_input: bool, _input_gradient: bool) -> Widths {
-        Widths::default()
     }
 
     fn forward(&self, site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {

@@ -80,11 +80,7 @@ pub(super) fn heads(site: &Site<'_>, heads: usize, dropout: f32) -> Heads {
 
 impl Layer for Gat {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: false,
-            edge_parameters: true,
-            swappable: false,
-        })
+        Some(Facts::ATTENTION)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -167,11 +163,7 @@ pub(super) struct AttentionRound {
 
 impl Layer for AttentionRound {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: false,
-            edge_parameters: true,
-            swappable: false,
-        })
+        Some(Facts::ATTENTION)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -201,12 +193,7 @@ impl Layer for AttentionRound {
             .copy(flow.x.dense().expect("follows a dense layer"));
         let kept = attention::forward(&mut site, heads, x, by)?;
         let mut y = site.cx.backend.copy(&kept.out);
-        let then = Then {
-            act: after.act,
-            dropout: after.dropout,
-            ..Then::default()
-        };
-        site.cx.backend.then(then, &mut y);
+        site.cx.backend.then(after.then(), &mut y);
         let mut next = Flow::from(y);
         next.scores = Some(kept.scores.clone());
         let more = kept.into_list();

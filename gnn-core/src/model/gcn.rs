@@ -17,20 +17,9 @@ pub(super) struct Gcn {
     pub(super) d_out: usize,
 }
 
-impl Gcn {
-    /// Whether it aggregates its input rather than its output, the narrower of the two.
-    fn aggregates_first(&self, sparse_input: bool) -> bool {
-        !sparse_input && self.d_in <= self.d_out
-    }
-}
-
 impl Layer for Gcn {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: true,
-            edge_parameters: false,
-            swappable: true,
-        })
+        Some(Facts::FIXED_WEIGHTS)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -41,22 +30,20 @@ impl Layer for Gcn {
     }
 
     fn widths(&self, sparse_input: bool, input_gradient: bool) -> Widths {
-        if self.aggregates_first(sparse_input) {
-            return Widths {
-                forward: Some(self.d_in),
-                backward: input_gradient.then_some(self.d_in),
-            };
+        if !sparse_input && self.aggregates_features() {
+            return Widths::of_input(self.d_in, input_gradient);
         }
         Widths::both(self.d_out)
     }
 
+    /// The narrower side of the product is aggregated.
     fn aggregates_features(&self) -> bool {
-        self.aggregates_first(false)
+        self.d_in <= self.d_out
     }
 
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
         let x = flow.x;
-        if let Some(dense) = x.dense().filter(|_| self.aggregates_first(false)) {
+        if let Some(dense) = x.dense().filter(|_| self.aggregates_features()) {
             let ax = site.aggregate_input(&x, dense)?;
             let y = site.linear(&[Term::plain(&ax, &site.w[WEIGHT])], site.then(BIAS, after));
             let aggregated = Some(ax);

@@ -47,9 +47,8 @@ impl Gcnii {
 impl Layer for Gcnii {
     fn facts(&self) -> Option<Facts> {
         Some(Facts {
-            linear: true,
-            edge_parameters: false,
             swappable: false,
+            ..Facts::FIXED_WEIGHTS
         })
     }
 
@@ -66,12 +65,8 @@ impl Layer for Gcnii {
         let h0 = flow.h0.as_ref().expect("the first layer begins one");
         let p = site.aggregate(x)?;
         let s = site.axpby(self.alpha, h0, 1.0 - self.alpha, p);
-        let then = Then {
-            act: after.act,
-            dropout: after.dropout,
-            ..Then::default()
-        };
-        let y = site.linear(&[Term::plain(&s, &self.mapping(&site, 1.0))], then);
+        let mapping = self.mapping(&site, 1.0);
+        let y = site.linear(&[Term::plain(&s, &mapping)], after.then());
         let saved = Saved {
             aggregated: Some(Rc::new(s)),
             ..Saved::input(flow.x.clone())

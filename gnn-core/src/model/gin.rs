@@ -11,7 +11,7 @@
 //! Batch normalisation inside the MLP, which the paper's graph classification uses.
 
 use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
-use crate::backend::{Act, Gate, Mat, Term, Then};
+use crate::backend::{Act, Term, Then};
 use crate::error::Result;
 use std::rc::Rc;
 
@@ -34,13 +34,6 @@ pub(super) struct Gin {
     pub(super) d_out: usize,
 }
 
-impl Gin {
-    /// Whether it aggregates its input rather than `Z`, the narrower of the two.
-    fn aggregates_first(&self, sparse_input: bool) -> bool {
-        !sparse_input && self.d_in <= self.hidden
-    }
-}
-
 /// ReLU alone, behind the MLP's first layer.
 fn inner() -> After<'static> {
     After {
@@ -49,25 +42,9 @@ fn inner() -> After<'static> {
     }
 }
 
-fn inner_gate(t: &Mat) -> Then<'_> {
-    let gate = Gate {
-        y: t,
-        act: Act::Relu,
-        scale: 1.0,
-    };
-    Then {
-        gate: Some(gate),
-        ..Then::default()
-    }
-}
-
 impl Layer for Gin {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: true,
-            edge_parameters: false,
-            swappable: true,
-        })
+        Some(Facts::FIXED_WEIGHTS)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -81,24 +58,22 @@ impl Layer for Gin {
     }
 
     fn widths(&self, sparse_input: bool, input_gradient: bool) -> Widths {
-        if self.aggregates_first(sparse_input) {
-            return Widths {
-                forward: Some(self.d_in),
-                backward: input_gradient.then_some(self.d_in),
-            };
+        if !sparse_input && self.aggregates_features() {
+            return Widths::of_input(self.d_in, input_gradient);
         }
         Widths::both(self.hidden)
     }
 
+    /// The narrower side of the product is aggregated.
     fn aggregates_features(&self) -> bool {
-        self.aggregates_first(false)
+        self.d_in <= self.hidden
     }
 
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
         let x = flow.x;
         let eps = 1.0 + site.scalar(EPS);
         let mut saved = Saved::default();
-        let t = if let Some(dense) = x.dense().filter(|_| self.aggregates_first(false)) {
+        let t = if let Some(dense) = x.dense().filter(|_| self.aggregates_features()) {
             let sum = site.aggregate_input(&x, dense)?;
             // A sum that is made once and kept stays as it is.
             let sum = Rc::try_unwrap(sum).unwrap_or_else(|kept| site.cx.backend.copy(&kept));
@@ -130,7 +105,7 @@ impl Layer for Gin {
         let (g, t, x) = (grad.g, &saved.more[HIDDEN], saved.x());
         let eps = 1.0 + site.scalar(EPS);
         let (gw_2, gb_2) = site.weight_and_bias_gradient(t, &g);
-        let gt = site.linear(&[Term::right_t(&g, &site.w[W_2])], inner_gate(t));
+        let gt = site.linear(&[Term::right_t(&g, &site.w[W_2])], Then::relu_gate(t, 1.0));
         drop(g);
         if let Some((a, dense)) = saved.aggregated.as_ref().zip(x.dense()) {
             let (gw_1, gb_1) = site.weight_and_bias_gradient(a, &gt);

@@ -20,6 +20,29 @@ pub struct Facts {
     pub swappable: bool,
 }
 
+impl Facts {
+    /// A weighted sum with fixed weights, which may come before the update or after it.
+    pub const FIXED_WEIGHTS: Facts = Facts {
+        linear: true,
+        edge_parameters: false,
+        swappable: true,
+    };
+
+    /// Sums weighted by attention.
+    pub const ATTENTION: Facts = Facts {
+        linear: false,
+        edge_parameters: true,
+        swappable: false,
+    };
+
+    /// Sums in which every relation has its own part.
+    pub const RELATIONS: Facts = Facts {
+        linear: true,
+        edge_parameters: true,
+        swappable: false,
+    };
+}
+
 /// The tensors of one layer; a bias is a matrix of one row.
 pub type Weights = Vec<Mat>;
 
@@ -48,11 +71,16 @@ pub enum Init {
 impl Tensor {
     /// A dense weight `[rows, cols]`.
     pub fn weight(name: &'static str, rows: usize, cols: usize) -> Tensor {
+        Tensor::weights(name, rows, cols, 1)
+    }
+
+    /// `count` dense weights `[rows, cols]` side by side, each with its own variance.
+    pub fn weights(name: &'static str, rows: usize, cols: usize, count: usize) -> Tensor {
         let init = Init::Glorot(rows + cols);
         Tensor {
             name,
             rows,
-            cols,
+            cols: count * cols,
             init,
         }
     }
@@ -161,6 +189,17 @@ pub struct After<'a> {
     pub dropout: Option<Dropout<'a>>,
 }
 
+impl<'a> After<'a> {
+    /// What is done to the output of a layer without a bias.
+    pub(super) fn then(self) -> Then<'a> {
+        Then {
+            act: self.act,
+            dropout: self.dropout,
+            ..Then::default()
+        }
+    }
+}
+
 /// Where a layer runs: the rank's hands, the seam to other vertices, the layer and its weights.
 pub struct Site<'a> {
     /// The rank's hands.
@@ -221,9 +260,7 @@ impl<'a> Site<'a> {
     {
         Then {
             bias: Some(&self.w[bias]),
-            act: after.act,
-            dropout: after.dropout,
-            gate: None,
+            ..after.then()
         }
     }
 
@@ -239,13 +276,21 @@ impl<'a> Site<'a> {
     }
 
     /// The gradients of a dense weight and of the bias beside it: `xᵀ · g` and the column sums of
-    /// `g`.
+    /// `g`; `x: [n_local, d]`, `g: [n_local, k]`.
     pub fn weight_and_bias_gradient(&self, x: &Mat, g: &Mat) -> (Mat, Mat) {
         let backend = &self.cx.backend;
         let mut gw = backend.fresh(x.ncols(), g.ncols());
         let mut gb = backend.fresh(1, g.ncols());
         backend.weight_gradient(x, g, &mut gw, Some(&mut gb));
         (gw, gb)
+    }
+
+    /// The same of a layer's input, which may be sparse.
+    pub fn input_gradients(&self, x: &Input, g: &Mat) -> (Mat, Mat) {
+        match x.dense() {
+            Some(x) => self.weight_and_bias_gradient(x, g),
+            None => (x.t_times(self.cx, g), self.bias_gradient(g)),
+        }
     }
 
     /// The gradient of a dense weight: `xᵀ · g`.
@@ -293,19 +338,31 @@ impl Widths {
             backward: Some(width),
         }
     }
+
+    /// Of a layer that aggregates its input: backward only where the input's gradient is wanted.
+    pub(super) fn of_input(width: usize, input_gradient: bool) -> Widths {
+        Widths {
+            forward: Some(width),
+            backward: input_gradient.then_some(width),
+        }
+    }
 }
 
 /// A layer with its exact backward.
 pub trait Layer {
     /// What strategies may know; none for a layer that reads no other vertex.
-    fn facts(&self) -> Option<Facts>;
+    fn facts(&self) -> Option<Facts> {
+        None
+    }
 
     /// Its tensors, in the order of its weights.
     fn tensors(&self) -> Vec<Tensor>;
 
     /// What it aggregates, of an input that is sparse or not and whose gradient is wanted or not.
     /// Sparse input is multiplied before, since aggregation would fill it in.
-    fn widths(&self, sparse_input: bool, input_gradient: bool) -> Widths;
+    fn widths(&self, _sparse_input: bool, _input_gradient: bool) -> Widths {
+        Widths::default()
+    }
 
     /// Whether, of a dense input, it aggregates that itself rather than a product of it.
     fn aggregates_features(&self) -> bool {

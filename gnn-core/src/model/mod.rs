@@ -28,6 +28,7 @@ pub use kind::{ModelKind, Shape};
 pub use layer::{After, Facts, Flow, Grad, Init, Layer, Saved, Site, Tensor, Weights, Widths};
 pub use optimiser::Optimiser;
 pub use seam::{Aggregate, At, Edges, Neighbours};
+pub(crate) use seam::{in_pieces, with_room};
 pub use stack::{Aggregation, Model, Ready, Tape};
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::Input;
 use super::layer::{Saved, Site, Tensor, Weights};
-use crate::backend::{Act, Gate, Mat, Then};
+use crate::backend::{Act, Mat, Normed, Then};
 use std::rc::Rc;
 
 const GAIN: usize = 0;
@@ -44,15 +44,7 @@ pub(super) fn forward(site: &Site<'_>, x: Input) -> (Mat, Saved) {
 
 /// What turns the gradient of `t`, the result of [`forward`], into that of LayerNorm's output.
 pub(super) fn gate<'a>(site: &Site<'_>, t: &'a Mat) -> Then<'a> {
-    let gate = Gate {
-        y: t,
-        act: Act::Relu,
-        scale: site.inside.map_or(1.0, |d| 1.0 / (1.0 - d.p)),
-    };
-    Then {
-        gate: Some(gate),
-        ..Then::default()
-    }
+    Then::relu_gate(t, site.inside.map_or(1.0, |d| 1.0 / (1.0 - d.p)))
 }
 
 /// From the gradient of LayerNorm's output to those of gain and shift, and the input's.
@@ -63,7 +55,7 @@ pub(super) fn backward(site: &Site<'_>, saved: &Saved, g: Mat) -> (Weights, Mat)
     let mut shift = backend.fresh(1, g.ncols());
     let mut gx = backend.fresh(g.nrows(), g.ncols());
     backend.layer_norm_backward(
-        crate::backend::Normed {
+        Normed {
             x,
             gain: &site.w[GAIN],
             stats: &saved.more[0],

@@ -24,11 +24,7 @@ pub(super) struct ResBlock {
 
 impl Layer for ResBlock {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: true,
-            edge_parameters: false,
-            swappable: true,
-        })
+        Some(Facts::FIXED_WEIGHTS)
     }
 
     fn tensors(&self) -> Vec<Tensor> {

@@ -12,8 +12,8 @@
 //! # Not done
 //! Block-diagonal decomposition.
 
-use super::attention::edges_of;
 use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::seam::{edges_of, with_room};
 use crate::backend::{Term, Then, Typed, Write};
 use crate::error::{Error, Result};
 use crate::graph::Block;
@@ -42,13 +42,17 @@ impl Rgcn {
         }
     }
 
-    fn width(&self) -> usize {
-        let bases = if self.bases == 0 {
+    fn n_bases(&self) -> usize {
+        if self.bases == 0 {
             self.relations
         } else {
             self.bases
-        };
-        bases * self.d_out
+        }
+    }
+
+    /// Columns of all bases of a row.
+    fn width(&self) -> usize {
+        self.n_bases() * self.d_out
     }
 
     fn root(&self) -> usize {
@@ -82,19 +86,16 @@ pub(super) fn check(block: &Block, relations: usize) -> Result<()> {
 
 impl Layer for Rgcn {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: true,
-            edge_parameters: true,
-            swappable: false,
-        })
+        Some(Facts::RELATIONS)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let mut tensors = vec![Tensor {
-            // Each basis is a weight of its own.
-            init: super::Init::Glorot(self.d_in + self.d_out),
-            ..Tensor::weight("basis", self.d_in, self.width())
-        }];
+        let mut tensors = vec![Tensor::weights(
+            "basis",
+            self.d_in,
+            self.d_out,
+            self.n_bases(),
+        )];
         if self.bases > 0 {
             tensors.push(Tensor::weight("coef", self.relations, self.bases));
         }
@@ -119,9 +120,7 @@ impl Layer for Rgcn {
         let mut from = 0;
         let mut sources = z;
         if cx.size() > 1 {
-            let z = sources;
-            sources = cx.backend.fresh(n_src, self.width());
-            cx.backend.copy_rows(&z, 0, n, &mut sources, 0);
+            sources = with_room(cx, &sources, n_src);
             let interior = 0..edges.n_interior;
             edges.neighbours.pull(cx, at, &mut sources, &mut |cx, z| {
                 if self.bases > 0 {
@@ -155,8 +154,7 @@ impl Layer for Rgcn {
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let (g, x, root) = (grad.g, saved.x(), self.root());
-        let gb = site.bias_gradient(&g);
-        let g_root = x.t_times(site.cx, &g);
+        let (g_root, gb) = site.input_gradients(x, &g);
         let (cx, at, w) = (&mut *site.cx, site.at, site.w);
         let edges = edges_of(&mut *site.agg)?;
         let (n, n_src) = (edges.block.n_dst, edges.block.n_src);

@@ -19,20 +19,9 @@ pub(super) struct Sage {
     pub(super) d_out: usize,
 }
 
-impl Sage {
-    /// Whether it aggregates its input rather than its output, the narrower of the two.
-    fn aggregates_first(&self, sparse_input: bool) -> bool {
-        !sparse_input && self.d_in <= self.d_out
-    }
-}
-
 impl Layer for Sage {
     fn facts(&self) -> Option<Facts> {
-        Some(Facts {
-            linear: true,
-            edge_parameters: false,
-            swappable: true,
-        })
+        Some(Facts::FIXED_WEIGHTS)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -44,23 +33,21 @@ impl Layer for Sage {
     }
 
     fn widths(&self, sparse_input: bool, input_gradient: bool) -> Widths {
-        if self.aggregates_first(sparse_input) {
-            return Widths {
-                forward: Some(self.d_in),
-                backward: input_gradient.then_some(self.d_in),
-            };
+        if !sparse_input && self.aggregates_features() {
+            return Widths::of_input(self.d_in, input_gradient);
         }
         Widths::both(self.d_out)
     }
 
+    /// The narrower side of the product is aggregated.
     fn aggregates_features(&self) -> bool {
-        self.aggregates_first(false)
+        self.d_in <= self.d_out
     }
 
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
         let x = flow.x;
         let then = site.then(BIAS, after);
-        if let Some(dense) = x.dense().filter(|_| self.aggregates_first(false)) {
+        if let Some(dense) = x.dense().filter(|_| self.aggregates_features()) {
             let mean = site.aggregate_input(&x, dense)?;
             let terms = [
                 Term::plain(&mean, &site.w[W_NEIGH]),
@@ -103,10 +90,7 @@ impl Layer for Sage {
         }
         let gz = site.aggregate(&g)?;
         let g_neigh = x.t_times(site.cx, &gz);
-        let (g_self, gb) = match x.dense() {
-            Some(dense) => site.weight_and_bias_gradient(dense, &g),
-            None => (x.t_times(site.cx, &g), site.bias_gradient(&g)),
-        };
+        let (g_self, gb) = site.input_gradients(x, &g);
         let gx = input.map(|then| {
             let terms = [
                 Term::right_t(&gz, &site.w[W_NEIGH]),

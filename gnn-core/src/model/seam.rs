@@ -1,10 +1,12 @@
 //! How a layer reaches other vertices.
 
-use crate::backend::{Kept, Mat};
+use crate::backend::{Kept, Mat, Sparse};
 use crate::ctx::Ctx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::Block;
 use crate::record::Direction;
+use kernels::par::split_edges;
+use std::ops::Range;
 
 /// Where in the model an aggregation happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,4 +76,47 @@ pub trait Neighbours {
         g: &mut Mat,
         meanwhile: &mut dyn FnMut(&mut Ctx, &mut Mat) -> Result<()>,
     ) -> Result<()>;
+}
+
+/// Pieces of local work between which posted messages may progress.
+const PIECES: usize = 8;
+
+/// Work on the rows `rows` of `a`, in pieces between which posted messages may progress.
+///
+/// # Errors
+/// Whatever the communicator meets.
+pub(crate) fn in_pieces(
+    cx: &mut Ctx,
+    a: &Sparse,
+    rows: Range<usize>,
+    mut work: impl FnMut(&Ctx, Range<usize>),
+) -> Result<()> {
+    if cx.size() == 1 {
+        work(cx, rows);
+        return Ok(());
+    }
+    for bounds in split_edges(a.view().indptr, rows, PIECES).windows(2) {
+        work(cx, bounds[0]..bounds[1]);
+        cx.comm.poll()?;
+    }
+    Ok(())
+}
+
+/// The rank's own rows `x: [n_local, d]`, followed by room for the remote ones: `[n_src, d]`.
+pub(crate) fn with_room(cx: &Ctx, x: &Mat, n_src: usize) -> Mat {
+    let mut sources = cx.backend.fresh(n_src, x.ncols());
+    cx.backend.copy_rows(x, 0, x.nrows(), &mut sources, 0);
+    sources
+}
+
+/// The edges of a layer whose edges have parameters.
+///
+/// # Errors
+/// [`Error::Unsupported`] where the strategy only aggregates with fixed weights.
+pub(super) fn edges_of<'a>(agg: &'a mut dyn Aggregate) -> Result<Edges<'a>> {
+    agg.edges().ok_or_else(|| Error::Unsupported {
+        what: "a model whose edges have parameters".into(),
+        reason: "this strategy aggregates with fixed weights only".into(),
+        help: "choose a strategy that lists the model, for example halo".into(),
+    })
 }

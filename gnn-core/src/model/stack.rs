@@ -81,13 +81,8 @@ impl Model {
 
     /// What strategies may know of its layers: what is true of all that read other vertices.
     pub fn facts(&self) -> Facts {
-        let all = Facts {
-            linear: true,
-            edge_parameters: false,
-            swappable: true,
-        };
         let facts = self.stages.iter().filter_map(|s| s.layer.facts());
-        facts.fold(all, |a, b| Facts {
+        facts.fold(Facts::FIXED_WEIGHTS, |a, b| Facts {
             linear: a.linear && b.linear,
             edge_parameters: a.edge_parameters || b.edge_parameters,
             swappable: a.swappable && b.swappable,

@@ -2,16 +2,12 @@
 //!
 //! A rank's sources are its own rows followed by the remote rows that its block reads.
 
-use crate::backend::{Kept, Mat, Sparse};
+use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
-use crate::model::{Aggregate, At, Edges, Neighbours};
+use crate::model::{Aggregate, At, Edges, Neighbours, in_pieces, with_room};
 use crate::record::Direction;
-use std::ops::Range;
-
-/// Pieces of local work between which posted messages may progress.
-const PIECES: usize = 8;
 
 /// Aggregation over a block whose columns are the local sources followed by the remote ones.
 ///
@@ -38,21 +34,6 @@ impl<N: Neighbours> OverBlock<N> {
     }
 }
 
-/// Rows `rows` of `a · x`, in pieces between which messages may progress.
-fn spmm_polling(
-    cx: &mut Ctx,
-    a: &Sparse,
-    rows: Range<usize>,
-    x: &Mat,
-    out: &mut Mat,
-) -> Result<()> {
-    for bounds in kernels::par::split_edges(a.view().indptr, rows, PIECES).windows(2) {
-        cx.backend.spmm(a, bounds[0]..bounds[1], x, out);
-        cx.comm.poll()?;
-    }
-    Ok(())
-}
-
 impl<N: Neighbours> Aggregate for OverBlock<N> {
     fn edges(&mut self) -> Option<Edges<'_>> {
         Some(Edges {
@@ -75,8 +56,9 @@ impl<N: Neighbours> Aggregate for OverBlock<N> {
             }
             // Remote rows first: they travel while the local ones are computed.
             cx.backend.spmm(a, n..a.rows(), x, &mut g);
-            self.neighbours
-                .push(cx, at, &mut g, &mut |cx, g| spmm_polling(cx, a, 0..n, x, g))?;
+            self.neighbours.push(cx, at, &mut g, &mut |cx, g| {
+                in_pieces(cx, a, 0..n, |cx, rows| cx.backend.spmm(a, rows, x, g))
+            })?;
             return Ok(g.truncate(n));
         }
         let a = self.block.edges();
@@ -85,11 +67,11 @@ impl<N: Neighbours> Aggregate for OverBlock<N> {
             cx.backend.spmm(a, 0..n, x, &mut out);
             return Ok(out);
         }
-        let mut sources = cx.backend.fresh(a.n_cols(), width);
-        cx.backend.copy_rows(x, 0, n, &mut sources, 0);
+        let mut sources = with_room(cx, x, a.n_cols());
         let (interior, to) = (0..self.n_interior, &mut out);
         self.neighbours.pull(cx, at, &mut sources, &mut |cx, x| {
-            spmm_polling(cx, a, interior.clone(), x, to)
+            let rows = interior.clone();
+            in_pieces(cx, a, rows, |cx, rows| cx.backend.spmm(a, rows, x, to))
         })?;
         cx.backend.spmm(a, self.n_interior..n, &sources, &mut out);
         Ok(out)
