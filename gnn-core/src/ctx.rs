@@ -1,7 +1,8 @@
 //! Everything a strategy may touch. Nothing is global.
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Mat};
 use crate::comm::{Communicator, Transport};
+use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::{Meter, Pass, Phase};
 use std::rc::Rc;
@@ -56,6 +57,25 @@ impl Ctx {
     /// Says which layer is being computed, for the status page.
     pub fn layer(&self, layer: usize) {
         self.meter.page(|page| page.layer(layer as u64));
+    }
+
+    /// The elements of a matrix as a message.
+    pub fn message(&self, x: Mat) -> Vec<f32> {
+        self.backend.take(x).into_raw_vec_and_offset().0
+    }
+
+    /// A message that is the matrix `[rows, cols]`, on this rank's device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when it has another length.
+    pub fn received(&self, rows: usize, cols: usize, message: Vec<f32>) -> Result<Mat> {
+        let got = message.len();
+        let x = kernels::Mat::from_shape_vec((rows, cols), message).map_err(|_| Error::Shape {
+            op: "message".into(),
+            expected: format!("{rows} rows of {cols}"),
+            got: format!("{got} numbers"),
+        })?;
+        Ok(self.backend.upload(x))
     }
 
     /// Enters a phase; returns the one before.

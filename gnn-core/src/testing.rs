@@ -6,10 +6,11 @@ use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features, Task};
 use crate::graph::{EdgeOptions, Graph, Relations};
 use crate::plan::Plan;
-use crate::record::{CommTotals, Meter};
+use crate::record::{Meter, PredictedLane};
 use crate::rng;
 use crate::spec::RunSpec;
 use kernels::Mat;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -57,9 +58,13 @@ pub(crate) fn world_on<T: Send>(
     })
 }
 
-/// Bytes by lane since the last call.
-pub(crate) fn traffic(meter: &Meter) -> CommTotals {
-    meter.take_traffic()
+/// Bytes that a rank sent by lane since the last call.
+pub(crate) fn bytes_sent(meter: &Meter) -> BTreeMap<PredictedLane, u64> {
+    let mut lanes = BTreeMap::new();
+    for ((layer, direction, _, dst), t) in meter.take_traffic() {
+        *lanes.entry((layer, direction, dst)).or_default() += t.bytes;
+    }
+    lanes
 }
 
 /// A random directed data set: repeated edges, self loops and isolated vertices included.

@@ -4,7 +4,7 @@
 use super::Label;
 use crate::record::{Direction, Op, Pass};
 use crate::spec::RunSpec;
-use crate::testing::{traffic, world};
+use crate::testing::world;
 use proptest::prelude::*;
 
 const LABEL: Label = Label {
@@ -25,7 +25,7 @@ proptest! {
         let all = world(&RunSpec::default(), ranks, |cx, meter| {
             let mine = (0..len).map(|i| value(cx.rank(), i)).collect();
             let sum = cx.comm.all_reduce(LABEL, mine).expect("all ranks take part");
-            (sum, traffic(meter).values().map(|t| t.bytes).sum::<u64>())
+            (sum, meter.take_traffic().values().map(|t| t.bytes).sum::<u64>())
         });
         let total: u64 = all.iter().map(|r| r.1).sum();
         prop_assert_eq!(total, (2 * 4 * len * (ranks - 1)) as u64);
@@ -42,7 +42,7 @@ proptest! {
             let send = (0..ranks).map(|to| (0..len(me, to)).map(|i| value(me * 10 + to, i)).collect()).collect();
             let recv: Vec<usize> = (0..ranks).map(|from| len(from, me)).collect();
             let got = cx.comm.all_to_all_v(LABEL, send, &recv).expect("lengths agree");
-            (got, traffic(meter))
+            (got, meter.take_traffic())
         });
         for (me, (got, sent)) in all.iter().enumerate() {
             for (from, part) in got.iter().enumerate() {

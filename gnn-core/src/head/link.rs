@@ -7,30 +7,34 @@
 //! # Differs
 //! Every epoch draws as many pairs without an edge as asked, instead of weighing all pairs.
 
-use kernels::pairs::Pairs;
-
 use super::negative::Negatives;
-use crate::backend::{Act, Backend, Gate, Kept, Mat, MultiTarget, Product, Term, Then, Write};
+use super::shares::Shares;
+use crate::backend::{Act, Backend, Kept, Mat, MultiTarget, Product, Term, Then, Write};
 use crate::ctx::Ctx;
 use crate::dataset::{Links, Pair};
 use crate::error::Result;
 use crate::model::Weights;
-use crate::record::Phase;
+use crate::record::{Direction, Phase, PredictedLane};
 use crate::rng::{self, Purpose};
 use crate::spec::{RunSpec, Scorer};
+use kernels::pairs::Pairs;
+use std::ops::Range;
 
 const W1: usize = 0;
 const B1: usize = 1;
 const W2: usize = 2;
 const B2: usize = 3;
 
-/// Scores pairs of one rank's rows and trains on those of its graph.
+/// Scores pairs of vertices and trains on a rank's run of those of an epoch: the edges, then the
+/// pairs drawn beside them.
 pub struct LinkHead {
+    shares: Shares,
+    /// The run's part of the edges.
     train: Vec<Pair>,
+    /// The run's part of the pairs without an edge.
+    drawn: Range<usize>,
     negatives: Negatives,
-    /// Pairs without an edge for each edge.
-    each: usize,
-    /// 1 for each edge, then 0 for each other pair.
+    /// 1 for each edge, then 0 for each other pair: `[run]`.
     labels: Kept<u8>,
     all: Kept<bool>,
     /// `[d, 1]`: summing a product is multiplying by this.
@@ -49,20 +53,32 @@ struct Scored {
 }
 
 impl LinkHead {
-    /// For a graph of `n` vertices.
-    pub(super) fn new(links: &Links, n: usize, spec: &RunSpec, backend: &dyn Backend) -> LinkHead {
+    /// For a rank with rows of the vertices `ids`, behind a model of `layers` layers. Collective.
+    pub(super) fn new(links: &Links, ids: &[u32], layers: usize, cx: &mut Ctx) -> Result<LinkHead> {
+        let shares = Shares::new(cx, ids, layers)?;
+        let spec = &cx.plan.spec;
         let edges = links.train.len();
-        let pairs = edges * (1 + links.negatives);
-        let label = |k: usize| u8::from(k < edges);
-        LinkHead {
-            train: links.train.clone(),
-            negatives: Negatives::new(n, &links.train, spec.seed),
-            each: links.negatives,
-            labels: (0..pairs).map(label).collect::<Vec<_>>().into(),
-            all: vec![true; pairs].into(),
-            ones: backend.upload(kernels::Mat::ones((spec.embedding, 1))),
+        let run = shares.run(cx, edges * (1 + links.negatives));
+        let of_edges = run.start.min(edges)..run.end.min(edges);
+        Ok(LinkHead {
+            train: links.train[of_edges].to_vec(),
+            drawn: run.start.max(edges) - edges..run.end.max(edges) - edges,
+            negatives: Negatives::new(shares.n(), &links.train, spec.seed),
+            labels: run
+                .clone()
+                .map(|k| u8::from(k < edges))
+                .collect::<Vec<_>>()
+                .into(),
+            all: vec![true; run.len()].into(),
+            ones: cx.backend.upload(kernels::Mat::ones((spec.embedding, 1))),
             scorer: spec.scorer,
-        }
+            shares,
+        })
+    }
+
+    /// Bytes that this rank sends each epoch for embeddings.
+    pub(super) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
+        self.shares.predict(cx.rank(), cx.plan.spec.embedding)
     }
 
     /// Weights of the scorer: those of two dense layers, or none.
@@ -118,8 +134,9 @@ impl LinkHead {
         }
     }
 
-    /// Loss of this epoch's pairs, its gradient in `g: [n, d]`, and the weights' gradients; all but
-    /// the loss times `scale`.
+    /// Loss of this rank's run of the epoch's pairs; in `g: [n_local, d]` the gradient of the loss of
+    /// all runs; and the run's part of the weights' gradients. All but the loss times `scale`.
+    /// Collective.
     pub(super) fn loss(
         &self,
         cx: &mut Ctx,
@@ -130,9 +147,11 @@ impl LinkHead {
     ) -> Result<(f64, Weights)> {
         let before = cx.enter(Phase::Sample);
         let mut ends = self.train.clone();
-        ends.extend(self.negatives.draw(cx.epoch, ends.len() * self.each));
-        let pairs = Pairs::new(z.nrows(), ends)?;
+        ends.extend(self.negatives.draw(cx.epoch, self.drawn.clone()));
+        let pairs = Pairs::new(self.shares.n(), ends)?;
         cx.enter(before);
+        let gathered = self.shares.gather(cx, Direction::Forward, z)?;
+        let z = gathered.as_ref().unwrap_or(z);
         let (m, d) = (pairs.len(), z.ncols());
         let scored = self.score(cx, weights, &pairs, z);
         let backend = cx.backend.as_ref();
@@ -159,16 +178,7 @@ impl LinkHead {
         let gp = match &scored.hidden {
             None => back(&gs, &self.ones, Then::default()),
             Some(y) => {
-                let gate = Gate {
-                    y,
-                    act: Act::Relu,
-                    scale: 1.0,
-                };
-                let gate = Then {
-                    gate: Some(gate),
-                    ..Then::default()
-                };
-                let gh = back(&gs, &weights[W2], gate);
+                let gh = back(&gs, &weights[W2], Then::relu_gate(y, 1.0));
                 for (x, g, columns) in [(&scored.products, &gh, d), (y, &gs, 1)] {
                     let mut gw = backend.fresh(d, columns);
                     let mut gb = backend.fresh(1, columns);
@@ -178,20 +188,30 @@ impl LinkHead {
                 back(&gh, &weights[W1], Then::default())
             }
         };
-        backend.pair_products_backward(&pairs, z, &gp, g);
+        if gathered.is_none() {
+            backend.pair_products_backward(&pairs, z, &gp, g);
+            return Ok((loss, gradients));
+        }
+        let mut gz = backend.fresh(z.nrows(), d);
+        backend.pair_products_backward(&pairs, z, &gp, &mut gz);
+        *g = self.shares.reduce(cx, &gz)?;
         Ok((loss, gradients))
     }
 
-    /// Scores of pairs of rows of `z: [n, d]`.
+    /// Scores of pairs of vertices, the same on every rank; `z: [n_local, d]`. Collective.
     pub(super) fn scores(
         &self,
-        cx: &Ctx,
+        cx: &mut Ctx,
         weights: &Weights,
         z: &Mat,
         pairs: Vec<Pair>,
     ) -> Result<Vec<f32>> {
-        let pairs = Pairs::new(z.nrows(), pairs)?;
-        let scored = self.score(cx, weights, &pairs, z);
-        Ok(cx.backend.take(scored.scores).into_raw_vec_and_offset().0)
+        let count = pairs.len();
+        let run = self.shares.run(cx, count);
+        let pairs = Pairs::new(self.shares.n(), pairs[run].to_vec())?;
+        let gathered = self.shares.gather(cx, Direction::Eval, z)?;
+        let scored = self.score(cx, weights, &pairs, gathered.as_ref().unwrap_or(z));
+        let scores = cx.message(scored.scores);
+        self.shares.join(cx, scores, count)
     }
 }

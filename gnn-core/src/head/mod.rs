@@ -5,13 +5,11 @@
 //! | one class a vertex | logits `[n, classes]` | softmax cross-entropy | accuracy |
 //! | several classes a vertex | logits `[n, classes]` | sigmoid cross-entropy | micro-averaged F1 |
 //! | links | embeddings `[n, d]` | sigmoid cross-entropy of edges and drawn pairs | AUC, average precision, MRR |
-//!
-//! # Not done
-//! Links are scored on one rank, which holds the embeddings of both ends.
 
 mod link;
 mod metric;
 mod negative;
+mod shares;
 
 pub use link::LinkHead;
 pub use metric::{Ranking, cross_entropy, micro_f1, ranking};
@@ -22,6 +20,7 @@ use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Pair, Task};
 use crate::error::{Error, Result};
 use crate::model::Weights;
+use crate::record::PredictedLane;
 use crate::spec::RunSpec;
 use crate::strategy::{Rows, Strategy};
 use kernels::Par;
@@ -46,16 +45,23 @@ impl Head {
         }
     }
 
-    /// The head that a rank's rows ask for.
-    pub fn of(rows: &Rows, cx: &Ctx) -> Head {
-        match (&rows.links, &rows.multi_labels) {
-            (Some(links), _) => {
-                let (n, spec) = (rows.ids.len(), &cx.plan.spec);
-                let links = LinkHead::new(links, n, spec, cx.backend.as_ref());
-                Head::Links(Box::new(links))
-            }
+    /// The head that a rank's rows ask for, behind a model of `layers` layers. Collective.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    pub fn of(rows: &Rows, cx: &mut Ctx, layers: usize) -> Result<Head> {
+        Ok(match (&rows.links, &rows.multi_labels) {
+            (Some(links), _) => Head::Links(Box::new(LinkHead::new(links, &rows.ids, layers, cx)?)),
             (None, Some(_)) => Head::MultiLabel,
             (None, None) => Head::Classes,
+        })
+    }
+
+    /// Bytes that it sends from this rank each epoch, beside its weights' gradients.
+    pub fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
+        match self {
+            Head::Links(links) => links.predict(cx),
+            _ => Vec::new(),
         }
     }
 
@@ -70,9 +76,10 @@ impl Head {
 
     /// The sum of the losses of this rank's part at the model's output `z: [n_local, d]`, the
     /// gradient of their mean over all ranks in `g: [n_local, d]`, and that of its own `weights`.
+    /// Collective.
     ///
     /// # Errors
-    /// [`Error::Shape`] when links leave the rows.
+    /// [`Error::Shape`] when links leave the vertices; whatever the communicator meets.
     pub fn loss(
         &self,
         cx: &mut Ctx,
@@ -106,13 +113,14 @@ impl Head {
         Ok((loss, Weights::new()))
     }
 
-    /// Scores of pairs of rows of `z: [n_local, d]` as links.
+    /// Scores of pairs of vertices as links, the same on every rank, from this rank's
+    /// `z: [n_local, d]`. Collective.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a head of another task.
+    /// [`Error::Unsupported`] for a head of another task; whatever the communicator meets.
     pub fn scores(
         &self,
-        cx: &Ctx,
+        cx: &mut Ctx,
         weights: &Weights,
         z: &Mat,
         pairs: Vec<Pair>,
@@ -129,7 +137,7 @@ pub(crate) fn no_links(what: &str) -> Error {
     Error::Unsupported {
         what: format!("link prediction with {what}"),
         reason: "it does not score links".into(),
-        help: "use strategy single, or task = \"node\"".into(),
+        help: "use strategy single or halo, or task = \"node\"".into(),
     }
 }
 
@@ -141,7 +149,7 @@ pub struct Evaluation {
     pub counts: [f64; 6],
     /// Sum of the losses of the validation rows, and of how many terms; sums over ranks are divided.
     pub val_loss: [f64; 2],
-    /// Rankings of the validation and the test links.
+    /// Rankings of the validation and the test links, the same on every rank.
     pub rankings: [Option<Ranking>; 2],
 }
 

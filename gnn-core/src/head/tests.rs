@@ -4,8 +4,9 @@
 use super::*;
 use crate::dataset::load_for;
 use crate::spec::Value;
-use crate::strategy::{STRATEGIES, Setup, find, single};
-use crate::testing::world;
+use crate::strategy::{Setup, find, single};
+use crate::testing::{bytes_sent, world};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn spec(pairs: &[(&str, &str)]) -> RunSpec {
@@ -151,14 +152,87 @@ fn several_classes_a_vertex_can_be_learned_on_any_number_of_ranks() {
     }
 }
 
+/// One rank's view of a training on links: losses, the last weight gradients, the last rankings, and
+/// bytes of every epoch beside the predicted ones.
+type LinkRun = (
+    Vec<f64>,
+    Vec<kernels::Mat>,
+    [Option<Ranking>; 2],
+    Vec<[BTreeMap<PredictedLane, u64>; 2]>,
+);
+
+fn train_links(spec: &RunSpec, owner: Option<Vec<u32>>) -> Vec<LinkRun> {
+    let mut setup = setup(spec);
+    setup.owner = owner.map(Arc::new);
+    world(spec, spec.ranks, |cx, meter| {
+        let entry = find(&spec.strategy).expect("registered");
+        let mut built = (entry.build)(&setup, cx).expect("builds");
+        let predicted = built
+            .predicted
+            .iter()
+            .copied()
+            .filter(|(_, bytes)| *bytes > 0);
+        let predicted: BTreeMap<_, _> = predicted.collect();
+        let (mut losses, mut bytes) = (Vec::new(), Vec::new());
+        for epoch in 0..4 {
+            cx.epoch = epoch;
+            bytes_sent(meter);
+            losses.push(built.strategy.epoch(cx).expect("trains"));
+            bytes.push([bytes_sent(meter), predicted.clone()]);
+        }
+        let gradients = built.strategy.gradients();
+        let gradients = gradients
+            .into_iter()
+            .map(|g| cx.backend.download(g))
+            .collect();
+        let last = evaluate(cx, built.strategy.as_mut(), &built.rows).expect("evaluates");
+        (losses, gradients, last.rankings, bytes)
+    })
+}
+
 #[test]
-fn links_on_several_ranks_are_refused() {
-    let pairs = [("task", "link"), ("strategy", "halo"), ("ranks", "2")];
-    let pairs = pairs.map(|(k, v)| (k, Value::from_word(v)));
-    let e = RunSpec::from_pairs(pairs).expect_err("refused");
-    assert_eq!(
-        e.to_string(),
-        "link prediction on 2 ranks: links are scored where both ends' embeddings are"
-    );
-    assert!(STRATEGIES.iter().any(|s| s.name == "single"));
+fn links_on_any_number_of_ranks_are_those_of_one() {
+    for scorer in ["dot", "mlp"] {
+        let base = [
+            ("data", "sbm:nodes=60,degree=5,feat=7"),
+            ("task", "link"),
+            ("scorer", scorer),
+            ("negatives", "2"),
+            ("embedding", "5"),
+            ("dropout", "0.3"),
+        ];
+        let (losses, gradients, rankings, _) = train_links(&spec(&base), None).remove(0);
+        for ranks in 2..=4usize {
+            let words = ranks.to_string();
+            let mut halo = base.to_vec();
+            halo.extend([("strategy", "halo"), ("ranks", &words)]);
+            // The last of four ranks owns nothing.
+            let owners = ranks.min(3) as u32;
+            let owner = (0..60u32).map(|v| v * 7 % 11 % owners).collect();
+            let all = train_links(&spec(&halo), Some(owner));
+            for (epoch, want) in losses.iter().enumerate() {
+                let sum: f64 = all.iter().map(|rank| rank.0[epoch]).sum();
+                assert!((sum - want).abs() <= 1e-5 * want, "{scorer}: {want} {sum}");
+            }
+            for (_, got, ranked, bytes) in &all {
+                for (g, want) in got.iter().zip(&gradients) {
+                    let scale = want.iter().fold(1e-3f32, |m, x| m.max(x.abs()));
+                    let mut pairs = g.iter().zip(want);
+                    assert!(
+                        pairs.all(|(a, b)| (a - b).abs() <= 1e-4 * scale),
+                        "{g} {want}"
+                    );
+                }
+                for (got, want) in ranked.iter().zip(&rankings) {
+                    let (got, want) = (got.expect("pairs"), want.expect("pairs"));
+                    assert!((got.auc - want.auc).abs() < 1e-3, "{got:?} {want:?}");
+                    assert!((got.mrr - want.mrr).abs() < 1e-2, "{got:?} {want:?}");
+                }
+                assert_eq!(ranked, &all[0].2, "every rank has the same rankings");
+                for [sent, predicted] in bytes {
+                    assert_eq!(sent, predicted, "{scorer} on {ranks} ranks");
+                }
+            }
+        }
+    }
 }

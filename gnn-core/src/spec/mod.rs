@@ -299,22 +299,10 @@ impl RunSpec {
             }
         }
         spec.check_names()?;
-        spec.check_task()?;
         spec.check_first_aggregate()?;
         spec.check_model()?;
         spec.knobs = crate::strategy::find(&spec.strategy)?.parse_knobs(rest)?;
         Ok(spec)
-    }
-
-    fn check_task(&self) -> Result<()> {
-        if self.task == TaskKind::Link && self.ranks > 1 {
-            return Err(Error::Unsupported {
-                what: format!("link prediction on {} ranks", self.ranks),
-                reason: "links are scored where both ends' embeddings are".into(),
-                help: "set ranks = 1, or task = \"node\"".into(),
-            });
-        }
-        Ok(())
     }
 
     fn check_names(&self) -> Result<()> {

@@ -65,21 +65,6 @@ pub fn aggregations(model: &Model, sparse: bool, cx: &Ctx) -> Vec<Aggregation> {
     all
 }
 
-/// Bytes of the weight gradients' all-reduce that leave rank `me` each epoch.
-pub fn predict_gradients(model: &Model, me: usize, ranks: usize) -> Vec<(PredictedLane, u64)> {
-    let mut lanes = Vec::new();
-    for (layer, weights) in model.weights.iter().enumerate() {
-        let bounds = split_rows(weights.iter().map(Mat::len).sum(), ranks);
-        let len = |r: usize| bounds[r + 1] - bounds[r];
-        for dst in (0..ranks).filter(|&r| r != me) {
-            // My part of the peer's chunk goes to it, then my summed chunk.
-            let bytes = 4 * (len(dst) + len(me)) as u64;
-            lanes.push(((layer as u16, Direction::Grad, dst as u32), bytes));
-        }
-    }
-    lanes
-}
-
 /// What tests compare of a step.
 #[cfg(test)]
 pub(crate) struct Evaluated {
@@ -115,7 +100,7 @@ impl<A: Aggregate> FullGraph<A> {
             }
             other => other,
         };
-        let head = Head::of(&rows, cx);
+        let head = Head::of(&rows, cx, model.layers())?;
         // The head's weights are trained like those of one more layer.
         let own = head.init(cx, model.layers());
         if !own.is_empty() {
@@ -133,6 +118,23 @@ impl<A: Aggregate> FullGraph<A> {
             rows,
             head,
         })
+    }
+
+    /// Bytes beside the aggregations' that leave this rank each epoch: the weight gradients'
+    /// all-reduce, and the head's.
+    pub fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
+        let (me, ranks) = (cx.rank(), cx.size());
+        let mut lanes = self.head.predict(cx);
+        for (layer, weights) in self.model.weights.iter().enumerate() {
+            let bounds = split_rows(weights.iter().map(Mat::len).sum(), ranks);
+            let len = |r: usize| bounds[r + 1] - bounds[r];
+            for dst in (0..ranks).filter(|&r| r != me) {
+                // My part of the peer's chunk goes to it, then my summed chunk.
+                let bytes = 4 * (len(dst) + len(me)) as u64;
+                lanes.push(((layer as u16, Direction::Grad, dst as u32), bytes));
+            }
+        }
+        lanes
     }
 
     /// The model's output without dropout.

@@ -8,18 +8,18 @@
 //! owner adds them. Local edges are multiplied while remote rows travel.
 //! # Bytes
 //! Each way and layer `4 · width · Σ_i |B_i|`, `B_i` the remote vertices that rank `i` reads; the
-//! narrower side of the dense layer travels.
+//! narrower side of the dense layer travels. For links, the head's as well (`head/shares.rs`).
 //! # Exact when
 //! Always.
 
-use super::full_graph::{FullGraph, aggregations, input_of, model_of, predict_gradients};
+use super::full_graph::{FullGraph, aggregations, input_of, model_of};
 use super::neighbours::OverBlock;
 use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
 use crate::backend::{Kept, Mat};
 use crate::comm::Label;
 use crate::ctx::Ctx;
-use crate::error::{Error, Result};
-use crate::model::{Aggregation, At, Model, ModelKind, Neighbours};
+use crate::error::Result;
+use crate::model::{Aggregation, At, ModelKind, Neighbours};
 use crate::partition::{self, LocalPart};
 use crate::record::{Direction, PredictedLane, RankFacts, rows::PartRow};
 use crate::spec::Value;
@@ -33,21 +33,6 @@ struct Halo {
     read: Vec<usize>,
     /// Whether local work runs while rows travel, or after.
     overlap: bool,
-}
-
-/// A message of `rows` rows on this rank's device.
-fn received(cx: &Ctx, rows: usize, width: usize, floats: Vec<f32>) -> Result<Mat> {
-    let x = kernels::Mat::from_shape_vec((rows, width), floats).map_err(|e| Error::Shape {
-        op: "halo".into(),
-        expected: format!("{rows} rows of {width}"),
-        got: e.to_string(),
-    })?;
-    Ok(cx.backend.upload(x))
-}
-
-/// The elements of a matrix as a message.
-fn message(cx: &Ctx, x: Mat) -> Vec<f32> {
-    cx.backend.take(x).into_raw_vec_and_offset().0
 }
 
 impl Halo {
@@ -93,14 +78,14 @@ impl Neighbours for Halo {
         for rows in &self.send {
             let mut packed = cx.backend.fresh(rows.len(), width);
             cx.backend.gather_rows(x, rows, &mut packed);
-            send.push(message(cx, packed));
+            send.push(cx.message(packed));
         }
         let lens: Vec<usize> = self.read.iter().map(|n| n * width).collect();
         let local = &*x;
         let parts = self.exchange(cx, at, send, &lens, &mut |cx| meanwhile(cx, local))?;
         let mut first = self.local_rows(x.nrows());
         for (&rows, part) in self.read.iter().zip(parts) {
-            let part = received(cx, rows, width, part)?;
+            let part = cx.received(rows, width, part)?;
             cx.backend.copy_rows(&part, 0, rows, x, first);
             first += rows;
         }
@@ -120,24 +105,23 @@ impl Neighbours for Halo {
         for &rows in &self.read {
             let mut packed = cx.backend.fresh(rows, width);
             cx.backend.copy_rows(g, first, rows, &mut packed, 0);
-            send.push(message(cx, packed));
+            send.push(cx.message(packed));
             first += rows;
         }
         let lens: Vec<usize> = self.send.iter().map(|rows| rows.len() * width).collect();
         let parts = self.exchange(cx, at, send, &lens, &mut |cx| meanwhile(cx, g))?;
         for (rows, part) in self.send.iter().zip(parts) {
-            let part = received(cx, rows.len(), width, part)?;
+            let part = cx.received(rows.len(), width, part)?;
             cx.backend.scatter_add_rows(&part, rows, g);
         }
         Ok(())
     }
 }
 
-/// Bytes that a rank sends each epoch: `sends[r]` rows forward to rank `r`, `reads[r]` backward.
+/// Bytes of aggregated rows that a rank sends each epoch: `sends[r]` rows forward to rank `r`,
+/// `reads[r]` backward.
 fn predict(
-    model: &Model,
     aggregations: &[Aggregation],
-    me: usize,
     sends: &[usize],
     reads: &[usize],
 ) -> Vec<(PredictedLane, u64)> {
@@ -153,7 +137,6 @@ fn predict(
             *lanes.entry(lane).or_default() += 4 * (aggregation.width * rows) as u64;
         }
     }
-    lanes.extend(predict_gradients(model, me, sends.len()));
     lanes.into_iter().collect()
 }
 
@@ -173,7 +156,7 @@ fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
     let model = model_of(setup, cx);
     let sends: Vec<usize> = part.send.iter().map(Vec::len).collect();
     let aggregations = aggregations(&model, input.is_sparse(), cx);
-    let predicted = predict(&model, &aggregations, me, &sends, &read);
+    let mut predicted = predict(&aggregations, &sends, &read);
     let facts = RankFacts {
         rank: me as u32,
         owned_nodes: part.own.len() as u64,
@@ -203,6 +186,7 @@ fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
     let sources = [&part.own[..], &part.halo].concat();
     let aggregate = OverBlock::new(halo, part.block, part.n_interior, sources);
     let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
+    predicted.extend(strategy.predict(cx));
     Ok(Built {
         strategy: Box::new(strategy),
         rows,

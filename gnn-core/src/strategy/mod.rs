@@ -60,8 +60,8 @@ pub trait Strategy {
     /// Whatever the communicator meets.
     fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat>;
 
-    /// Scores of pairs of vertices as links, without dropout; called outside epoch time, and only
-    /// where links are to be predicted.
+    /// Scores of pairs of vertices as links, without dropout, the same on every rank; called outside
+    /// epoch time, and only where links are to be predicted. Collective.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a strategy that does not score links.

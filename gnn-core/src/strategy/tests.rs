@@ -12,7 +12,7 @@ use crate::partition;
 use crate::record::{Direction, Pass, PredictedLane};
 use crate::rng;
 use crate::spec::{RunSpec, Value};
-use crate::testing::{random_dataset, traffic, with_relations, world};
+use crate::testing::{bytes_sent, random_dataset, with_relations, world};
 use kernels::Mat;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -81,13 +81,9 @@ fn train(
         let (mut losses, mut gradients, mut sent) = (Vec::new(), Vec::new(), Vec::new());
         for epoch in 0..EPOCHS {
             cx.epoch = epoch;
-            traffic(meter);
+            bytes_sent(meter);
             losses.push(built.strategy.epoch(cx).expect("trains"));
-            let mut lanes = BTreeMap::new();
-            for ((layer, direction, _, dst), t) in traffic(meter) {
-                *lanes.entry((layer, direction, dst)).or_default() += t.bytes;
-            }
-            sent.push(lanes);
+            sent.push(bytes_sent(meter));
             gradients = built
                 .strategy
                 .gradients()
