@@ -214,6 +214,7 @@ fn train(
     drop(setup);
     let shares_process = plan.in_process && cx.size() > 1;
     recorder.set_facts(crate::record::RankFacts {
+        device: cx.backend.device().to_owned(),
         shares_process,
         ..facts
     });

@@ -37,6 +37,14 @@ pub struct Links {
     pub negatives: usize,
 }
 
+impl Links {
+    /// The edges that are held out, the smaller vertex first.
+    fn held(&self) -> HashSet<Pair> {
+        let edges = self.val.iter().chain(&self.test);
+        edges.map(|&p| sorted(p)).collect()
+    }
+}
+
 /// Shares of the edges that validate and test.
 const SHARES: [f64; 2] = [0.05, 0.10];
 
@@ -51,12 +59,7 @@ pub(super) fn hold_out(data: &mut Dataset, given: Option<&Path>, negatives: usiz
         None => draw(&data.name, &data.graph)?,
     };
     links.negatives = negatives;
-    let held: HashSet<Pair> = links
-        .val
-        .iter()
-        .chain(&links.test)
-        .map(|&p| sorted(p))
-        .collect();
+    let held = links.held();
     data.graph = data.graph.filtered(|s, d| !held.contains(&sorted([s, d])));
     data.links = Some(links);
     data.task = Task::LinkPrediction;
@@ -171,12 +174,7 @@ fn read(path: &Path, graph: &Graph) -> Result<Links> {
         test_neg: list("test_neg", Some(false))?,
         negatives: 1,
     };
-    let held: HashSet<Pair> = links
-        .val
-        .iter()
-        .chain(&links.test)
-        .map(|&p| sorted(p))
-        .collect();
+    let held = links.held();
     match links.train.iter().position(|&p| held.contains(&sorted(p))) {
         None => Ok(links),
         Some(k) => Err(bad(

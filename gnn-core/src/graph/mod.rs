@@ -162,13 +162,6 @@ impl Graph {
         &self.indices[self.indptr[v] as usize..self.indptr[v + 1] as usize]
     }
 
-    /// Number of out-edges of every vertex: `[n]`.
-    pub fn out_degrees(&self) -> Vec<u32> {
-        let mut degrees = vec![0u32; self.n];
-        self.indices.iter().for_each(|&s| degrees[s as usize] += 1);
-        degrees
-    }
-
     /// Types of the edges, where they have any.
     pub fn relations(&self) -> Option<&Relations> {
         self.relations.as_ref()

@@ -13,7 +13,4 @@ pub mod state;
 pub use clock::{Times, now_ns};
 pub use meter::{Lane, Meter, Traffic};
 pub use phase::{Direction, Op, Pass, Phase};
-
-/// Traffic of an epoch by lane.
-pub type CommTotals = std::collections::BTreeMap<Lane, Traffic>;
 pub use recorder::{Closed, Counters, Epoch, PredictedLane, RankFacts, Recorder};

@@ -19,6 +19,8 @@ pub type PredictedLane = (u16, Direction, u32);
 pub struct RankFacts {
     /// Rank.
     pub rank: u32,
+    /// Name of the device.
+    pub device: String,
     /// Vertices owned.
     pub owned_nodes: u64,
     /// Remote vertices read.
@@ -136,8 +138,8 @@ impl Recorder {
         }
     }
 
-    /// Writes the `ranks` and `comm` rows of an epoch. Called before evaluation, so that its
-    /// traffic is not in them; `late_ns` is this rank's arrival after the first.
+    /// Writes the `ranks` and `comm` rows of an epoch; `late_ns` is this rank's arrival after the
+    /// first.
     ///
     /// # Errors
     /// [`Error::Io`] when the rows cannot be written.
@@ -165,7 +167,7 @@ impl Recorder {
             epoch: index,
             rank: self.facts.rank,
             host: self.host.clone(),
-            device: "cpu".into(),
+            device: self.facts.device.clone(),
             wall_ms: wall,
             compute_ms: compute,
             copy_ms: copy,
@@ -220,7 +222,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Takes the epoch's counters from the meter.
+    /// Takes the epoch's counters from the meter. Called before evaluation, so that its traffic is
+    /// not in them.
     pub fn counters(&self) -> Counters {
         let (times, edges) = self.meter.take_times();
         Counters {

@@ -162,7 +162,7 @@ fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
         owned_nodes: part.own.len() as u64,
         halo_nodes: part.halo.len() as u64,
         train_nodes: rows.train_count() as u64,
-        shares_process: false,
+        ..RankFacts::default()
     };
     let row = PartRow {
         part: me as u32,
