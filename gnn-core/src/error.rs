@@ -89,9 +89,6 @@ pub enum Error {
         /// What the system reported.
         source: std::io::Error,
     },
-    /// The run was asked to stop.
-    #[error("stopped on request")]
-    Stopped,
 }
 
 fn nearest_text(nearest: &Option<String>) -> String {
@@ -129,7 +126,6 @@ impl Error {
                 std::io::ErrorKind::StorageFull => "free some disk space".into(),
                 _ => format!("check {}", path.display()),
             },
-            Error::Stopped => "finished epochs are kept; start the run again to go on".into(),
         }
     }
 

@@ -25,8 +25,6 @@ pub enum Purpose {
     Labels = 7,
     /// Partitioners.
     Partition = 8,
-    /// Neighbour sampling.
-    Sample = 9,
     /// Negative examples.
     Negative = 10,
     /// Dropout of attention coefficients.

@@ -282,8 +282,7 @@ impl RunSpec {
     ///
     /// # Errors
     /// [`Error::Spec`] for a value of the wrong type or out of range, [`Error::UnknownName`] for
-    /// a key, model, strategy or partitioner nobody knows, with the nearest right name,
-    /// [`Error::Unsupported`] for a task on more ranks than it runs on.
+    /// a key, model, strategy or partitioner nobody knows, with the nearest right name.
     pub fn from_pairs<I, K>(pairs: I) -> Result<RunSpec>
     where
         I: IntoIterator<Item = (K, Value)>,
