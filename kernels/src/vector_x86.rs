@@ -9,10 +9,60 @@ use std::arch::x86_64::*;
 // SAFETY (every block of this module): the caller runs inside `at_level`, or holds a vector
 // that was made there, so the processor has the features; pointers as the trait demands.
 
+/// The methods that are one intrinsic each, by the names of those of a width; `bf16` widens loaded
+/// 16-bit numbers to 32 bits, shifts them up and takes the bits as `f32`.
+macro_rules! one_intrinsic_each {
+    (
+        $splat:ident, $load:ident, $store:ident, $mul_add:ident, $mul:ident, $add:ident,
+        bf16: $load_half:ident, $widen:ident, $shift:ident, $as_f32:ident
+    ) => {
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: see the head of the module.
+            unsafe { $splat(x) }
+        }
+        #[inline(always)]
+        unsafe fn load(p: *const f32) -> Self {
+            // SAFETY: see the head of the module.
+            unsafe { $load(p) }
+        }
+        #[inline(always)]
+        unsafe fn load_bf16(p: *const half::bf16) -> Self {
+            // SAFETY: see the head of the module.
+            unsafe { $as_f32($shift::<16>($widen($load_half(p.cast())))) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, p: *mut f32) {
+            // SAFETY: see the head of the module.
+            unsafe { $store(p, self) }
+        }
+        #[inline(always)]
+        fn mul_add(self, b: Self, c: Self) -> Self {
+            // SAFETY: see the head of the module.
+            unsafe { $mul_add(self, b, c) }
+        }
+        #[inline(always)]
+        fn mul(self, b: Self) -> Self {
+            // SAFETY: see the head of the module.
+            unsafe { $mul(self, b) }
+        }
+        #[inline(always)]
+        fn add(self, b: Self) -> Self {
+            // SAFETY: see the head of the module.
+            unsafe { $add(self, b) }
+        }
+    };
+}
+
 impl Vector for __m256 {
     const LANES: usize = 8;
     const TILE: usize = 8;
     type Mask = __m256i;
+
+    one_intrinsic_each!(
+        _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
+        bf16: _mm_loadu_si128, _mm256_cvtepu16_epi32, _mm256_slli_epi32, _mm256_castsi256_ps
+    );
 
     #[inline(always)]
     unsafe fn mask(n: usize) -> __m256i {
@@ -23,27 +73,9 @@ impl Vector for __m256 {
         }
     }
     #[inline(always)]
-    unsafe fn splat(x: f32) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm256_set1_ps(x) }
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm256_loadu_ps(p) }
-    }
-    #[inline(always)]
     unsafe fn load_first(p: *const f32, m: __m256i) -> Self {
         // SAFETY: see the head of the module; masked lanes are not read.
         unsafe { _mm256_maskload_ps(p, m) }
-    }
-    #[inline(always)]
-    unsafe fn load_bf16(p: *const half::bf16) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe {
-            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
-            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
-        }
     }
     #[inline(always)]
     unsafe fn load_first_bf16(p: *const half::bf16, m: __m256i) -> Self {
@@ -57,29 +89,9 @@ impl Vector for __m256 {
         }
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut f32) {
-        // SAFETY: see the head of the module.
-        unsafe { _mm256_storeu_ps(p, self) }
-    }
-    #[inline(always)]
     unsafe fn store_first(self, p: *mut f32, m: __m256i) {
         // SAFETY: see the head of the module; masked lanes are not written.
         unsafe { _mm256_maskstore_ps(p, m, self) }
-    }
-    #[inline(always)]
-    fn mul_add(self, b: Self, c: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm256_fmadd_ps(self, b, c) }
-    }
-    #[inline(always)]
-    fn mul(self, b: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm256_mul_ps(self, b) }
-    }
-    #[inline(always)]
-    fn add(self, b: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm256_add_ps(self, b) }
     }
     #[inline(always)]
     fn if_greater(self, b: Self, yes: Self, no: Self) -> Self {
@@ -121,32 +133,19 @@ impl Vector for __m512 {
     const TILE: usize = 16;
     type Mask = __mmask16;
 
+    one_intrinsic_each!(
+        _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
+        bf16: _mm256_loadu_si256, _mm512_cvtepu16_epi32, _mm512_slli_epi32, _mm512_castsi512_ps
+    );
+
     #[inline(always)]
     unsafe fn mask(n: usize) -> __mmask16 {
         ((1u32 << n) - 1) as u16
     }
     #[inline(always)]
-    unsafe fn splat(x: f32) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm512_set1_ps(x) }
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm512_loadu_ps(p) }
-    }
-    #[inline(always)]
     unsafe fn load_first(p: *const f32, m: __mmask16) -> Self {
         // SAFETY: see the head of the module; masked lanes are not read.
         unsafe { _mm512_maskz_loadu_ps(m, p) }
-    }
-    #[inline(always)]
-    unsafe fn load_bf16(p: *const half::bf16) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe {
-            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
-        }
     }
     #[inline(always)]
     unsafe fn load_first_bf16(p: *const half::bf16, m: __mmask16) -> Self {
@@ -157,29 +156,9 @@ impl Vector for __m512 {
         }
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut f32) {
-        // SAFETY: see the head of the module.
-        unsafe { _mm512_storeu_ps(p, self) }
-    }
-    #[inline(always)]
     unsafe fn store_first(self, p: *mut f32, m: __mmask16) {
         // SAFETY: see the head of the module; masked lanes are not written.
         unsafe { _mm512_mask_storeu_ps(p, m, self) }
-    }
-    #[inline(always)]
-    fn mul_add(self, b: Self, c: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm512_fmadd_ps(self, b, c) }
-    }
-    #[inline(always)]
-    fn mul(self, b: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm512_mul_ps(self, b) }
-    }
-    #[inline(always)]
-    fn add(self, b: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm512_add_ps(self, b) }
     }
     #[inline(always)]
     fn if_greater(self, b: Self, yes: Self, no: Self) -> Self {

@@ -2,6 +2,7 @@
 
 use super::spmm::{SET, combine};
 use super::{optional, variant, vector, word};
+use crate::cuda::sparse::Items;
 use crate::cuda::{Arg, Buf, SparseOn};
 use crate::expect_eq;
 use std::ops::Range;
@@ -80,6 +81,51 @@ fn lie_over(heads: usize, dim: usize) -> Option<Heads> {
     })
 }
 
+/// A kernel that lies over heads: its name for each shape of registers, and the name of the one that
+/// takes heads of any width.
+struct HeadKernel {
+    of_shape: fn(usize, usize) -> &'static str,
+    any: &'static str,
+}
+
+/// The [`HeadKernel`] of a stem.
+macro_rules! head_kernel {
+    ($stem:literal) => {
+        HeadKernel {
+            of_shape: |v, r| variant!($stem, v, r),
+            any: concat!($stem, "_any"),
+        }
+    };
+}
+
+/// Launches `kernel` on `items`: behind the arguments of the graph and of the heads' shape come
+/// those in `rest`.
+///
+/// # Safety
+/// `rest` are the kernel's own arguments, their shapes checked.
+unsafe fn launch_over_heads(
+    a: &SparseOn,
+    items: &Items,
+    kernel: HeadKernel,
+    [heads, dim]: [usize; 2],
+    rest: &[Arg],
+) {
+    let mut args = a.args(items).to_vec();
+    let (name, tiles) = match lie_over(heads, dim) {
+        Some(on) => {
+            args.extend(on.args);
+            ((kernel.of_shape)(on.v, on.r), on.tiles)
+        }
+        None => {
+            args.extend([heads, dim].map(|n| word("attention", n)));
+            (kernel.any, heads)
+        }
+    };
+    args.extend_from_slice(rest);
+    // SAFETY: the caller's; both names take the shape of the heads behind the graph.
+    unsafe { a.device().launch(name, [items.blocks(), tiles, 1], &args) };
+}
+
 /// Heads beside each other in a warp of one column a lane.
 fn head_lanes(heads: usize) -> usize {
     heads.next_power_of_two().min(32)
@@ -135,24 +181,9 @@ pub fn gat_forward(
         partial.arg(),
         out.arg(),
     ];
-    let mut args = a.args(&items).to_vec();
-    match lie_over(heads, dim) {
-        Some(on) => {
-            args.extend(on.args);
-            args.extend(att.drop_args());
-            args.extend(tail);
-            let grid = [items.blocks(), on.tiles, 1];
-            // SAFETY: gat_sum_body's arguments, shapes checked above.
-            unsafe { device.launch(variant!("gat_sum", on.v, on.r), grid, &args) };
-        }
-        None => {
-            args.extend([word("gat", heads), word("gat", dim)]);
-            args.extend(att.drop_args());
-            args.extend(tail);
-            // SAFETY: gat_sum_any's arguments, shapes checked above.
-            unsafe { device.launch("gat_sum_any", [items.blocks(), heads, 1], &args) };
-        }
-    }
+    let rest = [&att.drop_args()[..], &tail].concat();
+    // SAFETY: gat_sum_body's arguments, shapes checked above.
+    unsafe { launch_over_heads(a, &items, head_kernel!("gat_sum"), [heads, dim], &rest) };
     combine(a, &items, &partial, width, SET, out);
 }
 
@@ -267,24 +298,9 @@ pub fn gat_source_pass(
         del.arg(),
         ds.arg(),
     ];
-    let mut args = at.args(&items).to_vec();
-    match lie_over(heads, dim) {
-        Some(on) => {
-            args.extend(on.args);
-            args.extend(att.drop_args());
-            args.extend(tail);
-            let grid = [items.blocks(), on.tiles, 1];
-            // SAFETY: gat_source_body's arguments, shapes checked above.
-            unsafe { device.launch(variant!("gat_source", on.v, on.r), grid, &args) };
-        }
-        None => {
-            args.extend([word("gat", heads), word("gat", dim)]);
-            args.extend(att.drop_args());
-            args.extend(tail);
-            // SAFETY: gat_source_any's arguments, shapes checked above.
-            unsafe { device.launch("gat_source_any", [items.blocks(), heads, 1], &args) };
-        }
-    }
+    let rest = [&att.drop_args()[..], &tail].concat();
+    // SAFETY: gat_source_body's arguments, shapes checked above.
+    unsafe { launch_over_heads(at, &items, head_kernel!("gat_source"), [heads, dim], &rest) };
     combine(at, &items, &part_dz, width, SET, dz);
     combine(at, &items, &part_del, heads, SET, del);
 }
@@ -354,28 +370,8 @@ pub fn sddmm(
     expect_eq("sddmm", "out with elements", a.n_edges() * heads, out.len());
     let items = a.items("sddmm", 0..a.rows());
     let tail = [y.arg(), x.arg(), out.arg()];
-    let mut args = a.args(&items).to_vec();
-    match lie_over(heads, dim) {
-        Some(on) => {
-            args.extend(on.args);
-            args.extend(tail);
-            let grid = [items.blocks(), on.tiles, 1];
-            // SAFETY: sddmm_body's arguments, shapes checked above.
-            unsafe {
-                a.device()
-                    .launch(variant!("sddmm", on.v, on.r), grid, &args)
-            };
-        }
-        None => {
-            args.extend([word("sddmm", heads), word("sddmm", dim)]);
-            args.extend(tail);
-            // SAFETY: sddmm_any's arguments, shapes checked above.
-            unsafe {
-                a.device()
-                    .launch("sddmm_any", [items.blocks(), heads, 1], &args)
-            };
-        }
-    }
+    // SAFETY: sddmm_body's arguments, shapes checked above.
+    unsafe { launch_over_heads(a, &items, head_kernel!("sddmm"), [heads, dim], &tail) };
 }
 
 /// Softmax over the edges of each row: `scores, out: [E, H]`.
