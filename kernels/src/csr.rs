@@ -232,13 +232,15 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Any sparse matrix of up to 40 by 40, with isolated rows and repeated elements.
+    /// Any sparse matrix of up to 40 by 40, with isolated rows and repeated elements; smaller under
+    /// Miri, which is thousands of times slower.
     pub(crate) fn any_csr() -> impl Strategy<Value = CsrBuf> {
-        (0usize..40, 1usize..40, any::<bool>()).prop_flat_map(|(rows, n_cols, weighted)| {
+        let (most, long): (usize, usize) = if cfg!(miri) { (6, 20) } else { (40, 200) };
+        (0..most, 1..most, any::<bool>()).prop_flat_map(move |(rows, n_cols, weighted)| {
             let row = prop_oneof![
                 2 => Just(Vec::new()),
                 6 => prop::collection::vec((0..n_cols as u32, -2.0f32..2.0), 0..12),
-                1 => prop::collection::vec((0..n_cols as u32, -2.0f32..2.0), 0..200),
+                1 => prop::collection::vec((0..n_cols as u32, -2.0f32..2.0), 0..long),
             ];
             prop::collection::vec(row, rows).prop_map(move |rows| {
                 let mut a = CsrBuf {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::exp::exp;
 use crate::hubs::{each_edge, within};
 use crate::simd::{Level, multiversion};
-use crate::{Par, expect_eq};
+use crate::{Par, expect_eq, expect_indptr, expect_rows};
 
 /// Scalar references in double precision.
 pub mod naive {
@@ -121,12 +121,9 @@ fn check(
     heads: usize,
     lengths: [usize; 2],
 ) -> Range<usize> {
-    let m = indptr.len() - 1;
     assert!(heads > 0, "{op}: expected at least one head, got 0");
-    assert!(
-        rows.end <= m,
-        "{op}: expected rows within {m}, got {rows:?}"
-    );
+    let m = expect_indptr(op, indptr);
+    expect_rows(op, rows, m);
     for n in lengths {
         expect_eq(op, "numbers of edges", indptr[m] as usize * heads, n);
     }

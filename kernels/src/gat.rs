@@ -23,7 +23,7 @@ use crate::hash::{element, mix64, row};
 use crate::hubs::{Piece, pieces};
 use crate::simd::Level;
 use crate::vector::{Vector, at_level};
-use crate::{Csr, Mat, Par, dropout, expect_eq, flat, flat_mut};
+use crate::{Csr, Mat, Par, dropout, expect_eq, expect_heads, expect_rows, flat, flat_mut};
 
 /// Settings of one attention layer.
 #[derive(Clone, Copy, Debug)]
@@ -164,13 +164,12 @@ pub(crate) fn check(
     er: &Mat,
 ) -> usize {
     let heads = att.heads;
-    assert!(heads > 0, "{op}: expected at least one head, got 0");
+    expect_heads(op, "z", z.ncols(), heads);
     assert!(
         (0.0..=1.0).contains(&att.slope),
         "{op}: expected a slope within [0, 1], got {}",
         att.slope
     );
-    expect_eq(op, "columns of z in whole heads", 0, z.ncols() % heads);
     expect_eq(op, "z with rows", n_src, z.nrows());
     expect_eq(op, "el with rows", n_src, el.nrows());
     expect_eq(op, "el with columns", heads, el.ncols());
@@ -233,11 +232,7 @@ pub(crate) fn forward_at(
     expect_eq(OP, "lse with columns", heads, lse.ncols());
     expect_eq(OP, "out with rows", a.rows(), out.nrows());
     expect_eq(OP, "out with columns", d, out.ncols());
-    assert!(
-        rows.end <= a.rows(),
-        "{OP}: expected rows within {}, got {rows:?}",
-        a.rows()
-    );
+    expect_rows(OP, &rows, a.rows());
     if rows.is_empty() || d == 0 {
         return;
     }

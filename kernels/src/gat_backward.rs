@@ -17,7 +17,7 @@ use crate::hubs::{Piece, pieces};
 use crate::par::{cut_mut, split_edges};
 use crate::simd::Level;
 use crate::vector::{Vector, at_level};
-use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
+use crate::{Csr, Mat, Par, expect_eq, expect_indptr, expect_rows, flat, flat_mut};
 
 /// What backward reads beside the graph.
 #[derive(Clone, Copy, Debug)]
@@ -184,10 +184,7 @@ pub(crate) fn source_pass_at(
     expect_eq(OP, "del with rows", n_src, out.del.nrows());
     expect_eq(OP, "del with columns", heads, out.del.ncols());
     expect_eq(OP, "ds with numbers", at.n_edges() * heads, out.ds.len());
-    assert!(
-        rows.end <= n_src,
-        "{OP}: expected rows within {n_src}, got {rows:?}"
-    );
+    expect_rows(OP, &rows, n_src);
     if rows.is_empty() || d == 0 {
         return;
     }
@@ -377,7 +374,8 @@ pub fn destination_sums(
     der: &mut Mat,
 ) {
     const OP: &str = "destination_sums";
-    expect_eq(OP, "der with rows", indptr.len() - 1, der.nrows());
+    assert!(heads > 0, "{OP}: expected at least one head, got 0");
+    expect_eq(OP, "der with rows", expect_indptr(OP, indptr), der.nrows());
     expect_eq(OP, "der with columns", heads, der.ncols());
     expect_eq(OP, "ds with numbers", t_of.len() * heads, ds.len());
     let n = der.nrows();

@@ -7,7 +7,7 @@ use crate::gat::level_for;
 use crate::gat_tile::{add_scaled, head_dots};
 use crate::par::{cut_mut, split_rows};
 use crate::vector::{Vector, at_level};
-use crate::{Mat, Par, expect_eq, flat, flat_mut};
+use crate::{Mat, Par, expect_eq, expect_heads, expect_rows, flat, flat_mut};
 
 /// Rows of one partial sum of the attention vectors' gradients, whatever the number of threads.
 const BLOCK: usize = 1024;
@@ -20,14 +20,10 @@ const BLOCK: usize = 1024;
 pub fn scores_into(par: &Par, z: &Mat, a: &[f32], heads: usize, rows: Range<usize>, out: &mut Mat) {
     const OP: &str = "scores";
     let d = z.ncols();
-    expect_eq(OP, "columns of z in whole heads", 0, d % heads);
+    expect_heads(OP, "z", d, heads);
     expect_eq(OP, "numbers in a", d, a.len());
     expect_eq(OP, "out with columns", heads, out.ncols());
-    let n = z.nrows().min(out.nrows());
-    assert!(
-        rows.end <= n,
-        "{OP}: expected rows within {n}, got {rows:?}"
-    );
+    expect_rows(OP, &rows, z.nrows().min(out.nrows()));
     let z = flat(OP, z);
     let out = &mut flat_mut(OP, out)[rows.start * heads..rows.end * heads];
     each_row_dots(par, heads, d, rows.start, out, z, Other::Same(a));
@@ -49,7 +45,7 @@ pub fn score_pair_into(
     const OP: &str = "scores";
     let (n, d) = z.dim();
     let n_dst = er.nrows();
-    expect_eq(OP, "columns of z in whole heads", 0, d % heads);
+    expect_heads(OP, "z", d, heads);
     expect_eq(OP, "numbers in a_src", d, a_src.len());
     expect_eq(OP, "numbers in a_dst", d, a_dst.len());
     expect_eq(OP, "el with rows", n, el.nrows());
@@ -118,7 +114,7 @@ fn cut_all<'a>(data: &'a mut [f32], width: usize, bounds: &[usize]) -> Vec<&'a m
 pub fn head_dots_into(par: &Par, g: &Mat, out: &Mat, heads: usize, c: &mut Mat) {
     const OP: &str = "head_dots";
     let d = g.ncols();
-    expect_eq(OP, "columns of g in whole heads", 0, d % heads);
+    expect_heads(OP, "g", d, heads);
     expect_eq(OP, "out with rows", g.nrows(), out.nrows());
     expect_eq(OP, "out with columns", d, out.ncols());
     expect_eq(OP, "c with rows", g.nrows(), c.nrows());
@@ -202,7 +198,7 @@ pub fn score_backward_into(par: &Par, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: 
     let heads = terms.first().map_or(1, |t| t.ds.ncols());
     for t in terms.iter_mut() {
         expect_eq(OP, "ds with columns", heads, t.ds.ncols());
-        expect_eq(OP, "columns of z in whole heads", 0, d % heads);
+        expect_heads(OP, "z", d, heads);
         expect_eq(OP, "numbers in a", d, t.a.len());
         expect_eq(OP, "numbers in da", d, t.da.len());
         let rows = t.ds.nrows();

@@ -51,9 +51,69 @@ pub(crate) fn pieces(indptr: &[u64], rows: Range<usize>, threads: usize) -> Vec<
     pieces
 }
 
-/// Runs `f(rows, edges, out)` on pieces of work whose outputs are sums over edges: `f` writes, for
-/// each of `rows`, the sum over those of its edges that lie in `edges`. The parts of a hub are added
-/// in their order. `out: [rows, width]` is that of exactly `rows`.
+/// Runs `f(rows, edges, outs)` on pieces of work with `K` outputs a row: `f` writes, for each of
+/// `rows`, what those of its edges give that lie in `edges`. Then `join(outs, parts)` makes a hub's
+/// outputs of its parts, which follow each other in their order, in each of them the `K` outputs.
+/// `outs: [rows, width]` each, of exactly `rows`.
+pub(crate) fn reduce_rows<const K: usize>(
+    par: &Par,
+    indptr: &[u64],
+    rows: Range<usize>,
+    outs: [(&mut [f32], usize); K],
+    f: impl Fn(Range<usize>, Range<usize>, [&mut [f32]; K]) + Sync + Send,
+    join: impl Fn([&mut [f32]; K], std::slice::ChunksExact<'_, f32>),
+) {
+    let pieces = pieces(indptr, rows, par.threads());
+    let is_part = |p: &&Piece| matches!(p, Piece::Part { .. });
+    let widths = outs.each_ref().map(|o| o.1);
+    let stride = widths.iter().sum();
+    let mut scratch = par.scratch(pieces.iter().filter(is_part).count() * stride);
+    let mut partials = scratch.chunks_exact_mut(stride);
+    let mut rest = outs.map(|o| o.0);
+    let mut take = |n: usize| {
+        let mut k = 0;
+        rest.each_mut().map(|rest| {
+            let (mine, tail) = std::mem::take(rest).split_at_mut(n * widths[k]);
+            (*rest, k) = (tail, k + 1);
+            mine
+        })
+    };
+    let (mut jobs, mut hubs, mut part) = (Vec::new(), Vec::new(), 0);
+    for piece in pieces {
+        match piece {
+            Piece::Rows(rows) => {
+                let edges = indptr[rows.start] as usize..indptr[rows.end] as usize;
+                let mine = take(rows.len());
+                jobs.push((rows, edges, mine));
+            }
+            Piece::Part { row, edges } => {
+                if edges.start as u64 == indptr[row] {
+                    hubs.push((part, take(1)));
+                }
+                part += 1;
+                let mut partial = partials.next().expect("one for each part");
+                let partial = widths.map(|width| {
+                    let (mine, tail) = std::mem::take(&mut partial).split_at_mut(width);
+                    partial = tail;
+                    mine
+                });
+                jobs.push((row..row + 1, edges, partial));
+            }
+        }
+    }
+    par.run(jobs, |(rows, edges, outs)| f(rows, edges, outs));
+    let ends: Vec<usize> = hubs.iter().skip(1).map(|h| h.0).chain([part]).collect();
+    for ((first, outs), end) in hubs.into_iter().zip(ends) {
+        join(
+            outs,
+            scratch[first * stride..end * stride].chunks_exact(stride),
+        );
+    }
+    par.recycle(scratch);
+}
+
+/// [`reduce_rows`] with one output a row, the sum over its edges: the parts of a hub are added in
+/// their order. `out: [rows, width]`.
 pub(crate) fn sum_rows(
     par: &Par,
     indptr: &[u64],
@@ -62,42 +122,16 @@ pub(crate) fn sum_rows(
     out: &mut [f32],
     f: impl Fn(Range<usize>, Range<usize>, &mut [f32]) + Sync + Send,
 ) {
-    let pieces = pieces(indptr, rows, par.threads());
-    let is_part = |p: &&Piece| matches!(p, Piece::Part { .. });
-    let mut scratch = par.scratch(pieces.iter().filter(is_part).count() * width);
-    let mut partials = scratch.chunks_exact_mut(width);
-    let (mut jobs, mut hubs, mut part, mut rest) = (Vec::new(), Vec::new(), 0, out);
-    for piece in pieces {
-        match piece {
-            Piece::Rows(rows) => {
-                let (mine, tail) = std::mem::take(&mut rest).split_at_mut(rows.len() * width);
-                rest = tail;
-                let edges = indptr[rows.start] as usize..indptr[rows.end] as usize;
-                jobs.push((rows, edges, mine));
-            }
-            Piece::Part { row, edges } => {
-                if edges.start as u64 == indptr[row] {
-                    let (mine, tail) = std::mem::take(&mut rest).split_at_mut(width);
-                    rest = tail;
-                    hubs.push((part, mine));
-                }
-                part += 1;
-                let partial = partials.next().expect("one for each part");
-                jobs.push((row..row + 1, edges, partial));
-            }
-        }
-    }
-    par.run(jobs, |(rows, edges, out)| f(rows, edges, out));
-    let ends: Vec<usize> = hubs.iter().skip(1).map(|h| h.0).chain([part]).collect();
-    for ((first, out), end) in hubs.into_iter().zip(ends) {
+    let sums =
+        |rows: Range<usize>, edges: Range<usize>, [out]: [&mut [f32]; 1]| f(rows, edges, out);
+    reduce_rows(par, indptr, rows, [(out, width)], sums, |[out], parts| {
         out.fill(0.0);
-        for part in scratch[first * width..end * width].chunks_exact(width) {
+        for part in parts {
             for (to, from) in out.iter_mut().zip(part) {
                 *to += from;
             }
         }
-    }
-    par.recycle(scratch);
+    });
 }
 
 /// Runs `f(rows, edges, out)` on pieces of work whose outputs belong to edges; `out` holds `width`

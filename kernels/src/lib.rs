@@ -58,17 +58,21 @@ mod vector;
 #[cfg(target_arch = "x86_64")]
 mod vector_x86;
 
+use std::ops::Range;
+
+use ndarray::Array2;
+
 pub use csr::{Csr, CsrBuf, ShapeError};
 pub use par::Par;
 
 /// A dense matrix `[rows, columns]` of `f32`, always in standard (row-major) layout.
-pub type Mat = ndarray::Array2<f32>;
+pub type Mat = Array2<f32>;
 
 /// The elements of `x` as one row-major slice.
 ///
 /// # Panics
 /// When `x` is not in standard layout, which every kernel relies on.
-pub(crate) fn flat<'a>(op: &str, x: &'a Mat) -> &'a [f32] {
+pub(crate) fn flat<'a, T>(op: &str, x: &'a Array2<T>) -> &'a [T] {
     x.as_slice().unwrap_or_else(|| {
         panic!(
             "{op}: expected a row-major matrix, got strides {:?}",
@@ -78,7 +82,7 @@ pub(crate) fn flat<'a>(op: &str, x: &'a Mat) -> &'a [f32] {
 }
 
 /// The elements of `x` as one mutable row-major slice; panics like [`flat`].
-pub(crate) fn flat_mut<'a>(op: &str, x: &'a mut Mat) -> &'a mut [f32] {
+pub(crate) fn flat_mut<'a, T>(op: &str, x: &'a mut Array2<T>) -> &'a mut [T] {
     let strides = [x.strides()[0], x.strides()[1]];
     x.as_slice_mut()
         .unwrap_or_else(|| panic!("{op}: expected a row-major matrix, got strides {strides:?}"))
@@ -91,4 +95,31 @@ pub(crate) fn expect_eq(op: &str, what: &str, expected: usize, got: usize) {
         expected == got,
         "{op}: expected {what} {expected}, got {got}"
     );
+}
+
+/// Panics unless `rows` lie within the `n` rows that there are.
+#[track_caller]
+pub(crate) fn expect_rows(op: &str, rows: &Range<usize>, n: usize) {
+    assert!(
+        rows.start <= rows.end && rows.end <= n,
+        "{op}: expected rows within {n}, got {rows:?}"
+    );
+}
+
+/// Panics unless `columns` of the matrix `what` are whole heads.
+#[track_caller]
+pub(crate) fn expect_heads(op: &str, what: &str, columns: usize, heads: usize) {
+    assert!(heads > 0, "{op}: expected at least one head, got 0");
+    assert!(
+        columns.is_multiple_of(heads),
+        "{op}: expected columns of {what} in {heads} whole heads, got {columns}"
+    );
+}
+
+/// The number of rows of an `indptr: [rows + 1]`; panics when it is empty.
+#[track_caller]
+pub(crate) fn expect_indptr(op: &str, indptr: &[u64]) -> usize {
+    let n = indptr.len();
+    assert!(n > 0, "{op}: expected indptr with at least 1 number, got 0");
+    n - 1
 }

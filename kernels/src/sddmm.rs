@@ -14,7 +14,7 @@ use crate::hubs::{each_edge, sum_rows, within};
 use crate::simd::Level;
 use crate::spmm_tile::{AHEAD, prefetch_row};
 use crate::vector::{Vector, at_level};
-use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
+use crate::{Csr, Mat, Par, expect_eq, expect_heads, expect_rows, flat, flat_mut};
 
 /// Scalar reference of [`sddmm_into`].
 pub fn naive(a: Csr<'_>, rows: Range<usize>, heads: usize, p: &Mat, q: &Mat, out: &mut [f32]) {
@@ -43,15 +43,10 @@ pub fn naive_spmm(a: Csr<'_>, rows: Range<usize>, heads: usize, w: &[f32], x: &M
 
 /// Checks what both functions have in common.
 fn check(op: &str, a: Csr<'_>, rows: &Range<usize>, heads: usize, x: &Mat, per_edge: usize) {
-    assert!(heads > 0, "{op}: expected at least one head, got 0");
-    expect_eq(op, "columns in whole heads", 0, x.ncols() % heads);
+    expect_heads(op, "sources", x.ncols(), heads);
     expect_eq(op, "rows of sources", a.n_cols, x.nrows());
     expect_eq(op, "numbers of edges", a.n_edges() * heads, per_edge);
-    let m = a.rows();
-    assert!(
-        rows.end <= m,
-        "{op}: expected rows within {m}, got {rows:?}"
-    );
+    expect_rows(op, rows, a.rows());
 }
 
 /// Writes `out[e, h] = ⟨p[r, h, :], q[col_e, h, :]⟩` for the edges of the rows `r` in `rows`, and

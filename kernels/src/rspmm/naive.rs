@@ -1,4 +1,4 @@
-//! Scalar references of the typed aggregation and its gradients.
+//! Scalar references of the typed aggregation and its gradients; they sum in `f64`.
 
 use super::Relations;
 use crate::{Csr, Mat};
@@ -8,14 +8,15 @@ use std::ops::Range;
 pub fn forward(a: Csr<'_>, rows: Range<usize>, rel: &Relations<'_>, x: &Mat, out: &mut Mat) {
     let d = out.ncols();
     for v in rows {
-        out.row_mut(v).fill(0.0);
-        for e in a.span(v) {
-            for (b, k) in rel.coef.row(rel.types[e] as usize).iter().enumerate() {
-                for c in 0..d {
+        for c in 0..d {
+            let mut sum = 0.0;
+            for e in a.span(v) {
+                for (b, &k) in rel.coef.row(rel.types[e] as usize).iter().enumerate() {
                     let from = x[[a.indices[e] as usize, b * d + c]];
-                    out[[v, c]] += a.weight(e) * k * from;
+                    sum += f64::from(a.weight(e)) * f64::from(k) * f64::from(from);
                 }
             }
+            out[[v, c]] = sum as f32;
         }
     }
 }
@@ -24,12 +25,14 @@ pub fn forward(a: Csr<'_>, rows: Range<usize>, rel: &Relations<'_>, x: &Mat, out
 pub fn transposed(at: Csr<'_>, rows: Range<usize>, rel: &Relations<'_>, g: &Mat, dx: &mut Mat) {
     let d = g.ncols();
     for u in rows {
-        dx.row_mut(u).fill(0.0);
-        for e in at.span(u) {
-            for (b, k) in rel.coef.row(rel.types[e] as usize).iter().enumerate() {
-                for c in 0..d {
-                    dx[[u, b * d + c]] += at.weight(e) * k * g[[at.indices[e] as usize, c]];
-                }
+        for b in 0..rel.coef.ncols() {
+            for c in 0..d {
+                let term = |e: usize| {
+                    let k = rel.coef[[rel.types[e] as usize, b]];
+                    let from = g[[at.indices[e] as usize, c]];
+                    f64::from(at.weight(e)) * f64::from(k) * f64::from(from)
+                };
+                dx[[u, b * d + c]] = at.span(u).map(term).sum::<f64>() as f32;
             }
         }
     }
@@ -38,15 +41,17 @@ pub fn transposed(at: Csr<'_>, rows: Range<usize>, rel: &Relations<'_>, g: &Mat,
 /// See [`super::coef_gradient_into`].
 pub fn coef(a: Csr<'_>, types: &[u16], x: &Mat, g: &Mat, dcoef: &mut Mat) {
     let d = g.ncols();
-    dcoef.fill(0.0);
+    let mut sums = ndarray::Array2::<f64>::zeros(dcoef.dim());
     for v in 0..a.rows() {
         for e in a.span(v) {
             for b in 0..dcoef.ncols() {
                 for c in 0..d {
-                    dcoef[[types[e] as usize, b]] +=
-                        a.weight(e) * g[[v, c]] * x[[a.indices[e] as usize, b * d + c]];
+                    let from = x[[a.indices[e] as usize, b * d + c]];
+                    sums[[types[e] as usize, b]] +=
+                        f64::from(a.weight(e)) * f64::from(g[[v, c]]) * f64::from(from);
                 }
             }
         }
     }
+    dcoef.assign(&sums.mapv(|x| x as f32));
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::CsrBuf;
 use crate::csr::{tests::any_csr, transposed};
 use crate::simd::Level;
-use crate::spmm::tests::{assert_close, matrix, star};
+use crate::spmm::tests::{matrix, star};
 use crate::{Csr, Par};
 use proptest::prelude::*;
 
@@ -15,6 +15,16 @@ fn types_of(a: &CsrBuf, n: usize) -> Vec<u16> {
     (0..a.indices.len())
         .map(|e| (e * 7 % 11 % n) as u16)
         .collect()
+}
+
+/// Sums of thousands of terms round by their terms' size, not by their own.
+fn assert_close(got: &Mat, want: &Mat, size: &Mat) {
+    for ((got, want), size) in got.iter().zip(want).zip(size) {
+        assert!(
+            (got - want).abs() <= 1e-6 + 1e-4 * size,
+            "{got} instead of {want}"
+        );
+    }
 }
 
 proptest! {
@@ -26,33 +36,43 @@ proptest! {
         let (m, n) = (a.rows(), a.n_cols);
         let (x, g, coef) = (matrix(n, bases * d, 1), matrix(m, d, 2), matrix(n_types, bases, 3));
         let types = types_of(&a, n_types);
-        let rel = Relations { types: &types, coef: &coef };
         let rows = (m as f64 * cut) as usize..m;
-        let mut want = Mat::from_elem((m, d), 7.0);
-        naive::forward(a.view(), rows.clone(), &rel, &x, &mut want);
         let at = a.view().transpose();
         let map = a.view().transpose_map().map_err(|e| TestCaseError::fail(e.to_string()))?;
         let types_t = transposed(&map, &types);
-        let rel_t = Relations { types: &types_t, coef: &coef };
         let sources = (n as f64 * cut) as usize..n;
-        let mut want_dx = Mat::from_elem((n, bases * d), 7.0);
-        naive::transposed(at.view(), sources.clone(), &rel_t, &g, &mut want_dx);
-        let mut want_coef = Mat::zeros(coef.dim());
-        naive::coef(a.view(), &types, &x, &g, &mut want_coef);
+        // Of the numbers, and of their sizes.
+        let naive = |f: fn(f32) -> f32| {
+            let sized = |a: &CsrBuf| CsrBuf {
+                weights: a.weights.as_ref().map(|w| w.iter().map(|&w| f(w)).collect()),
+                ..a.clone()
+            };
+            let (a, at) = (sized(&a), sized(&at));
+            let [x, g, coef] = [&x, &g, &coef].map(|x| x.mapv(f));
+            let rel = Relations { types: &types, coef: &coef };
+            let rel_t = Relations { types: &types_t, coef: &coef };
+            let mut out = Mat::from_elem((m, d), 7.0);
+            naive::forward(a.view(), rows.clone(), &rel, &x, &mut out);
+            let mut dx = Mat::from_elem((n, bases * d), 7.0);
+            naive::transposed(at.view(), sources.clone(), &rel_t, &g, &mut dx);
+            let mut dcoef = Mat::zeros(coef.dim());
+            naive::coef(a.view(), &types, &x, &g, &mut dcoef);
+            [out, dx, dcoef]
+        };
+        let (want, size) = (naive(|x| x), naive(f32::abs));
+        let rel = Relations { types: &types, coef: &coef };
+        let rel_t = Relations { types: &types_t, coef: &coef };
         for level in Level::available() {
             let par = Par::new(2);
             let mut got = Mat::from_elem((m, d), 7.0);
             rspmm_at(level, &par, a.view(), rows.clone(), &rel, &x, &mut got);
-            assert_close(&got, &want);
+            assert_close(&got, &want[0], &size[0]);
             let mut got = Mat::from_elem((n, bases * d), 7.0);
             rspmm_t_at(level, &par, at.view(), sources.clone(), &rel_t, &g, &mut got);
-            assert_close(&got, &want_dx);
+            assert_close(&got, &want[1], &size[1]);
             let mut got = Mat::from_elem(coef.dim(), 7.0);
             coef_gradient_at(level, &par, a.view(), &types, (&x, &g), &mut got);
-            // Sums of thousands of terms in two orders: their rounding is that of the terms' size.
-            for (got, want) in got.iter().zip(&want_coef) {
-                prop_assert!((got - want).abs() < 1e-2 + 1e-3 * want.abs());
-            }
+            assert_close(&got, &want[2], &size[2]);
         }
     }
 }

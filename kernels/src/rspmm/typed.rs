@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::Relations;
 use crate::hubs::sum_rows;
 use crate::vector::Vector;
-use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
+use crate::{Csr, Mat, Par, expect_eq, expect_rows, flat, flat_mut};
 
 /// A typed graph with the coefficients of its types.
 #[derive(Clone, Copy)]
@@ -80,10 +80,7 @@ pub(super) fn typed_sums(
     expect_eq(op, "types of edges", a.n_edges(), rel.types.len());
     expect_eq(op, "columns (bases times width)", bases * d, wide);
     expect_types(op, rel.types, rel.coef.nrows());
-    assert!(
-        rows.start <= rows.end && rows.end <= m,
-        "{op}: expected rows within {m}, got {rows:?}"
-    );
+    expect_rows(op, &rows, m);
     if rows.is_empty() || d == 0 || bases == 0 {
         return to.slice_mut(ndarray::s![rows, ..]).fill(0.0);
     }
