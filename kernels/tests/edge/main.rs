@@ -3,7 +3,14 @@
 //! (which the address sanitizer and Miri see, when this file is run under them).
 //! What this cannot catch: a wrong number (the property tests beside each kernel do).
 
-use kernels::{Csr, Mat, Par, dropout, elementwise, linear, loss, rows, spmm};
+mod arrays;
+mod attention;
+mod relations;
+mod rowwise;
+
+use arrays::{arrays, right, value};
+use kernels::{Csr, Mat, Par, dropout, elementwise, linear, loss, rows, sddmm, spmm, spmm_max};
+use ndarray::Array2;
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,83 +22,33 @@ fn cases(n: u32) -> ProptestConfig {
     }
 }
 
-#[derive(Debug, Clone)]
-struct Arrays {
-    indptr: Vec<u64>,
-    indices: Vec<u32>,
-    weights: Option<Vec<f32>>,
-    n_cols: usize,
-}
-
-impl Arrays {
-    fn view(&self) -> Csr<'_> {
-        Csr {
-            indptr: &self.indptr,
-            indices: &self.indices,
-            weights: self.weights.as_deref(),
-            n_cols: self.n_cols,
-        }
+/// Runs `call` with the sizes `right`, and then with each of them off by one, which must be refused
+/// in the words of `op`.
+fn each_size<const N: usize>(op: &str, right: [usize; N], call: impl Fn([usize; N])) {
+    call(right);
+    for at in 0..N {
+        let mut sizes = right;
+        sizes[at] += 1;
+        refused(op, || call(sizes));
     }
 }
 
-fn value() -> impl Strategy<Value = f32> {
-    let odd = prop_oneof![
-        Just(f32::NAN),
-        Just(f32::INFINITY),
-        Just(-f32::INFINITY),
-        Just(f32::MAX),
-        Just(1e-40)
-    ];
-    prop_oneof![8 => -2.0f32..2.0, 1 => Just(0.0), 1 => odd]
+/// Runs `call`, which must panic with the message `op: expected …, got …`.
+fn refused(op: &str, call: impl FnOnce()) {
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    let words = match &outcome {
+        Ok(()) => "nothing: it ran",
+        Err(words) => match (words.downcast_ref::<String>(), words.downcast_ref()) {
+            (Some(words), _) => words,
+            (None, Some(words)) => *words,
+            (None, None) => "no words",
+        },
+    };
+    let both = words.starts_with(&format!("{op}: expected ")) && words.contains(", got ");
+    assert!(both, "expected a refusal by {op}, got {words}");
 }
 
-/// Arrays that are right.
-fn right() -> impl Strategy<Value = Arrays> {
-    let shape = (0usize..12, 1usize..12, prop::collection::vec(value(), 200));
-    shape.prop_flat_map(|(rows, n_cols, values)| {
-        let row = prop::collection::vec(0..n_cols as u32, 0..9);
-        prop::collection::vec(row, rows).prop_map(move |rows| {
-            let mut indptr = vec![0u64];
-            for r in &rows {
-                indptr.push(indptr[indptr.len() - 1] + r.len() as u64);
-            }
-            let indices: Vec<u32> = rows.concat();
-            let weighted = !indices.len().is_multiple_of(3);
-            let weights = weighted.then(|| values[..indices.len()].to_vec());
-            Arrays {
-                indptr,
-                indices,
-                weights,
-                n_cols,
-            }
-        })
-    })
-}
-
-/// Arrays that are right, or wrong in one place or everywhere; counts beyond 32 bits included.
-fn arrays() -> impl Strategy<Value = Arrays> {
-    let big = || prop_oneof![0u64..30, Just(1 << 32), Just((1 << 32) + 1), Just(u64::MAX)];
-    let wild = (
-        prop::collection::vec(big(), 0..8),
-        prop::collection::vec(prop_oneof![0u32..12, Just(u32::MAX)], 0..20),
-        prop::option::of(prop::collection::vec(value(), 0..20)),
-        prop_oneof![0usize..12, Just(1usize << 33)],
-    )
-        .prop_map(|(indptr, indices, weights, n_cols)| Arrays {
-            indptr,
-            indices,
-            weights,
-            n_cols,
-        });
-    let spoilt = (right(), any::<prop::sample::Index>(), big()).prop_map(|(mut a, at, with)| {
-        let at = at.index(a.indptr.len());
-        a.indptr[at] = with;
-        a
-    });
-    prop_oneof![2 => right(), 1 => wild, 1 => spoilt]
-}
-
-/// Every kernel that takes a sparse matrix, on one that was checked.
+/// Every kernel of sums and maxima over a sparse matrix, on one that was checked.
 fn exercise(par: &Par, a: Csr<'_>, d: usize, fill: f32) {
     let (m, n) = (a.rows(), a.n_cols);
     let x = Mat::from_elem((n, d), fill);
@@ -109,6 +66,31 @@ fn exercise(par: &Par, a: Csr<'_>, d: usize, fill: f32) {
     let mut edge_rows = Mat::zeros((a.n_edges(), d));
     rows::gather_rows_into(par, &x, a.indices, &mut edge_rows);
     rows::scatter_add_rows(par, &edge_rows, a.indices, &mut back);
+    let mut arg = Array2::zeros((m, d));
+    spmm_max::spmm_max_into(par, a, 0..m, &x, &mut out, &mut arg);
+    spmm_max::spmm_max_backward_into(par, a, 0..m, &arg, &out, &mut back);
+}
+
+/// Sizes of the kernels by maximum, right and wrong.
+fn maxima_by_size(par: &Par, a: Csr<'_>, d: usize) {
+    let (m, n) = (a.rows(), a.n_cols);
+    each_size(
+        "spmm_max",
+        [n, d, m, d, m, d],
+        |[xr, xc, or, oc, ar, ac]| {
+            let (mut out, mut arg) = (Mat::zeros((or, oc)), Array2::zeros((ar, ac)));
+            spmm_max::spmm_max_into(par, a, 0..m, &Mat::zeros((xr, xc)), &mut out, &mut arg);
+        },
+    );
+    each_size(
+        "spmm_max_backward",
+        [m, d, m, d, n, d],
+        |[ar, ac, gr, gc, xr, xc]| {
+            let arg = Array2::from_elem((ar, ac), spmm_max::NONE);
+            let (g, mut dx) = (Mat::zeros((gr, gc)), Mat::zeros((xr, xc)));
+            spmm_max::spmm_max_backward_into(par, a, 0..m, &arg, &g, &mut dx);
+        },
+    );
 }
 
 /// Dense kernels on any shape and any value.
@@ -162,12 +144,28 @@ proptest! {
     #[test]
     fn arrays_that_nobody_checked_never_read_outside(a in arrays(), d in 1usize..40) {
         prop_assume!(a.n_cols < 1000);
-        let x = Mat::from_elem((a.n_cols, d), 1.0);
-        let mut out = Mat::zeros((a.view().rows(), d));
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            let rows = 0..a.view().rows();
-            spmm::spmm_into(&Par::new(1), a.view(), rows, &x, &mut out);
-        }));
+        let (par, a) = (&Par::new(1), a.view());
+        let (m, n) = (a.rows(), a.n_cols);
+        let x = Mat::from_elem((n, d), 1.0);
+        let mut out = Mat::zeros((m, d));
+        let run = |f: &mut dyn FnMut()| drop(catch_unwind(AssertUnwindSafe(f)));
+        run(&mut || spmm::spmm_into(par, a, 0..m, &x, &mut out));
+        // The others cut rows by their lengths first, and so believe them.
+        prop_assume!(a.indptr.iter().all(|&at| at < 1000));
+        let mut arg = Array2::zeros((m, d));
+        let mut back = x.clone();
+        run(&mut || spmm_max::spmm_max_into(par, a, 0..m, &x, &mut out, &mut arg));
+        run(&mut || spmm_max::spmm_max_backward_into(par, a, 0..m, &arg, &out, &mut back));
+        let mut s = vec![0.5; a.indices.len()];
+        run(&mut || sddmm::sddmm_into(par, a, 0..m, 1, &out, &x, &mut s));
+        run(&mut || sddmm::spmm_heads_into(par, a, 0..m, 1, &s, &x, &mut out));
+        run(&mut || attention::forward(par, a, 1, d, 1.0));
+        run(&mut || relations::forward(par, a, 2, d, 1.0));
+    }
+
+    #[test]
+    fn maxima_refuse_wrong_sizes(a in right(), d in 1usize..20) {
+        maxima_by_size(&Par::new(1), a.view(), d);
     }
 
     #[test]
