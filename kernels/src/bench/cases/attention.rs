@@ -34,6 +34,7 @@ pub(super) fn all(b: &mut Bench<'_>) {
         "gat backward, destinations",
         "sddmm",
         "edge softmax",
+        "edge softmax, backward",
         "spmm by heads",
     ];
     if !b.wants(&names) {
@@ -318,6 +319,25 @@ fn steps(b: &mut Bench<'_>, l: &Layer<'_>) {
             deviation(&alpha[span.clone()], &want, 16)
         },
     );
+    // Shares of every edge, whatever was asked for.
+    edge_softmax::forward_into(b.par, l.a.indptr, 0..n, heads, &scores, &mut alpha);
+    let mut ds = vec![0f32; e * heads];
+    b.case(
+        "edge softmax, backward",
+        shape(l),
+        Work::once(8 * (n + 1) + 12 * e * heads, 4 * e * heads),
+        &mut ds,
+        |par, ds| {
+            edge_softmax::backward_into(par, l.a.indptr, 0..n, heads, &alpha, &scores, ds);
+        },
+        |ds| {
+            let want: Vec<f32> = rows
+                .clone()
+                .flat_map(|r| softmax_slopes(l.a.span(r), heads, &alpha, &scores))
+                .collect();
+            deviation(&ds[span.clone()], &want, d / heads)
+        },
+    );
     let mut out = Mat::zeros((n, d));
     b.case(
         "spmm by heads",
@@ -332,4 +352,21 @@ fn steps(b: &mut Bench<'_>, l: &Layer<'_>) {
             deviation(out.slice(cut), want.slice(cut), 16)
         },
     );
+}
+
+/// `α (g − Σ α g)` of one row's edges.
+fn softmax_slopes(span: Range<usize>, heads: usize, alpha: &[f32], g: &[f32]) -> Vec<f32> {
+    let at = |e: usize, h: usize| (f64::from(alpha[e * heads + h]), f64::from(g[e * heads + h]));
+    let mut out = Vec::with_capacity(span.len() * heads);
+    let product = |(a, g)| a * g;
+    let sums: Vec<f64> = (0..heads)
+        .map(|h| span.clone().map(|e| product(at(e, h))).sum())
+        .collect();
+    for e in span {
+        for (h, sum) in sums.iter().enumerate() {
+            let (a, g) = at(e, h);
+            out.push((a * (g - sum)) as f32);
+        }
+    }
+    out
 }

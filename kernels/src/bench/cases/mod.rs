@@ -6,6 +6,7 @@
 
 mod attention;
 mod dense;
+mod optimisers;
 mod rowwise;
 mod sparse;
 
@@ -18,11 +19,15 @@ pub const KERNELS: &[&str] = &[
     "spmm, no weights",
     "spmm, mean",
     "spmm, max",
+    "spmm, max backward",
     "spmm, bf16 rows",
     "rspmm",
     "rspmm, transposed",
+    "rspmm, coefficients",
     "gather_rows",
     "scatter_add_rows",
+    "pair products",
+    "pair products, backward",
     "gat scores",
     "gat forward",
     "gat head dots",
@@ -30,6 +35,7 @@ pub const KERNELS: &[&str] = &[
     "gat backward, destinations",
     "sddmm",
     "edge softmax",
+    "edge softmax, backward",
     "spmm by heads",
     "linear x·w + b, relu",
     "linear x·w + y·v + b, relu",
@@ -44,7 +50,12 @@ pub const KERNELS: &[&str] = &[
     "layer norm",
     "layer norm, backward",
     "softmax_xent",
+    "sigmoid_bce",
+    "sgd",
     "adam",
+    "adamw",
+    "sparse adagrad",
+    "sparse adam",
 ];
 
 /// What kernels are timed on.
@@ -116,6 +127,7 @@ pub fn kernels(
     attention::all(&mut bench);
     dense::all(&mut bench);
     rowwise::all(&mut bench);
+    optimisers::all(&mut bench);
     bench.lines
 }
 

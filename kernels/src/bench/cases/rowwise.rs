@@ -1,13 +1,12 @@
-//! Kernels that go over rows or elements once: epilogues, dropout, the loss, the optimiser.
+//! Kernels that go over rows or elements once: epilogues, dropout, normalisation, the losses.
 
 use super::{Bench, Work, deviation, matrix};
-use crate::{Mat, adam, dropout, elementwise, layernorm, loss};
+use crate::{Mat, bce, dropout, elementwise, layernorm, loss};
 
 pub(super) fn all(b: &mut Bench<'_>) {
     epilogue(b);
     norm(b);
     objective(b);
-    optimiser(b);
 }
 
 fn epilogue(b: &mut Bench<'_>) {
@@ -126,7 +125,7 @@ fn norm(b: &mut Bench<'_>) {
 
 fn objective(b: &mut Bench<'_>) {
     let (n, c) = (b.input.graph.rows(), b.input.classes);
-    if !b.wants(&["softmax_xent"]) {
+    if !b.wants(&["softmax_xent", "sigmoid_bce"]) {
         return;
     }
     let logits = matrix(n, c, 9);
@@ -147,38 +146,19 @@ fn objective(b: &mut Bench<'_>) {
             deviation(grad, &want, c)
         },
     );
-}
-
-fn optimiser(b: &mut Bench<'_>) {
-    let d = b.input.width;
-    if !b.wants(&["adam"]) {
-        return;
-    }
-    let len = d * d;
-    let (w, g) = (matrix(1, len, 10), matrix(1, len, 11));
-    let (w, g) = (w.as_slice().expect("row"), g.as_slice().expect("row"));
-    let params = adam::AdamParams::default();
-    let mut state = (w.to_vec(), vec![0f32; len], vec![0f32; len]);
+    let labels: Vec<u8> = (0..n * c).map(|k| u8::from(k % 7 == 0)).collect();
     b.case(
-        "adam",
-        format!("{len} weights"),
-        Work {
-            bytes: 28 * len,
-            footprint: 16 * len,
-            flops: 14 * len,
+        "sigmoid_bce",
+        format!("[{n}, {c}]"),
+        Work::once(n * (9 * c + 1), 8 * n * c),
+        &mut grad,
+        |par, grad| {
+            bce::sigmoid_bce(par, &logits, &labels, &mask, 1.0, grad);
         },
-        &mut state,
-        |par, (w, m, v)| adam::adam_step(par, params, 1, w, g, m, v),
-        |_| {
-            let mut got = [w.to_vec(), vec![0f32; len], vec![0f32; len]];
-            let wide = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
-            let mut want = [&got[0], &got[1], &got[2]].map(|x| wide(x));
-            let [x, m, v] = &mut got;
-            adam::adam_step(b.par, params, 1, x, g, m, v);
-            let [y, m, v] = &mut want;
-            adam::naive(params, 1, y, &wide(g), m, v);
-            let want: Vec<f32> = y.iter().map(|&y| y as f32).collect();
-            deviation(x.iter(), &want, 1)
+        |grad| {
+            let mut want = Mat::zeros((n, c));
+            bce::naive(&logits, &labels, &mask, 1.0, &mut want);
+            deviation(grad, &want, 1)
         },
     );
 }

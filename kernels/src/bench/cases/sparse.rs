@@ -1,6 +1,7 @@
 //! Kernels along edges, and rows by index.
 
 use super::{Bench, Work, deviation, matrix};
+use crate::pairs::{self, Pairs};
 use crate::spmm::Reduce;
 use crate::{Csr, Mat, rows, rspmm, spmm, spmm_bf16, spmm_max};
 use half::bf16;
@@ -14,6 +15,7 @@ pub(super) fn all(b: &mut Bench<'_>) {
     aggregate(b);
     relations(b);
     by_index(b);
+    pair_products(b);
 }
 
 /// Bytes of a sparse matrix.
@@ -39,6 +41,7 @@ fn aggregate(b: &mut Bench<'_>) {
         "spmm, no weights",
         "spmm, mean",
         "spmm, max",
+        "spmm, max backward",
         "spmm, bf16 rows",
     ];
     if !b.wants(&names) {
@@ -117,6 +120,22 @@ fn others(b: &mut Bench<'_>, a: Csr<'_>, x: &Mat, out: &mut Mat) {
             }
         },
     );
+    // The winners there are, whatever was asked for.
+    let (_, arg) = &mut largest;
+    let mut first = Mat::zeros((n, d));
+    spmm_max::spmm_max_into(b.par, a, 0..n, x, &mut first, arg);
+    let (arg, g) = (&*arg, first);
+    b.case(
+        "spmm, max backward",
+        shape.clone(),
+        Work::once(csr + 4 * d * (2 * n + a.n_cols), n * d),
+        &mut Mat::zeros(x.dim()),
+        |par, dx| spmm_max::spmm_max_backward_into(par, a, 0..n, arg, &g, dx),
+        |dx| {
+            let want = spmm_max::naive_backward(a, 0..n, arg, &g).mapv(|x| x as f32);
+            deviation(dx, &want, longest(&a, 0..n))
+        },
+    );
     let mut small = vec![bf16::ZERO; x.len()];
     spmm_bf16::to_bf16(b.par, crate::flat("bench", x), &mut small);
     b.case(
@@ -142,7 +161,7 @@ const BASES: usize = 4;
 
 fn relations(b: &mut Bench<'_>) {
     let (a, d) = (b.input.graph, b.input.width.div_ceil(BASES));
-    if !b.wants(&["rspmm", "rspmm, transposed"]) {
+    if !b.wants(&["rspmm", "rspmm, transposed", "rspmm, coefficients"]) {
         return;
     }
     let (n, e) = (a.rows(), a.n_edges());
@@ -178,7 +197,7 @@ fn relations(b: &mut Bench<'_>) {
     let mut dx = Mat::zeros((n, BASES * d));
     b.case(
         "rspmm, transposed",
-        shape,
+        shape.clone(),
         work(),
         &mut dx,
         |par, dx| rspmm::rspmm_t_into(par, a, 0..n, &rel, &g, dx),
@@ -188,6 +207,24 @@ fn relations(b: &mut Bench<'_>) {
             rspmm::naive::transposed(a, rows.clone(), &rel, &g, &mut want);
             let cut = ndarray::s![rows.clone(), ..];
             deviation(dx.slice(cut), want.slice(cut), longest(&a, rows))
+        },
+    );
+    let mut dcoef = Mat::zeros((TYPES, BASES));
+    b.case(
+        "rspmm, coefficients",
+        shape,
+        Work::once(
+            csr_bytes(&a) + 2 * e + 4 * d * (n + BASES * a.n_cols) + 4 * TYPES * BASES,
+            2 * e * d * BASES,
+        ),
+        &mut dcoef,
+        |par, dcoef| rspmm::coef_gradient_into(par, a, &types, &x, &g, dcoef),
+        |dcoef| {
+            // One basis of them.
+            let x = x.slice(ndarray::s![.., ..d]).to_owned();
+            let mut want = Mat::zeros((TYPES, 1));
+            rspmm::naive::coef(a, &types, &x, &g, &mut want);
+            deviation(dcoef.column(0), &want, e * d)
         },
     );
 }
@@ -241,6 +278,47 @@ fn by_index(b: &mut Bench<'_>) {
             let mut want = Mat::zeros((n, d));
             rows::naive::scatter_add(&g, &unique, &mut want);
             deviation(&first, &want, 1)
+        },
+    );
+}
+
+fn pair_products(b: &mut Bench<'_>) {
+    if !b.wants(&["pair products", "pair products, backward"]) {
+        return;
+    }
+    let (n, d) = (b.input.graph.n_cols, b.input.width);
+    let other = |v: u64| (v * 40_503 % n as u64) as u32;
+    let ends: Vec<[u32; 2]> = (0..n as u64).map(|v| [v as u32, other(v)]).collect();
+    let k = ends.len();
+    // Both ends are below n; more pairs than 2³¹ are not timed.
+    let Ok(pairs) = Pairs::new(n, ends) else {
+        return;
+    };
+    let (z, gp) = (matrix(n, d, 4), matrix(k, d, 5));
+    let shape = format!("{k} pairs of [{n}, {d}]");
+    b.case(
+        "pair products",
+        shape.clone(),
+        Work::once(8 * k + 4 * d * (n + k), k * d),
+        &mut Mat::zeros((k, d)),
+        |par, out| pairs::products_into(par, &pairs, &z, out),
+        |out| {
+            let mut want = Mat::zeros((k, d));
+            pairs::naive::products(&pairs, &z, &mut want);
+            deviation(out, &want, 1)
+        },
+    );
+    b.case(
+        "pair products, backward",
+        shape,
+        // The pairs, and the pairs of each row.
+        Work::once(16 * k + 8 * (n + 1) + 4 * d * (2 * n + k), 4 * k * d),
+        &mut Mat::zeros((n, d)),
+        |par, g| pairs::products_backward_into(par, &pairs, &z, &gp, g),
+        |g| {
+            let mut want = Mat::zeros((n, d));
+            pairs::naive::products_backward(&pairs, &z, &gp, &mut want);
+            deviation(g, &want, 2)
         },
     );
 }
