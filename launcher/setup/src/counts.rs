@@ -1,5 +1,7 @@
 //! Counting what libtest printed.
 
+use crate::flow::Stop;
+
 /// Passed, failed and ignored checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -17,6 +19,20 @@ impl Counts {
         match passed {
             true => self.passed += 1,
             false => self.failed += 1,
+        }
+    }
+
+    /// Counts a check that did not pass, and says why.
+    pub fn refuse(&mut self, stop: Stop) {
+        stop.print();
+        self.one(false);
+    }
+
+    /// Adds what a check counted, or counts it as one that did not pass.
+    pub fn add(&mut self, outcome: Result<Counts, Stop>) {
+        match outcome {
+            Ok(counts) => *self += counts,
+            Err(stop) => self.refuse(stop),
         }
     }
 }

@@ -14,6 +14,7 @@ mod environment;
 mod exec;
 mod flow;
 mod links;
+mod memory;
 mod notebook;
 mod parts;
 mod places;
@@ -31,8 +32,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo quickstart            install what is missing, build, execute the first notebook
 cargo verify                every check there is; the last line counts them
-cargo verify --only NAME    one stage: format, clippy, test, docs, environment, links, notebooks
-cargo verify --soak         also the slow checks
+cargo verify --only NAME    one stage: format, clippy, test, docs, environment, links, notebooks, memory
+cargo verify --soak         also the slow checks, and memory: kernels under Miri and the address sanitizer
 Environment: CARGO_TARGET_DIR, HALOBOOK_PYTHON (a Python to use), HALOBOOK_NO_INSTALL=1 (never call apt-get)";
 
 fn main() -> ExitCode {

@@ -3,10 +3,11 @@
 use crate::counts::{self, Counts};
 use crate::flow::{Flow, Step, Stop};
 use crate::places::Places;
-use crate::{compile, environment, exec, links, notebook, quickstart};
+use crate::{compile, environment, exec, links, memory, notebook, quickstart};
+use std::process::Command;
 
 /// The stages after set-up, in order.
-const STAGES: [&str; 7] = [
+const STAGES: [&str; 8] = [
     "format",
     "environment",
     "links",
@@ -14,7 +15,11 @@ const STAGES: [&str; 7] = [
     "test",
     "docs",
     "notebooks",
+    memory::STAGE,
 ];
+
+/// Seed of the random cases: the same ones every time; `cargo test` alone draws others.
+pub const SEED: &str = "20261121";
 
 /// What was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,7 +52,11 @@ impl Options {
     }
 
     fn wants(&self, stage: &str) -> bool {
-        self.only.as_deref().is_none_or(|only| only == stage)
+        match self.only.as_deref() {
+            Some(only) => only == stage,
+            // It takes a second toolchain and twenty minutes.
+            None => self.soak || stage != memory::STAGE,
+        }
     }
 }
 
@@ -69,7 +78,7 @@ pub fn main(options: Options) -> Result<(), Stop> {
     let mut total = Counts::default();
     let cheap = matches!(
         options.only.as_deref(),
-        Some("format" | "environment" | "links")
+        Some("format" | "environment" | "links" | memory::STAGE)
     );
     let ready = cheap || check(&mut total, quickstart::prepare(&mut flow, &places));
     if options.wants("format") {
@@ -102,12 +111,7 @@ pub fn main(options: Options) -> Result<(), Stop> {
                     a Jupyter client, documentation examples";
         let (limit, soak) = (if options.soak { 240 } else { 60 }, options.soak);
         let outcome = flow.step("test", what, limit, |step| test(step, &places, soak));
-        match outcome {
-            Ok(counts) => total += counts,
-            Err(stop) => {
-                check(&mut total, Err::<(), _>(stop));
-            }
-        }
+        total.add(outcome);
     }
     if ready && options.wants("docs") {
         let what = "cargo doc, links checked";
@@ -127,6 +131,9 @@ pub fn main(options: Options) -> Result<(), Stop> {
     if ready && options.wants("notebooks") {
         notebooks(&mut flow, &places, &mut total);
     }
+    if options.wants(memory::STAGE) {
+        memory::main(&mut flow, &places, &mut total);
+    }
     println!("\n{}", flow.table());
     if total.ignored > 0 {
         println!("{} tests are marked `ignore`", total.ignored);
@@ -141,11 +148,12 @@ pub fn main(options: Options) -> Result<(), Stop> {
 
 /// Counts one check; says why when it failed. Returns whether it passed.
 fn check<T>(total: &mut Counts, outcome: Result<T, Stop>) -> bool {
-    if let Err(stop) = &outcome {
-        stop.print();
+    let passed = outcome.is_ok();
+    match outcome {
+        Ok(_) => total.one(true),
+        Err(stop) => total.refuse(stop),
     }
-    total.one(outcome.is_ok());
-    outcome.is_ok()
+    passed
 }
 
 /// A check that looks for faults and should find none.
@@ -184,13 +192,20 @@ fn test(step: &mut Step, places: &Places, soak: bool) -> Result<Counts, Stop> {
         };
         test.env("HALOBOOK_REQUIRE", all);
     }
-    // The same random cases every time; `cargo test` alone draws others.
-    test.env("PROPTEST_RNG_SEED", "20261121");
+    test.env("PROPTEST_RNG_SEED", SEED);
     if soak {
         test.env("HALOBOOK_SOAK", "1");
     }
     test.args(["test", "--release", "--workspace", "--no-fail-fast"]);
-    let (log, ended) = step.try_run(&mut test)?;
+    counted(step, places, &mut test)
+}
+
+/// Runs tests and counts their results; names those that failed and what they skipped.
+///
+/// # Errors
+/// When the command cannot start or runs past the step's limit.
+pub fn counted(step: &mut Step, places: &Places, tests: &mut Command) -> Result<Counts, Stop> {
+    let (log, ended) = step.try_run(tests)?;
     let text = String::from_utf8_lossy(&std::fs::read(&log).unwrap_or_default()).into_owned();
     let mut counts = counts::sum(&text);
     let failures = counts::failures(&text);
@@ -207,7 +222,8 @@ fn test(step: &mut Step, places: &Places, soak: bool) -> Result<Counts, Stop> {
             step.note(exec::tail(&log, 40));
         }
         step.note(format!(
-            "cargo test {status}; the full output is in {}",
+            "{} {status}; the full output is in {}",
+            exec::words(tests),
             places.show(&log)
         ));
     }
@@ -250,6 +266,8 @@ mod tests {
     fn flags_are_read_and_wrong_ones_refused() {
         let options = Options::parse(&["--soak", "--only", "docs"]).expect("both are flags");
         assert!(options.soak && options.wants("docs") && !options.wants("test"));
+        let memory = |words| Options::parse(words).expect("flags").wants("memory");
+        assert!(memory(&["--soak"]) && memory(&["--only", "memory"]) && !memory(&[]));
         assert_eq!(
             Options::parse(&["--only", "dogs"])
                 .expect_err("no stage")

@@ -1,0 +1,191 @@
+//! The stage `memory` of `cargo verify --soak`: the kernels under Miri, which sees undefined
+//! behaviour on the scalar paths, and under the address sanitizer, which sees what vector loads and
+//! stores touch beside their buffers.
+//!
+//! Both need a nightly toolchain. It is used when it is there and complete, and else installed by
+//! rustup.
+//!
+//! # Not done
+//! Miri runs one thread and no vector instructions, so it sees no data race and no SIMD path; the
+//! address sanitizer sees no read of what was never written.
+
+use crate::counts::Counts;
+use crate::flow::{Flow, Step, Stop};
+use crate::places::Places;
+use crate::{compile, exec, verify};
+use std::process::Command;
+
+/// The stage's name after `--only`.
+pub const STAGE: &str = "memory";
+
+const INSTALL: [&str; 9] = [
+    "toolchain",
+    "install",
+    "nightly",
+    "--profile",
+    "minimal",
+    "--component",
+    "miri",
+    "--component",
+    "rust-src",
+];
+
+/// Tests that neither tool runs: they compile with a C++ compiler, take times, or take them from
+/// the driver.
+const SKIPPED: [&str; 2] = ["cuda::", "bench::"];
+
+/// Library tests too slow for Miri: their inputs are large by purpose. `tests/edge` sends small ones
+/// through the same kernels.
+const LARGE: [&str; 3] = ["gemm", "linear", "gat_tests"];
+
+/// Runs both tools; what they find is counted in `total`.
+pub fn main(flow: &mut Flow, places: &Places, total: &mut Counts) {
+    let what = "finds a nightly toolchain with Miri, or has rustup install one";
+    let outcome = flow.step("nightly", what, 15, provide);
+    let host = match outcome {
+        Ok(host) => host,
+        Err(stop) => return total.refuse(stop),
+    };
+    let what = "kernels under Miri: scalar paths, one thread, few cases of each property";
+    let outcome = flow.step("miri", what, 30, |step| {
+        verify::counted(step, places, &mut miri(places))
+    });
+    total.add(outcome);
+    let what = "kernels under the address sanitizer: every SIMD level of this processor";
+    let outcome = flow.step("sanitizer", what, 30, |step| {
+        verify::counted(step, places, &mut sanitizer(places, &host))
+    });
+    total.add(outcome);
+}
+
+/// Makes sure of the toolchain; returns its host triple.
+fn provide(step: &mut Step) -> Result<String, Stop> {
+    if let Some(host) = ready() {
+        step.unchanged();
+        return Ok(host);
+    }
+    let by_hand = format!("rustup {}", INSTALL.join(" "));
+    let refuse = |why: &str| {
+        let wrong = format!("{why}, and there is no nightly toolchain with Miri and rust-src");
+        let help = format!("{by_hand}, then run the same command again");
+        Err(Stop::by_hand(wrong, help))
+    };
+    if std::env::var_os("HALOBOOK_NO_INSTALL").is_some() {
+        return refuse("HALOBOOK_NO_INSTALL is set");
+    }
+    if exec::output("rustup", &["--version"]).is_none() {
+        return refuse("this toolchain is not rustup's");
+    }
+    step.note(&by_hand);
+    let (log, ended) = step.try_run(Command::new("rustup").args(INSTALL))?;
+    if let exec::Ended::Failed(status) = ended {
+        step.note(exec::tail(&log, 15));
+        return refuse(&format!("rustup {status} (no network?)"));
+    }
+    match ready() {
+        Some(host) => Ok(host),
+        None => refuse("rustup installed less than was asked for"),
+    }
+}
+
+/// The host triple of a nightly toolchain that has everything.
+fn ready() -> Option<String> {
+    let nightly = |words: &[&str]| exec::output("rustup", &[&["run", "nightly"], words].concat());
+    nightly(&["cargo", "miri", "--version"])?;
+    let sysroot = nightly(&["rustc", "--print", "sysroot"])?;
+    let sources = std::path::Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library");
+    let version = nightly(&["rustc", "-vV"])?;
+    let host = version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))?;
+    sources.is_dir().then(|| host.to_string())
+}
+
+/// `cargo` of the nightly toolchain, with a target folder of its own.
+fn nightly(places: &Places, folder: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command.current_dir(&places.root);
+    compile::clean(&mut command);
+    command.args(["run", "nightly", "cargo"]);
+    command.env("CARGO_TERM_COLOR", "never");
+    command.env("CARGO_TARGET_DIR", places.target.join(folder));
+    command.env("PROPTEST_RNG_SEED", verify::SEED);
+    // The fuzz provokes thousands of refusals, and Miri would resolve the frames of each.
+    command.env("RUST_BACKTRACE", "0");
+    command
+}
+
+fn miri(places: &Places) -> Command {
+    let mut command = nightly(places, "miri");
+    // Tests read the environment, and a property's seed is in it.
+    command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+    command.env("PROPTEST_CASES", "2");
+    command.args(["miri", "test", "-p", "kernels", "--no-default-features"]);
+    command.args(["--lib", "--test", "edge", "--no-fail-fast", "--"]);
+    skip(&mut command, SKIPPED.iter().chain(&LARGE));
+    command
+}
+
+fn sanitizer(places: &Places, host: &str) -> Command {
+    let mut command = nightly(places, "sanitizer");
+    command.env("RUSTFLAGS", "-Zsanitizer=address");
+    // Threads that live as long as the process are no fault.
+    command.env("ASAN_OPTIONS", "detect_leaks=0");
+    command.env("PROPTEST_CASES", "24");
+    // The target is named so that build scripts and macros are compiled without the sanitizer.
+    command.args([
+        "test",
+        "--release",
+        "-p",
+        "kernels",
+        "--no-default-features",
+    ]);
+    command.args(["--target", host, "--lib", "--test", "edge"]);
+    // Intrinsics are inlined at every level, and the higher ones take minutes to compile.
+    command.args(["--config", "profile.release.package.kernels.opt-level=1"]);
+    command.args(["--no-fail-fast", "--"]);
+    skip(&mut command, SKIPPED.iter());
+    command
+}
+
+fn skip<'a>(command: &mut Command, tests: impl Iterator<Item = &'a &'static str>) {
+    for name in tests {
+        command.args(["--skip", name]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(command: &Command) -> String {
+        let words: Vec<_> = command.get_args().map(|w| w.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn both_tools_run_the_fuzz_of_the_public_edge_in_folders_of_their_own() {
+        let places = Places {
+            root: "/r".into(),
+            bin: "/t/release".into(),
+            target: "/t".into(),
+        };
+        let (miri, asan) = (
+            miri(&places),
+            sanitizer(&places, "x86_64-unknown-linux-gnu"),
+        );
+        for command in [&miri, &asan] {
+            assert!(words(command).starts_with("run nightly cargo "));
+            assert!(
+                words(command).contains("-p kernels") && words(command).contains("--test edge")
+            );
+        }
+        assert!(words(&asan).contains("--target x86_64-unknown-linux-gnu"));
+        let folder = |command: &Command| {
+            let of = |name: &str| command.get_envs().find(|(key, _)| *key == name)?.1;
+            of("CARGO_TARGET_DIR").map(std::ffi::OsStr::to_os_string)
+        };
+        assert_eq!(folder(&miri), Some("/t/miri".into()));
+        assert_eq!(folder(&asan), Some("/t/sanitizer".into()));
+    }
+}
