@@ -1,4 +1,4 @@
-//! Element by element: bias, ReLU and its gradient, scaled addition; and sums of columns.
+//! Scaled addition, and sums of columns.
 
 use crate::par::split_rows;
 use crate::simd::multiversion;
@@ -7,66 +7,9 @@ use crate::{Mat, Par, expect_eq, flat, flat_mut};
 /// Rows of one block of [`column_sums_into`].
 const BLOCK: usize = 1024;
 
-/// Scalar references.
-pub mod naive {
-    use crate::Mat;
-
-    /// `x[r, c] += bias[c]`, then `max(0, x)` when `relu`. `x: [n, d]`, `bias: [d]`.
-    pub fn bias(x: &mut Mat, bias: &[f32], relu: bool) {
-        for ((_, c), v) in x.indexed_iter_mut() {
-            *v += bias[c];
-            *v = if relu && *v <= 0.0 { 0.0 } else { *v };
-        }
-    }
-
-    /// Zeroes `g` where `y` is not positive. `y, g: [n, d]`.
-    pub fn relu_backward(y: &Mat, g: &mut Mat) {
-        for (at, g) in g.indexed_iter_mut() {
-            *g = if y[at] > 0.0 { *g } else { 0.0 };
-        }
-    }
-
-    /// Sums of the columns of `g: [n, d]`.
-    pub fn column_sums(g: &Mat) -> Vec<f32> {
-        g.columns().into_iter().map(|c| c.sum()).collect()
-    }
-}
-
-multiversion! {
-    fn add_bias_rows(rows: &mut [f32], bias: &[f32]) {
-        for row in rows.chunks_exact_mut(bias.len()) {
-            for (x, b) in row.iter_mut().zip(bias) {
-                *x += b;
-            }
-        }
-    }
-}
-
-multiversion! {
-    fn bias_relu_rows(rows: &mut [f32], bias: &[f32]) {
-        for row in rows.chunks_exact_mut(bias.len()) {
-            for (x, b) in row.iter_mut().zip(bias) {
-                let y = *x + b;
-                *x = if y <= 0.0 { 0.0 } else { y };
-            }
-        }
-    }
-}
-
-multiversion! {
-    fn relu_rows(rows: &mut [f32]) {
-        for x in rows {
-            *x = if *x <= 0.0 { 0.0 } else { *x };
-        }
-    }
-}
-
-multiversion! {
-    fn relu_backward_rows(y: &[f32], g: &mut [f32]) {
-        for (g, y) in g.iter_mut().zip(y) {
-            *g = if *y > 0.0 { *g } else { 0.0 };
-        }
-    }
+/// Scalar reference of [`column_sums_into`].
+pub fn naive_column_sums(g: &Mat) -> Vec<f32> {
+    g.columns().into_iter().map(|c| c.sum()).collect()
 }
 
 multiversion! {
@@ -86,37 +29,6 @@ multiversion! {
             }
         }
     }
-}
-
-/// `x[r, :] += bias`. `x: [n, d]`, `bias: [d]`.
-pub fn add_bias_into(par: &Par, x: &mut Mat, bias: &[f32]) {
-    expect_eq("add_bias", "a bias of length", x.ncols(), bias.len());
-    par.rows_mut(flat_mut("add_bias", x), bias.len(), |_, rows| {
-        add_bias_rows(rows, bias)
-    });
-}
-
-/// `x = max(0, x + bias)`, keeping NaN. `x: [n, d]`, `bias: [d]`.
-pub fn bias_relu(par: &Par, x: &mut Mat, bias: &[f32]) {
-    expect_eq("bias_relu", "a bias of length", x.ncols(), bias.len());
-    par.rows_mut(flat_mut("bias_relu", x), bias.len(), |_, rows| {
-        bias_relu_rows(rows, bias)
-    });
-}
-
-/// `x = max(0, x)`, keeping NaN. `x: [n, d]`.
-pub fn relu_into(par: &Par, x: &mut Mat) {
-    par.rows_mut(flat_mut("relu", x), 1, |_, rows| relu_rows(rows));
-}
-
-/// Zeroes the gradient `g` where the activation's output `y` is not positive. `y, g: [n, d]`.
-pub fn relu_backward(par: &Par, y: &Mat, g: &mut Mat) {
-    expect_eq("relu_backward", "g with rows", y.nrows(), g.nrows());
-    expect_eq("relu_backward", "g with columns", y.ncols(), g.ncols());
-    let y = flat("relu_backward", y);
-    par.rows_mut(flat_mut("relu_backward", g), 1, |first, rows| {
-        relu_backward_rows(&y[first..first + rows.len()], rows);
-    });
 }
 
 /// `y += alpha · x`. `x, y: [n, d]`.
@@ -166,28 +78,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn elementwise_equals_naive(x in any_mat(), threads in 1usize..4) {
+        fn additions_and_sums_equal_naive(x in any_mat(), threads in 1usize..4) {
             let par = Par::new(threads);
-            let bias: Vec<f32> = (0..x.ncols()).map(|c| c as f32 * 0.3 - 1.0).collect();
-            let (mut want, mut got) = (x.clone(), x.clone());
-            naive::bias(&mut want, &bias, false);
-            add_bias_into(&par, &mut got, &bias);
-            prop_assert_eq!(&got, &want);
-            naive::bias(&mut want, &vec![0.0; bias.len()], true);
-            relu_into(&par, &mut got);
-            prop_assert_eq!(&got, &want);
-            let mut fused = x.clone();
-            bias_relu(&par, &mut fused, &bias);
-            prop_assert_eq!(&fused, &want);
-            let (mut gw, mut gg) = (x.clone(), x.clone());
-            naive::relu_backward(&want, &mut gw);
-            relu_backward(&par, &want, &mut gg);
-            prop_assert_eq!(gg, gw);
+            let mut got = x.mapv(|x| x * 0.3 - 1.0);
+            let want = &got + 2.0 * &x;
             axpy(&par, 2.0, &x, &mut got);
-            prop_assert_eq!(got, want + 2.0 * &x);
+            prop_assert_eq!(got, want);
             let mut sums = vec![7.0; x.ncols()];
             column_sums_into(&par, &x, &mut sums);
-            for (s, w) in sums.iter().zip(naive::column_sums(&x)) {
+            for (s, w) in sums.iter().zip(naive_column_sums(&x)) {
                 prop_assert!((s - w).abs() < 1e-4);
             }
         }
@@ -201,7 +100,6 @@ mod tests {
         let run = |threads| {
             let par = Par::new(threads);
             let (mut y, mut sums) = (x.clone(), vec![0.0; 9]);
-            bias_relu(&par, &mut y, &[0.1; 9]);
             axpy(&par, 0.3, &x, &mut y);
             column_sums_into(&par, &y, &mut sums);
             (y, sums)
@@ -209,12 +107,5 @@ mod tests {
         let one = run(1);
         assert_eq!(one, run(2));
         assert_eq!(one, run(7));
-    }
-
-    #[test]
-    fn relu_keeps_nan_visible() {
-        let mut x = Mat::from_elem((1, 3), f32::NAN);
-        relu_into(&Par::new(1), &mut x);
-        assert!(x.iter().all(|v| v.is_nan()));
     }
 }

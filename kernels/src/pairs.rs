@@ -190,15 +190,8 @@ fn products_backward_at(level: Level, par: &Par, pairs: &Pairs, z: &Mat, gp: &Ma
 mod tests {
     use super::*;
     use crate::hash::mix64;
+    use crate::spmm::tests::matrix;
     use proptest::prelude::*;
-
-    fn number(seed: u64, k: usize) -> f32 {
-        (mix64(seed ^ mix64(k as u64)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
-
-    fn matrix(rows: usize, cols: usize, seed: u64) -> Mat {
-        Mat::from_shape_fn((rows, cols), |(r, c)| number(seed, r * cols + c))
-    }
 
     proptest! {
         #[test]

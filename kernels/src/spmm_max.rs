@@ -358,6 +358,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "one thread, and thousands of edges")]
     fn threads_do_not_change_a_bit_around_hubs_of_several_parts() {
         let (n, d) = (500, 40);
         let a = hubs_of_several_parts(n);

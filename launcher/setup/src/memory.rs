@@ -30,13 +30,24 @@ const INSTALL: [&str; 9] = [
     "rust-src",
 ];
 
-/// Tests that neither tool runs: they compile with a C++ compiler, take times, or take them from
-/// the driver.
+/// Tests that neither tool runs: they compile with a C++ compiler, or take times.
 const SKIPPED: [&str; 2] = ["cuda::", "bench::"];
 
-/// Library tests too slow for Miri: their inputs are large by purpose. `tests/edge` sends small ones
-/// through the same kernels.
-const LARGE: [&str; 3] = ["gemm", "linear", "gat_tests"];
+/// Library tests that Miri runs: kernels against their references, and refusals. The others start
+/// threads or have large inputs.
+const SMALL: [&str; 7] = [
+    "equal_naive",
+    "equals_naive",
+    "refused",
+    "named",
+    "csr::",
+    "hubs::",
+    "vector::",
+];
+
+/// Library tests too slow for Miri in spite of their names; the fuzz of the public edge sends small
+/// inputs through the same kernels.
+const LARGE: [&str; 2] = ["gemm", "linear"];
 
 /// Runs both tools; what they find is counted in `total`.
 pub fn main(flow: &mut Flow, places: &Places, total: &mut Counts) {
@@ -47,8 +58,10 @@ pub fn main(flow: &mut Flow, places: &Places, total: &mut Counts) {
         Err(stop) => return total.refuse(stop),
     };
     let what = "kernels under Miri: scalar paths, one thread, few cases of each property";
-    let outcome = flow.step("miri", what, 30, |step| {
-        verify::counted(step, places, &mut miri(places))
+    let outcome = flow.step("miri", what, 60, |step| {
+        let mut counts = verify::counted(step, places, &mut miri_edge(places))?;
+        counts += verify::counted(step, places, &mut miri_library(places))?;
+        Ok(counts)
     });
     total.add(outcome);
     let what = "kernels under the address sanitizer: every SIMD level of this processor";
@@ -121,7 +134,18 @@ fn miri(places: &Places) -> Command {
     command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
     command.env("PROPTEST_CASES", "2");
     command.args(["miri", "test", "-p", "kernels", "--no-default-features"]);
-    command.args(["--lib", "--test", "edge", "--no-fail-fast", "--"]);
+    command
+}
+
+fn miri_edge(places: &Places) -> Command {
+    let mut command = miri(places);
+    command.args(["--test", "edge", "--no-fail-fast"]);
+    command
+}
+
+fn miri_library(places: &Places) -> Command {
+    let mut command = miri(places);
+    command.args(["--lib", "--no-fail-fast", "--"]).args(SMALL);
     skip(&mut command, SKIPPED.iter().chain(&LARGE));
     command
 }

@@ -43,8 +43,6 @@ pub const KERNELS: &[&str] = &[
     "gemm x·w",
     "weight gradient, bias",
     "gemm xᵀ·g",
-    "bias_relu",
-    "relu_backward",
     "dropout",
     "column_sums",
     "layer norm",

@@ -1,64 +1,32 @@
-//! Kernels that go over rows or elements once: epilogues, dropout, normalisation, the losses.
+//! Kernels that go over rows or elements once: dropout, sums of columns, normalisation, the losses.
 
 use super::{Bench, Work, deviation, matrix};
 use crate::{Mat, bce, dropout, elementwise, layernorm, loss};
 
 pub(super) fn all(b: &mut Bench<'_>) {
-    epilogue(b);
+    columns_and_elements(b);
     norm(b);
     objective(b);
 }
 
-fn epilogue(b: &mut Bench<'_>) {
+fn columns_and_elements(b: &mut Bench<'_>) {
     let (n, d) = (b.input.graph.rows(), b.input.width);
-    if !b.wants(&["bias_relu", "relu_backward", "dropout", "column_sums"]) {
+    if !b.wants(&["dropout", "column_sums"]) {
         return;
     }
-    let (x, y) = (matrix(n, d, 7), matrix(n, d, 8));
-    let bias = vec![0.125f32; d];
+    let x = matrix(n, d, 7);
     let ids: Vec<u32> = (0..n as u32).collect();
     let shape = format!("[{n}, {d}]");
     // In place: each call goes on from the last, so a fresh copy is what is compared.
     let mut buffer = x.clone();
-    let twice = |flops| Work {
-        bytes: 8 * n * d,
-        footprint: 4 * n * d,
-        flops,
-    };
-    b.case(
-        "bias_relu",
-        shape.clone(),
-        twice(2 * n * d),
-        &mut buffer,
-        |par, out| elementwise::bias_relu(par, out, &bias),
-        |_| {
-            let (mut got, mut want) = (x.clone(), x.clone());
-            elementwise::bias_relu(b.par, &mut got, &bias);
-            elementwise::naive::bias(&mut want, &bias, true);
-            deviation(&got, &want, 1)
-        },
-    );
-    b.case(
-        "relu_backward",
-        shape.clone(),
-        Work {
-            bytes: 12 * n * d,
-            footprint: 8 * n * d,
-            flops: 0,
-        },
-        &mut buffer,
-        |par, g| elementwise::relu_backward(par, &y, g),
-        |_| {
-            let (mut got, mut want) = (x.clone(), x.clone());
-            elementwise::relu_backward(b.par, &y, &mut got);
-            elementwise::naive::relu_backward(&y, &mut want);
-            deviation(&got, &want, 1)
-        },
-    );
     b.case(
         "dropout",
         shape.clone(),
-        twice(n * d),
+        Work {
+            bytes: 8 * n * d,
+            footprint: 4 * n * d,
+            flops: n * d,
+        },
         &mut buffer,
         |par, out| dropout::dropout(par, 7, &ids, 0.5, out),
         |_| {
@@ -75,7 +43,7 @@ fn epilogue(b: &mut Bench<'_>) {
         Work::once(4 * n * d, n * d),
         &mut sums,
         |par, sums| elementwise::column_sums_into(par, &x, sums),
-        |sums| deviation(sums, &elementwise::naive::column_sums(&x), n),
+        |sums| deviation(sums, &elementwise::naive_column_sums(&x), n),
     );
 }
 

@@ -15,6 +15,7 @@ mod spmm;
 
 use super::{Buf, Device, Error, Shim};
 use crate::csr::tests::any_csr;
+use crate::spmm::tests::matrix;
 use crate::{CsrBuf, Mat};
 use proptest::prelude::*;
 use std::io::Write as _;
@@ -74,14 +75,6 @@ fn on_every_device<T: PartialEq + std::fmt::Debug>(check: impl Fn(&Arc<Device>) 
 /// Any sparse matrix, with what makes kernels differ: how it is cut into pieces.
 fn any_cut() -> impl Strategy<Value = (CsrBuf, u32)> {
     (any_csr(), prop_oneof![Just(512u32), 1u32..20])
-}
-
-/// A matrix of numbers in `[-1, 1)`.
-fn matrix(n: usize, d: usize, seed: u64) -> Mat {
-    Mat::from_shape_fn((n, d), |(r, c)| {
-        crate::hash::element(crate::hash::row(seed, r as u32), c as u32) as f32 / 2f32.powi(31)
-            - 1.0
-    })
 }
 
 fn up(device: &Arc<Device>, x: &Mat) -> Buf<f32> {
