@@ -12,6 +12,7 @@
 use crate::counts::Counts;
 use crate::flow::{Flow, Step, Stop};
 use crate::places::Places;
+use crate::toolchain::Wanted;
 use crate::{compile, exec, verify};
 use std::process::Command;
 
@@ -73,32 +74,16 @@ pub fn main(flow: &mut Flow, places: &Places, total: &mut Counts) {
 
 /// Makes sure of the toolchain; returns its host triple.
 fn provide(step: &mut Step) -> Result<String, Stop> {
-    if let Some(host) = ready() {
-        step.unchanged();
-        return Ok(host);
-    }
-    let by_hand = format!("rustup {}", INSTALL.join(" "));
-    let refuse = |why: &str| {
-        let wrong = format!("{why}, and there is no nightly toolchain with Miri and rust-src");
-        let help = format!("{by_hand}, then run the same command again");
-        Err(Stop::by_hand(wrong, help))
+    let by_hand = format!(
+        "rustup {}, then run the same command again",
+        INSTALL.join(" ")
+    );
+    let wanted = Wanted {
+        missing: "there is no nightly toolchain with Miri and rust-src",
+        rustup: &INSTALL,
+        by_hand: &by_hand,
     };
-    if std::env::var_os("HALOBOOK_NO_INSTALL").is_some() {
-        return refuse("HALOBOOK_NO_INSTALL is set");
-    }
-    if exec::output("rustup", &["--version"]).is_none() {
-        return refuse("this toolchain is not rustup's");
-    }
-    step.note(&by_hand);
-    let (log, ended) = step.try_run(Command::new("rustup").args(INSTALL))?;
-    if let exec::Ended::Failed(status) = ended {
-        step.note(exec::tail(&log, 15));
-        return refuse(&format!("rustup {status} (no network?)"));
-    }
-    match ready() {
-        Some(host) => Ok(host),
-        None => refuse("rustup installed less than was asked for"),
-    }
+    wanted.provide(step, ready)
 }
 
 /// The host triple of a nightly toolchain that has everything.
@@ -132,7 +117,7 @@ fn miri(places: &Places) -> Command {
     let mut command = nightly(places, "miri");
     // Tests read the environment, and a property's seed is in it.
     command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-    command.env("PROPTEST_CASES", "2");
+    command.env("PROPTEST_CASES", "1");
     command.args(["miri", "test", "-p", "kernels", "--no-default-features"]);
     command
 }
@@ -194,10 +179,8 @@ mod tests {
             bin: "/t/release".into(),
             target: "/t".into(),
         };
-        let (miri, asan) = (
-            miri(&places),
-            sanitizer(&places, "x86_64-unknown-linux-gnu"),
-        );
+        let miri = miri_edge(&places);
+        let asan = sanitizer(&places, "x86_64-unknown-linux-gnu");
         for command in [&miri, &asan] {
             assert!(words(command).starts_with("run nightly cargo "));
             assert!(
