@@ -1,28 +1,7 @@
 //! Arrays of sparse matrices as users could bring them.
 
-use kernels::Csr;
+use kernels::CsrBuf;
 use proptest::prelude::*;
-
-/// The arrays of a sparse matrix, right or wrong.
-#[derive(Debug, Clone)]
-pub struct Arrays {
-    pub indptr: Vec<u64>,
-    pub indices: Vec<u32>,
-    pub weights: Option<Vec<f32>>,
-    pub n_cols: usize,
-}
-
-impl Arrays {
-    /// As the kernels take it.
-    pub fn view(&self) -> Csr<'_> {
-        Csr {
-            indptr: &self.indptr,
-            indices: &self.indices,
-            weights: self.weights.as_deref(),
-            n_cols: self.n_cols,
-        }
-    }
-}
 
 /// Numbers, some of them odd.
 pub fn value() -> impl Strategy<Value = f32> {
@@ -37,7 +16,7 @@ pub fn value() -> impl Strategy<Value = f32> {
 }
 
 /// Arrays that are right.
-pub fn right() -> impl Strategy<Value = Arrays> {
+pub fn right() -> impl Strategy<Value = CsrBuf> {
     // Drawing numbers is what takes time under Miri.
     let most: usize = if cfg!(miri) { 4 } else { 12 };
     let values = prop::collection::vec(value(), most);
@@ -53,7 +32,7 @@ pub fn right() -> impl Strategy<Value = Arrays> {
             let weighted = !indices.len().is_multiple_of(3);
             let weights =
                 weighted.then(|| values.iter().copied().cycle().take(indices.len()).collect());
-            Arrays {
+            CsrBuf {
                 indptr,
                 indices,
                 weights,
@@ -64,7 +43,7 @@ pub fn right() -> impl Strategy<Value = Arrays> {
 }
 
 /// Arrays that are right, or wrong in one place or everywhere; counts beyond 32 bits included.
-pub fn arrays() -> impl Strategy<Value = Arrays> {
+pub fn arrays() -> impl Strategy<Value = CsrBuf> {
     let big = || prop_oneof![0u64..30, Just(1 << 32), Just((1 << 32) + 1), Just(u64::MAX)];
     let wild = (
         prop::collection::vec(big(), 0..8),
@@ -72,7 +51,7 @@ pub fn arrays() -> impl Strategy<Value = Arrays> {
         prop::option::of(prop::collection::vec(value(), 0..20)),
         prop_oneof![0usize..12, Just(1usize << 33)],
     )
-        .prop_map(|(indptr, indices, weights, n_cols)| Arrays {
+        .prop_map(|(indptr, indices, weights, n_cols)| CsrBuf {
             indptr,
             indices,
             weights,
