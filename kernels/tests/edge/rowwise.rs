@@ -4,8 +4,8 @@
 use crate::arrays::value;
 use crate::{cases, each_size, refused};
 use kernels::layernorm::{Normed, layer_norm_backward_into, layer_norm_into};
-use kernels::optim::{SgdParams, adamw_step, sgd_step};
 use kernels::pairs::{Pairs, products_backward_into, products_into};
+use kernels::sgd::{SgdParams, sgd_step};
 use kernels::sparse_optim::{AdagradParams, RowGradients, sparse_adagrad, sparse_adam};
 use kernels::{Mat, Par, adam, bce};
 use proptest::prelude::*;
@@ -64,30 +64,31 @@ fn pairs_by_size(par: &Par, pairs: &Pairs, d: usize, fill: f32) {
 }
 
 fn optimisers_by_size(par: &Par, n: usize, fill: f32) {
-    let adam = adam::AdamParams::default();
     each_size("sgd_step", [n; 2], |[g, u]| {
         let (mut w, g, mut u) = (vec![fill; n], vec![fill; g], vec![fill; u]);
-        sgd_step(par, SgdParams::default(), &mut w, &g, &mut u);
+        sgd_step(par, SgdParams::default(), &mut w, &g, Some(&mut u));
     });
-    type Step = fn(&Par, adam::AdamParams, u64, &mut [f32], &[f32], &mut [f32], &mut [f32]);
-    for (op, step) in [
-        ("adam_step", adam::adam_step as Step),
-        ("adamw_step", adamw_step as Step),
-    ] {
-        let run = |t, [g, m, v]: [usize; 3]| {
-            let (mut w, g) = (vec![fill; n], vec![fill; g]);
-            step(
-                par,
-                adam,
-                t,
-                &mut w,
-                &g,
-                &mut vec![fill; m],
-                &mut vec![fill; v],
-            );
+    each_size("sgd_step", [n], |[g]| {
+        sgd_step(
+            par,
+            SgdParams::default(),
+            &mut vec![fill; n],
+            &vec![fill; g],
+            None,
+        );
+    });
+    for decoupled in [false, true] {
+        let params = adam::AdamParams {
+            decoupled,
+            weight_decay: 0.1,
+            ..adam::AdamParams::default()
         };
-        each_size(op, [n; 3], |sizes| run(1, sizes));
-        refused(op, || run(0, [n; 3]));
+        let run = |t, [g, m, v]: [usize; 3]| {
+            let [mut w, mut m, mut v] = [n, m, v].map(|len| vec![fill; len]);
+            adam::adam_step(par, params, t, &mut w, &vec![fill; g], &mut m, &mut v);
+        };
+        each_size("adam_step", [n; 3], |sizes| run(1, sizes));
+        refused("adam_step", || run(0, [n; 3]));
     }
 }
 

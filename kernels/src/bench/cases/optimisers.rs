@@ -1,10 +1,10 @@
 //! Steps of the optimisers: on all weights of a layer, and on some rows of a table.
 
 use super::{Bench, Work, deviation, matrix};
+use crate::Mat;
 use crate::adam::{self, AdamParams};
-use crate::optim::{self, SgdParams};
+use crate::sgd::{self, SgdParams};
 use crate::sparse_optim::{self, AdagradParams, RowGradients};
-use crate::{Mat, Par};
 use ndarray::Array2;
 
 pub(super) fn all(b: &mut Bench<'_>) {
@@ -21,21 +21,8 @@ fn narrow(x: &[f64]) -> Vec<f32> {
     x.iter().map(|&x| x as f32).collect()
 }
 
-/// A step of Adam or AdamW, and its reference on weights of which it gets a copy.
-type Step = fn(&Par, AdamParams, u64, &mut [f32], &[f32], &mut [f32], &mut [f32]);
-type Naive = fn(AdamParams, &[f32], &[f32]) -> Vec<f32>;
-
-fn adam_naive(p: AdamParams, w: &[f32], g: &[f32]) -> Vec<f32> {
-    let (mut w, [mut m, mut v]) = (w.to_vec(), zeros(w.len()));
-    adam::naive(p, 1, &mut w, g, &mut m, &mut v);
-    w
-}
-
-fn adamw_naive(p: AdamParams, w: &[f32], g: &[f32]) -> Vec<f32> {
-    let mut wide: Vec<f64> = w.iter().map(|&w| f64::from(w)).collect();
-    let [mut m, mut v] = zeros(w.len());
-    optim::naive::adamw(p, 1, &mut wide, g, &mut m, &mut v);
-    narrow(&wide)
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
 }
 
 fn dense(b: &mut Bench<'_>) {
@@ -57,35 +44,37 @@ fn dense(b: &mut Bench<'_>) {
             flops: 6 * len,
         },
         &mut (w.to_vec(), velocity),
-        |par, (w, u)| optim::sgd_step(par, params, w, g, u),
+        |par, (w, u)| sgd::sgd_step(par, params, w, g, Some(u)),
         |_| {
             let (mut got, [mut u]) = (w.to_vec(), zeros(len));
-            optim::sgd_step(b.par, params, &mut got, g, &mut u);
-            let mut want: Vec<f64> = w.iter().map(|&w| f64::from(w)).collect();
-            let [mut u] = zeros(len);
-            optim::naive::sgd(params, &mut want, g, &mut u);
+            sgd::sgd_step(b.par, params, &mut got, g, Some(&mut u));
+            let (mut want, [mut u]) = (wide(w), zeros(len));
+            sgd::naive(params, &mut want, g, &mut u);
             deviation(&got, &narrow(&want), 1)
         },
     );
-    let params = AdamParams::default();
-    for (name, step, naive) in [
-        ("adam", adam::adam_step as Step, adam_naive as Naive),
-        ("adamw", optim::adamw_step, adamw_naive),
-    ] {
+    for (name, decoupled) in [("adam", false), ("adamw", true)] {
+        let params = AdamParams {
+            weight_decay: 0.01,
+            decoupled,
+            ..AdamParams::default()
+        };
         b.case(
             name,
             shape.clone(),
             Work {
                 bytes: 28 * len,
                 footprint: 16 * len,
-                flops: 14 * len,
+                flops: 16 * len,
             },
             &mut (w.to_vec(), zeros::<f32, 2>(len)),
-            |par, (w, [m, v])| step(par, params, 1, w, g, m, v),
+            |par, (w, [m, v])| adam::adam_step(par, params, 1, w, g, m, v),
             |_| {
                 let (mut got, [mut m, mut v]) = (w.to_vec(), zeros(len));
-                step(b.par, params, 1, &mut got, g, &mut m, &mut v);
-                deviation(&got, &naive(params, w, g), 1)
+                adam::adam_step(b.par, params, 1, &mut got, g, &mut m, &mut v);
+                let (mut want, [mut m, mut v]) = (wide(w), zeros(len));
+                adam::naive(params, 1, &mut want, &wide(g), &mut m, &mut v);
+                deviation(&got, &narrow(&want), 1)
             },
         );
     }
@@ -106,7 +95,7 @@ fn sparse(b: &mut Bench<'_>) {
         rows: &rows,
         grads: &grads,
     };
-    let wide = table.mapv(f64::from);
+    let exact = table.mapv(f64::from);
     let shape = format!("{m} rows of [{n}, {d}]");
     let close = |got: &Mat, want: &Array2<f64>| deviation(got, &want.mapv(|x| x as f32), 1);
     let params = AdagradParams::default();
@@ -123,7 +112,7 @@ fn sparse(b: &mut Bench<'_>) {
         |_| {
             let (mut got, mut squares) = (table.clone(), Mat::zeros((n, d)));
             sparse_optim::sparse_adagrad(b.par, params, of, &mut got, &mut squares);
-            let (mut want, mut squares) = (wide.clone(), Array2::zeros((n, d)));
+            let (mut want, mut squares) = (exact.clone(), Array2::zeros((n, d)));
             sparse_optim::naive::adagrad(params, of, &mut want, &mut squares);
             close(&got, &want)
         },
@@ -136,14 +125,14 @@ fn sparse(b: &mut Bench<'_>) {
         Work {
             bytes: m * (4 + 28 * d),
             footprint: m * (4 + 16 * d),
-            flops: 14 * m * d,
+            flops: 16 * m * d,
         },
         &mut (table.clone(), moments()),
         |par, (w, [m, v])| sparse_optim::sparse_adam(par, params, 1, of, w, m, v),
         |_| {
             let (mut got, [mut m, mut v]) = (table.clone(), moments());
             sparse_optim::sparse_adam(b.par, params, 1, of, &mut got, &mut m, &mut v);
-            let mut want = wide.clone();
+            let mut want = exact.clone();
             let [mut m, mut v] = [0; 2].map(|_| Array2::zeros((n, d)));
             sparse_optim::naive::adam(params, 1, of, &mut want, &mut m, &mut v);
             close(&got, &want)
