@@ -115,8 +115,12 @@ fn nightly(places: &Places, folder: &str) -> Command {
 
 fn miri(places: &Places) -> Command {
     let mut command = nightly(places, "miri");
-    // Tests read the environment, and a property's seed is in it.
-    command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+    // Tests read the environment, and a property's seed is in it; and they compare bits, to which Miri
+    // would else add errors where the language allows them.
+    command.env(
+        "MIRIFLAGS",
+        "-Zmiri-disable-isolation -Zmiri-deterministic-floats",
+    );
     command.env("PROPTEST_CASES", "1");
     command.args(["miri", "test", "-p", "kernels", "--no-default-features"]);
     command
