@@ -149,7 +149,7 @@ fn shapes() -> impl Strategy<Value = (usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 96 }))]
 
     #[test]
     fn attention_equals_naive_at_every_level(

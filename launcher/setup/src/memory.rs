@@ -122,6 +122,8 @@ fn miri(places: &Places) -> Command {
         "-Zmiri-disable-isolation -Zmiri-deterministic-floats",
     );
     command.env("PROPTEST_CASES", "1");
+    // Cases found elsewhere are large.
+    command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command.args(["miri", "test", "-p", "kernels", "--no-default-features"]);
     command
 }
