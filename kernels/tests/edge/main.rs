@@ -38,7 +38,7 @@ fn refused(op: &str, call: impl FnOnce()) {
     let outcome = catch_unwind(AssertUnwindSafe(call));
     let words = match &outcome {
         Ok(()) => "nothing: it ran",
-        Err(words) => match (words.downcast_ref::<String>(), words.downcast_ref()) {
+        Err(words) => match (words.downcast_ref::<String>(), words.downcast_ref::<&str>()) {
             (Some(words), _) => words,
             (None, Some(words)) => *words,
             (None, None) => "no words",
