@@ -48,7 +48,10 @@ const SMALL: [&str; 7] = [
 
 /// Library tests too slow for Miri in spite of their names; the fuzz of the public edge sends small
 /// inputs through the same kernels.
-const LARGE: [&str; 2] = ["gemm", "linear"];
+const LARGE: [&str; 3] = ["gemm", "linear", "typed_sums_and_gradients"];
+
+/// Minutes of dense products, which the sanitizer sees in smaller ones too.
+const DENSE: [&str; 1] = ["many_rows_many_blocks"];
 
 /// Runs both tools; what they find is counted in `total`.
 pub fn main(flow: &mut Flow, places: &Places, total: &mut Counts) {
@@ -159,7 +162,7 @@ fn sanitizer(places: &Places, host: &str) -> Command {
     // Compiling is what takes long, and an optimiser would remove what is looked for.
     command.args(["--config", "profile.release.package.kernels.opt-level=0"]);
     command.args(["--no-fail-fast", "--"]);
-    skip(&mut command, SKIPPED.iter());
+    skip(&mut command, SKIPPED.iter().chain(&DENSE));
     command
 }
 
