@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::{store, sys};
+use gnn_core::record::rows::Score;
 use gnn_core::spec::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -56,8 +57,17 @@ pub struct Final {
     pub val_acc: Option<f64>,
     /// Test accuracy at the (first) epoch of best validation accuracy.
     pub test_acc: Option<f64>,
-    /// That epoch.
+    /// The epoch with the best validation score: accuracy, or what stands in for it.
     pub best_epoch: Option<u32>,
+    /// The best validation score and the scores of its epoch, in the metric of the run's task.
+    #[serde(default)]
+    pub score: Option<Score>,
+    /// Average precision on the test links at that epoch, where links are predicted.
+    #[serde(default)]
+    pub test_ap: Option<f64>,
+    /// Mean reciprocal rank of the test links at that epoch, where links are predicted.
+    #[serde(default)]
+    pub test_mrr: Option<f64>,
 }
 
 /// What one rank was waiting for when a run stalled.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tests::folder::Known;
-use tests::runs::Store;
+use tests::runs::{Store, numbers};
 use tests::{Outcome, skip};
 
 /// More ranks than a tiny test needs only where an MPI is there.
@@ -218,6 +218,9 @@ fn every_frame_has_the_columns_of_the_contract() -> Outcome {
                 "wall_ms",
                 "best_val_acc",
                 "test_acc",
+                "metric",
+                "best_val",
+                "test",
                 "bytes_total",
                 "oversubscribed",
                 "host_class",
@@ -234,6 +237,12 @@ fn every_frame_has_the_columns_of_the_contract() -> Outcome {
                 "train_loss",
                 "val_acc",
                 "test_acc",
+                "val_f1",
+                "test_f1",
+                "val_auc",
+                "test_auc",
+                "test_ap",
+                "test_mrr",
                 "compute_ms",
                 "copy_ms",
                 "xfer_exposed_ms",
@@ -324,6 +333,50 @@ fn every_frame_has_the_columns_of_the_contract() -> Outcome {
                 "{frame} has no `{column}`, only {there:?}"
             );
         }
+    }
+    Ok(())
+}
+
+/// A run's scores are those of its task, in the last line of `train`, in every frame and for people.
+#[test]
+fn links_and_several_classes_show_their_own_scores() -> anyhow::Result<()> {
+    let sbm = "sbm:nodes=300,degree=12,feat=16,signal=3,homophily=0.95";
+    let cases = [
+        ("auc", format!("--data {sbm} --task link -s halo -n 2")),
+        ("f1", format!("--data {sbm},multilabel=true -s halo -n 2")),
+        ("acc", "--data karate".to_owned()),
+    ];
+    let store = Store::new()?;
+    for (metric, request) in &cases {
+        let ended = store.train(&format!("{request} --epochs 10 --eval-every 3"))?;
+        let result = &ended["final"];
+        ensure!(result["score"]["metric"] == *metric, "{request}: {result}");
+        let best = result["best_epoch"].as_u64().context("a best epoch")?;
+        let epochs = store.frame("latest", "epochs")?;
+        for (of, column) in [("val", "val"), ("test", "test")] {
+            let at_best = &epochs[best as usize][format!("{column}_{metric}")];
+            ensure!(
+                at_best.is_f64() && *at_best == result["score"][of],
+                "{request}: {of} {at_best} is not that of {result}"
+            );
+        }
+        for (other, _) in cases.iter().filter(|(other, _)| other != metric) {
+            let column = format!("val_{other}");
+            ensure!(
+                epochs.iter().all(|row| row[&column].is_null()),
+                "{request}: {column} has values"
+            );
+        }
+        // Not every epoch is evaluated: 3, 6, 9 and the last one are.
+        let known = numbers(&epochs, &format!("val_{metric}"));
+        ensure!(known.len() == 4, "{request}: {known:?}");
+        let runs = store.frame("latest", "runs")?;
+        ensure!(runs[0]["metric"] == *metric, "{}", runs[0]);
+        ensure!(runs[0]["best_val"] == result["score"]["val"], "{}", runs[0]);
+    }
+    let plain = store.halobook(&format!("train {} --epochs 3", cases[0].1))?;
+    for words in ["val AUC", "test AUC", "test AP", "test MRR", "best epoch"] {
+        ensure!(plain.stdout.contains(words), "no `{words}`: {plain}");
     }
     Ok(())
 }

@@ -27,30 +27,17 @@ pub trait Cell {
     /// Its column type.
     const COLUMN: Column;
 }
-impl Cell for bool {
-    const COLUMN: Column = Column::Bool;
+
+macro_rules! cells {
+    ($($ty:ty => $column:ident),*) => {
+        $(impl Cell for $ty {
+            const COLUMN: Column = Column::$column;
+        })*
+    };
 }
-impl Cell for u16 {
-    const COLUMN: Column = Column::U16;
-}
-impl Cell for u32 {
-    const COLUMN: Column = Column::U32;
-}
-impl Cell for u64 {
-    const COLUMN: Column = Column::U64;
-}
-impl Cell for f64 {
-    const COLUMN: Column = Column::F64;
-}
-impl Cell for String {
-    const COLUMN: Column = Column::Str;
-}
-impl Cell for Direction {
-    const COLUMN: Column = Column::Str;
-}
-impl Cell for Op {
-    const COLUMN: Column = Column::Str;
-}
+cells!(bool => Bool, u16 => U16, u32 => U32, u64 => U64, f64 => F64, String => Str);
+cells!(Direction => Str, Op => Str);
+
 impl<T: Cell> Cell for Option<T> {
     const COLUMN: Column = T::COLUMN;
 }
@@ -172,6 +159,71 @@ row! {
     }
 }
 
+/// The number by which the epochs of a run are compared, and the runs of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Accuracy, where a vertex has one class.
+    Acc,
+    /// Micro-averaged F1, where it may have several.
+    F1,
+    /// Area under the ROC curve, where links are predicted.
+    Auc,
+}
+
+impl Metric {
+    /// Its name in columns: `val_acc`, `val_f1`, `val_auc`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Acc => "acc",
+            Metric::F1 => "f1",
+            Metric::Auc => "auc",
+        }
+    }
+
+    /// Its name in sentences.
+    pub fn label(self) -> &'static str {
+        match self {
+            Metric::Acc => "acc",
+            Metric::F1 => "F1",
+            Metric::Auc => "AUC",
+        }
+    }
+}
+
+/// What an evaluation found, in the metric of its task.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// The metric.
+    pub metric: Metric,
+    /// On the training vertices; none for links.
+    pub train: Option<f64>,
+    /// On the validation vertices or links.
+    pub val: Option<f64>,
+    /// On the test vertices or links.
+    pub test: Option<f64>,
+}
+
+impl MetricsRow {
+    /// What the evaluation after this epoch found; none where there was none.
+    pub fn score(&self) -> Option<Score> {
+        let all = [
+            (Metric::Acc, self.train_acc, self.val_acc, self.test_acc),
+            (Metric::F1, self.train_f1, self.val_f1, self.test_f1),
+            (Metric::Auc, None, self.val_auc, self.test_auc),
+        ];
+        let mut known = all.into_iter();
+        known
+            .find(|&(_, train, val, test)| train.or(val).or(test).is_some())
+            .map(|(metric, train, val, test)| Score {
+                metric,
+                train,
+                val,
+                test,
+            })
+    }
+}
+
 row! {
     /// Traffic from one rank to another in one layer and direction of one epoch.
     CommRow in "comm" {
@@ -245,12 +297,14 @@ mod tests {
             train_f1: None,
             val_f1: None,
             test_f1: None,
-            val_auc: Some(0.75),
+            val_auc: None,
             test_auc: None,
             test_ap: None,
             test_mrr: None,
             eval_ms: 0.125,
         };
+        let score = row.score().expect("evaluated");
+        assert_eq!((score.metric, score.val), (Metric::Acc, Some(0.25)));
         let value = serde_json::to_value(&row).expect("plain data");
         let keys: Vec<_> = value
             .as_object()
@@ -262,5 +316,41 @@ mod tests {
         assert_eq!(keys, names);
         let back: MetricsRow = serde_json::from_value(value).expect("round trip");
         assert_eq!(back, row);
+    }
+
+    #[test]
+    fn a_row_has_the_score_of_its_task() {
+        let links = MetricsRow {
+            epoch: 0,
+            is_warmup: false,
+            train_loss: 0.5,
+            val_loss: None,
+            train_acc: None,
+            val_acc: None,
+            test_acc: None,
+            train_f1: None,
+            val_f1: None,
+            test_f1: None,
+            val_auc: Some(0.75),
+            test_auc: Some(0.5),
+            test_ap: None,
+            test_mrr: None,
+            eval_ms: 0.0,
+        };
+        let score = links.score().expect("evaluated");
+        assert_eq!((score.metric, score.test), (Metric::Auc, Some(0.5)));
+        let labels = MetricsRow {
+            val_auc: None,
+            test_auc: None,
+            train_f1: Some(0.25),
+            ..links.clone()
+        };
+        let score = labels.score().expect("evaluated");
+        assert_eq!((score.metric, score.train), (Metric::F1, Some(0.25)));
+        let nothing = MetricsRow {
+            train_f1: None,
+            ..labels
+        };
+        assert_eq!(nothing.score(), None);
     }
 }

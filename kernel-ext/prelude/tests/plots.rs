@@ -193,6 +193,18 @@ fn curve_marks_the_best_epoch_and_an_early_end() {
 }
 
 #[test]
+fn curve_shows_the_score_of_the_task() {
+    let links = df!("epoch" => [0_u32, 1, 2], "train_loss" => [1.0, 0.7, 0.5],
+        "val_acc" => [None::<f64>, None, None], "val_auc" => [Some(0.6), None, Some(0.9)],
+        "test_auc" => [Some(0.5), None, Some(0.8)]);
+    let frame = links.expect("columns have equal lengths");
+    let plot = checked(curve(&[case(setting("halo", 2), frame)], Axis::Epoch).expect("complete"));
+    assert!(plot.svg.contains("area under the ROC curve"));
+    assert!(plot.svg.contains("validation AUC") && plot.svg.contains("test AUC"));
+    assert!(plot.text.contains("best val 0.9"), "{}", plot.text);
+}
+
+#[test]
 fn curve_survives_missing_numbers() {
     let unknown = df!("epoch" => [0_u32, 1, 2], "train_loss" => [1.0, f64::NAN, 0.5],
         "val_acc" => [None::<f64>, None, None]);

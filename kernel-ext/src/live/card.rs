@@ -4,6 +4,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use gnn_core::record::rows::Metric;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::front::Shown;
@@ -33,7 +35,8 @@ pub struct Card {
     epochs: u64,
     done: u64,
     losses: Vec<f64>,
-    val_acc: Option<f64>,
+    /// The last validation score with its metric.
+    score: Option<(Metric, f64)>,
     notes: Vec<String>,
     /// `running`, `stopping`, then how the run ended.
     status: String,
@@ -76,7 +79,9 @@ impl Card {
                 if let Some(loss) = event["train_loss"].as_f64() {
                     self.losses.push(loss);
                 }
-                self.val_acc = event["val_acc"].as_f64().or(self.val_acc);
+                // Not every epoch is evaluated.
+                let metric = Metric::deserialize(&event["metric"]).ok();
+                self.score = metric.zip(event["val"].as_f64()).or(self.score);
             }
             "note" => self.notes.push(word("text")),
             "stopping" => self.status = "stopping at the end of the epoch".to_owned(),
@@ -126,8 +131,8 @@ impl Card {
         if let Some(loss) = self.losses.last() {
             let _ = write!(line, " · loss {loss:.4}");
         }
-        if let Some(accuracy) = self.val_acc {
-            let _ = write!(line, " · val {:.1} %", accuracy * 100.0);
+        if let Some((metric, val)) = self.score {
+            let _ = write!(line, " · val {} {:.1} %", metric.label(), val * 100.0);
         }
         let _ = write!(line, " · {}", seconds(self.elapsed));
         if let Some(eta) = self.eta() {
@@ -238,8 +243,8 @@ mod tests {
             r#"{"event":"launched","ranks":2,"strategy":"halo","model":"gcn","data":"<b>","epochs":4}"#,
         );
         card.event(r#"{"event":"note","text":"oversubscribed"}"#);
-        card.event(r#"{"event":"epoch","epoch":0,"train_loss":2.0,"val_acc":null}"#);
-        card.event(r#"{"event":"epoch","epoch":1,"train_loss":1.5,"val_acc":0.5}"#);
+        card.event(r#"{"event":"epoch","epoch":0,"train_loss":2.0,"metric":null,"val":null}"#);
+        card.event(r#"{"event":"epoch","epoch":1,"train_loss":1.5,"metric":"acc","val":0.5}"#);
         card.event("not json");
         card.elapsed = Duration::from_secs(2);
         card
@@ -250,8 +255,20 @@ mod tests {
         assert_eq!(
             card().line(),
             "run 20260102-030405-abcd · halo · gcn · <b> · 2 ranks · running · epoch 2/4 · \
-             loss 1.5000 · val 50.0 % · 2.0 s · 2.0 s to go"
+             loss 1.5000 · val acc 50.0 % · 2.0 s · 2.0 s to go"
         );
+    }
+
+    #[test]
+    fn the_line_names_the_metric_of_the_task() {
+        let mut card = card();
+        for (metric, words) in [("auc", "val AUC 93.1 %"), ("f1", "val F1 93.1 %")] {
+            let event = format!(r#"{{"event":"epoch","epoch":2,"metric":"{metric}","val":0.931}}"#);
+            card.event(&event);
+            // An epoch without evaluation leaves what is known.
+            card.event(r#"{"event":"epoch","epoch":3,"metric":null,"val":null}"#);
+            assert!(card.line().contains(words), "{}", card.line());
+        }
     }
 
     #[test]

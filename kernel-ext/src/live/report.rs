@@ -21,8 +21,12 @@ pub fn frame(frame: &DataFrame) -> Shown {
 /// The result of a finished run: one line, then the last epochs.
 pub fn finished(run_dir: &Path, card: &Card, manifest: &Manifest) -> Shown {
     let mut line = card.line();
-    if let Some(test) = manifest.result.as_ref().and_then(|result| result.test_acc) {
-        line.push_str(&format!(" · test {:.1} % at best validation", test * 100.0));
+    let score = manifest.result.as_ref().and_then(|result| result.score);
+    if let Some((metric, test)) = score.and_then(|s| Some((s.metric.label(), s.test?))) {
+        line.push_str(&format!(
+            " · test {metric} {:.1} % at best validation",
+            test * 100.0
+        ));
     }
     match launcher::frames::load(run_dir, "epochs") {
         Ok(epochs) => {

@@ -17,20 +17,23 @@ pub fn runs(words: &[String]) -> Result<i32> {
         return Ok(0);
     }
     println!(
-        "{:<21} {:<12} {:<10} {:>5} {:<6} {:>7} {:>9} {:>9}  data",
-        "run", "status", "strategy", "ranks", "model", "epochs", "test acc", "seconds"
+        "{:<21} {:<12} {:<10} {:>5} {:<6} {:>7} {:>11} {:>9}  data",
+        "run", "status", "strategy", "ranks", "model", "epochs", "test", "seconds"
     );
     for run in list()? {
-        let test = run.result.as_ref().and_then(|r| r.test_acc);
+        let score = run.result.as_ref().and_then(|r| r.score);
+        let test = score.and_then(|s| Some((s.metric, s.test?)));
         println!(
-            "{:<21} {:<12} {:<10} {:>5} {:<6} {:>7} {:>9} {:>9.2}  {}",
+            "{:<21} {:<12} {:<10} {:>5} {:<6} {:>7} {:>11} {:>9.2}  {}",
             run.run_id,
             run.status.label(),
             run.strategy,
             run.ranks,
             run.model,
             run.epochs_done,
-            test.map_or("-".into(), |x| format!("{:.1} %", 100.0 * x)),
+            test.map_or("-".into(), |(metric, x)| {
+                format!("{} {:.1} %", metric.label(), 100.0 * x)
+            }),
             run.wall_ms / 1e3,
             run.data,
         );

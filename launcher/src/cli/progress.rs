@@ -1,6 +1,8 @@
 //! One line of progress, from the run's own event stream.
 
+use gnn_core::record::rows::Metric;
 use launcher::tail::Tail;
+use serde::Deserialize;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -94,8 +96,29 @@ fn text(event: &Value, mean_ms: f64) -> String {
     let loss = event["train_loss"]
         .as_f64()
         .map_or("-".into(), |x| format!("{x:.4}"));
-    let accuracy = event["val_acc"]
-        .as_f64()
-        .map_or("-".into(), |x| format!("{:.1} %", 100.0 * x));
-    format!("epoch {epoch}/{epochs}  loss {loss}  val acc {accuracy}  {mean_ms:.2} ms/epoch")
+    // An epoch that was not evaluated has no metric.
+    let metric: Option<Metric> = Metric::deserialize(&event["metric"]).ok();
+    let score = metric.zip(event["val"].as_f64());
+    let score = score.map_or("-".into(), |(metric, val)| {
+        format!("{} {:.1} %", metric.label(), 100.0 * val)
+    });
+    format!("epoch {epoch}/{epochs}  loss {loss}  val {score}  {mean_ms:.2} ms/epoch")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_line_names_the_metric_of_the_task() {
+        let event = |metric: Option<&str>, val: Option<f64>| json!({"epoch": 4, "epochs": 10, "train_loss": 0.5, "metric": metric, "val": val});
+        let auc = text(&event(Some("auc"), Some(0.931)), 2.0);
+        assert_eq!(
+            auc,
+            "epoch 5/10  loss 0.5000  val AUC 93.1 %  2.00 ms/epoch"
+        );
+        assert!(text(&event(Some("acc"), Some(0.5)), 2.0).contains("val acc 50.0 %"));
+        assert!(text(&event(None, None), 2.0).contains("val -  "));
+    }
 }

@@ -1,8 +1,9 @@
 //! `halobook train`: one run, waited for.
 
 use super::progress::Progress;
+use gnn_core::record::rows::Metric;
 use launcher::frames;
-use launcher::manifest::{Manifest, Status};
+use launcher::manifest::{Final, Manifest, Status};
 use launcher::request::{parse_flags, parse_pairs};
 use launcher::resolve::{Resolved, resolve};
 use launcher::{Error, Options, Result, prepare, sys};
@@ -146,6 +147,30 @@ fn percent(share: Option<f64>) -> String {
     share.map_or("-".into(), |x| format!("{:.1} %", 100.0 * x))
 }
 
+/// The line of a run's loss and scores; those at the best epoch where there is one.
+fn scores(end: &Final) -> String {
+    let loss = end.train_loss.map_or("-".into(), |x| format!("{x:.4}"));
+    let mut text = format!("  train loss {loss}");
+    // Without validation there is no best epoch, and nothing but the training accuracy.
+    let metric = end.score.map_or(Metric::Acc, |s| s.metric).label();
+    let train = end.train_acc.or(end.score.and_then(|s| s.train));
+    let (val, test) = end.score.map_or((None, None), |s| (s.val, s.test));
+    for (name, share) in [("train", train), ("val", val), ("test", test)] {
+        if share.is_some() {
+            text.push_str(&format!("   {name} {metric} {}", percent(share)));
+        }
+    }
+    for (name, share) in [("AP", end.test_ap), ("MRR", end.test_mrr)] {
+        if share.is_some() {
+            text.push_str(&format!("   test {name} {}", percent(share)));
+        }
+    }
+    if let Some(epoch) = end.best_epoch {
+        text.push_str(&format!("   (best epoch {epoch})"));
+    }
+    text
+}
+
 fn result_text(run_dir: &Path, manifest: &Manifest) -> String {
     let mut text = String::new();
     let launch = manifest.mpi.as_deref().unwrap_or(&manifest.launch);
@@ -170,16 +195,7 @@ fn result_text(run_dir: &Path, manifest: &Manifest) -> String {
         manifest.mem_peak_bytes as f64 / f64::from(1 << 20),
     );
     if let Some(end) = &manifest.result {
-        let _ = writeln!(
-            text,
-            "  train loss {}   train acc {}   val acc {}   test acc {}{}",
-            end.train_loss.map_or("-".into(), |x| format!("{x:.4}")),
-            percent(end.train_acc),
-            percent(end.val_acc),
-            percent(end.test_acc),
-            end.best_epoch
-                .map_or(String::new(), |e| format!("   (best epoch {e})")),
-        );
+        let _ = writeln!(text, "{}", scores(end));
     }
     for note in &manifest.notes {
         let _ = writeln!(text, "  note: {note}");

@@ -3,6 +3,7 @@
 use super::rows::Rows;
 use crate::manifest::{Final, Manifest};
 use crate::time::Utc;
+use gnn_core::record::rows::Score;
 use polars::prelude::{Column, DataFrame, DataType, NamedFrom, PolarsResult, Series, TimeUnit};
 
 /// What the finished epochs achieved; nothing when there is none.
@@ -14,13 +15,20 @@ pub(crate) fn result(rows: &Rows) -> Option<Final> {
         ..Final::default()
     };
     for row in &rows.metrics {
-        if row.val_acc.is_some() && row.val_acc > result.val_acc {
-            result.val_acc = row.val_acc;
-            result.test_acc = row.test_acc;
+        let Some(score) = row.score() else { continue };
+        let best = result.score.and_then(|best| best.val);
+        if score.val.is_some() && score.val > best {
+            result.score = Some(score);
             result.best_epoch = Some(row.epoch);
+            (result.val_acc, result.test_acc) = (row.val_acc, row.test_acc);
+            (result.test_ap, result.test_mrr) = (row.test_ap, row.test_mrr);
         }
     }
     Some(result)
+}
+
+fn score(run: &Manifest) -> Option<Score> {
+    run.result.as_ref().and_then(|result| result.score)
 }
 
 /// The `runs` frame of some runs.
@@ -48,6 +56,10 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
         .iter()
         .map(|m| m.error.as_ref().map(|e| e.message.as_str()))
         .collect();
+    let metrics: Vec<Option<&str>> = runs
+        .iter()
+        .map(|m| score(m).map(|s| s.metric.name()))
+        .collect();
     let best = |m: &Manifest| m.result.as_ref().and_then(|r| r.val_acc);
     let test = |m: &Manifest| m.result.as_ref().and_then(|r| r.test_acc);
     let columns = vec![
@@ -67,6 +79,9 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
         maybe("wall_ms", &|m| Some(m.wall_ms)),
         maybe("best_val_acc", &best),
         maybe("test_acc", &test),
+        Series::new("metric".into(), metrics).into(),
+        maybe("best_val", &|m| score(m).and_then(|s| s.val)),
+        maybe("test", &|m| score(m).and_then(|s| s.test)),
         count("bytes_total", &|m| m.bytes_total),
         count("mem_peak_bytes", &|m| m.mem_peak_bytes),
         Series::new("oversubscribed".into(), over).into(),

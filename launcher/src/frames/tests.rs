@@ -66,6 +66,11 @@ fn line<R: Row>(row: &R) -> String {
 
 /// A run folder of two ranks and three epochs; rank 1 has not written the last one.
 fn folder() -> tempfile::TempDir {
+    folder_with(metrics)
+}
+
+/// The same with other rows of metrics out of epoch, validation and test score.
+fn folder_with(metrics: impl Fn(u32, f64, f64) -> MetricsRow) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("temporary folder");
     for part in ["rows", "frames"] {
         std::fs::create_dir(dir.path().join(part)).expect("folder");
@@ -140,6 +145,59 @@ fn epochs_join_metrics_with_the_slowest_rank() {
         .expect("u32")
         .get(0);
     assert_eq!(slowest, Some(1));
+}
+
+#[test]
+fn links_and_several_classes_have_their_own_scores_and_a_best_epoch() {
+    let bare = |epoch, val, test| MetricsRow {
+        train_acc: None,
+        val_acc: None,
+        test_acc: None,
+        ..metrics(epoch, val, test)
+    };
+    let links = folder_with(|epoch, val, test| MetricsRow {
+        val_auc: Some(val),
+        test_auc: Some(test),
+        test_ap: Some(test - 0.1),
+        test_mrr: Some(0.2),
+        ..bare(epoch, val, test)
+    });
+    let labels = folder_with(|epoch, val, test| MetricsRow {
+        train_f1: Some(0.8),
+        val_f1: Some(val),
+        test_f1: Some(test),
+        ..bare(epoch, val, test)
+    });
+    for (dir, metric, train) in [(&links, "auc", None), (&labels, "f1", Some(0.8))] {
+        let epochs = load(dir.path(), "epochs").expect("builds");
+        assert_eq!(float(&epochs, &format!("val_{metric}"), 1), 0.7);
+        assert_eq!(float(&epochs, &format!("test_{metric}"), 1), 0.6);
+        for empty in ["val_acc", "test_acc"] {
+            assert_eq!(epochs.column(empty).expect(empty).null_count(), 2);
+        }
+        let mut manifest = sample("20260102-030405-abcd");
+        write_all(dir.path(), &mut manifest).expect("writes");
+        let result = manifest.result.expect("two epochs");
+        let score = result.score.expect("evaluated");
+        assert_eq!(score.metric.name(), metric);
+        assert_eq!(
+            (score.train, score.val, score.test),
+            (train, Some(0.7), Some(0.6))
+        );
+        assert_eq!((result.best_epoch, result.test_acc), (Some(1), None));
+        let runs = load(dir.path(), "runs").expect("runs");
+        assert_eq!(
+            (float(&runs, "best_val", 0), float(&runs, "test", 0)),
+            (0.7, 0.6)
+        );
+        assert_eq!(runs.column("best_val_acc").expect("there").null_count(), 1);
+        let line = &json_lines(&runs)[0];
+        assert!(line.contains(&format!(r#""metric":"{metric}""#)), "{line}");
+    }
+    let mut manifest = sample("20260102-030405-abcd");
+    write_all(links.path(), &mut manifest).expect("writes");
+    let result = manifest.result.expect("two epochs");
+    assert_eq!((result.test_ap, result.test_mrr), (Some(0.5), Some(0.2)));
 }
 
 #[test]

@@ -44,11 +44,14 @@ impl Progress {
         }
         let row = metrics_row(line.as_bytes()).ok()?;
         self.done = row.epoch + 1;
+        let score = row.score();
         Some(json!({
             "epoch": row.epoch,
             "train_loss": row.train_loss,
             "val_acc": row.val_acc,
             "test_acc": row.test_acc,
+            "metric": score.map(|s| s.metric),
+            "val": score.and_then(|s| s.val),
             "wall_ms": self.wall_ms,
             "epochs": self.epochs,
         }))

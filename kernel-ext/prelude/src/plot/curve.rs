@@ -1,4 +1,4 @@
-//! `curve`: loss and accuracy while a run trains.
+//! `curve`: loss and accuracy (or what stands in for it) while a run trains.
 
 use super::curve_panel::{Panels, What};
 use super::ink::Ink;
@@ -16,11 +16,41 @@ pub enum Axis {
     Seconds,
 }
 
+/// What a run's evaluations are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Score {
+    /// Columns `val_…` and `test_…` end so.
+    column: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Its name at an axis.
+    pub axis: &'static str,
+}
+
+const SCORES: [Score; 3] = [
+    Score {
+        column: "acc",
+        name: "accuracy",
+        axis: "accuracy (share correct)",
+    },
+    Score {
+        column: "f1",
+        name: "micro-F1",
+        axis: "micro-averaged F1",
+    },
+    Score {
+        column: "auc",
+        name: "AUC",
+        axis: "area under the ROC curve",
+    },
+];
+
 /// One run's numbers, in the order of its epochs.
 pub(super) struct Track {
     pub epoch: Vec<f64>,
     pub x: Vec<f64>,
     pub loss: Vec<f64>,
+    pub score: Score,
     pub val: Vec<f64>,
     pub test: Vec<f64>,
 }
@@ -43,10 +73,24 @@ impl Track {
                     .collect()
             }
         };
+        let scores = |score: &Score| {
+            let of = |set: &str| {
+                let column = format!("{set}_{}", score.column);
+                read::maybe(frame, &column).unwrap_or_else(unknown)
+            };
+            (of("val"), of("test"))
+        };
+        let known = |score: &&Score| {
+            let (val, test) = scores(score);
+            val.iter().chain(&test).any(|v| v.is_finite())
+        };
+        let score = *SCORES.iter().find(known).unwrap_or(&SCORES[0]);
+        let (val, test) = scores(&score);
         Ok(Track {
             loss: read::need(frame, "epochs", "train_loss")?,
-            val: read::maybe(frame, "val_acc").unwrap_or_else(unknown),
-            test: read::maybe(frame, "test_acc").unwrap_or_else(unknown),
+            score,
+            val,
+            test,
             epoch,
             x,
         })
@@ -58,7 +102,7 @@ impl Track {
         pairs.filter(|(x, y)| x.is_finite() && y.is_finite())
     }
 
-    /// Index of the first epoch with the best validation accuracy.
+    /// Index of the first epoch with the best validation score.
     pub(super) fn best(&self) -> Option<usize> {
         let mut best: Option<usize> = None;
         for (i, v) in self.val.iter().enumerate() {
@@ -89,10 +133,11 @@ pub(super) struct Group {
     pub members: Vec<usize>,
 }
 
-/// Loss and accuracy of one or several runs; `cases` carry `epochs` frames.
+/// Loss and score of one or several runs; `cases` carry `epochs` frames.
 ///
-/// One run shows validation and test accuracy; several runs show validation accuracy only (test
-/// accuracy where there is no validation). Runs that differ in nothing but the seed become one
+/// The score is the accuracy, micro-averaged F1 or AUC, as the run's task has it. One run shows that
+/// of validation and test; several runs that of validation only (of test where there is no
+/// validation). Runs that differ in nothing but the seed become one
 /// median line inside a band from the smallest to the largest value.
 ///
 /// # Errors
@@ -130,7 +175,7 @@ pub fn curve(cases: &[Case], axis: Axis) -> Result<Plot, PlotError> {
             tracks: &tracks,
             settings: &settings,
         };
-        for (side, what) in [What::Loss, What::Accuracy].into_iter().enumerate() {
+        for (side, what) in [What::Loss, What::Score].into_iter().enumerate() {
             let at = (SIDE + side as i32 * 424, 0);
             panels.draw(&part(area, at, (412, 300)), what)?;
         }
@@ -173,11 +218,13 @@ fn grouped(settings: &[&Setting]) -> Vec<Group> {
 
 fn legend(groups: &[Group], tracks: &[Track]) -> Vec<(Key, String)> {
     let mut legend: Vec<(Key, String)> = if tracks.len() == 1 {
-        let accuracies = [("validation", &tracks[0].val), ("test", &tracks[0].test)];
-        let known = accuracies.iter().enumerate();
+        let (score, val, test) = (tracks[0].score.name, &tracks[0].val, &tracks[0].test);
+        let known = [("validation", val), ("test", test)]
+            .into_iter()
+            .enumerate();
         known
             .filter(|(_, (_, y))| y.iter().any(|v| v.is_finite()))
-            .map(|(k, (name, _))| (Key::Line(Ink::line(k)), format!("{name} accuracy")))
+            .map(|(k, (name, _))| (Key::Line(Ink::line(k)), format!("{name} {score}")))
             .collect()
     } else {
         let each = groups.iter().enumerate();

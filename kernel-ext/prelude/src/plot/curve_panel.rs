@@ -1,4 +1,4 @@
-//! The two panels of `curve`: loss and accuracy, drawn alike.
+//! The two panels of `curve`: loss and score, drawn alike.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use super::{PlotError, Setting, paper::U, units};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Loss,
-    Accuracy,
+    Score,
 }
 
 /// All that both panels share.
@@ -43,6 +43,20 @@ impl<'a> Panels<'a> {
         self.tracks.len() == 1
     }
 
+    /// The name of the score's axis. Runs of several tasks may share it.
+    fn score_axis(&self) -> String {
+        let first = self.tracks.first().map(|t| t.score);
+        let same = self.tracks.iter().all(|t| Some(t.score) == first);
+        let name = match first {
+            Some(score) if same => score.axis,
+            _ => "score",
+        };
+        match self.alone() {
+            true => name.to_owned(),
+            false => format!("validation {name}"),
+        }
+    }
+
     /// The lines of a panel, group by group.
     fn lines(&self, what: What) -> Vec<Line<'a>> {
         let mut lines = Vec::new();
@@ -58,14 +72,14 @@ impl<'a> Panels<'a> {
                 };
                 match what {
                     What::Loss => put(&track.loss, group),
-                    What::Accuracy if self.alone() => {
+                    What::Score if self.alone() => {
                         put(&track.val, 0);
                         put(&track.test, 1);
                     }
-                    What::Accuracy if track.val.iter().any(|v| v.is_finite()) => {
+                    What::Score if track.val.iter().any(|v| v.is_finite()) => {
                         put(&track.val, group);
                     }
-                    What::Accuracy => put(&track.test, group),
+                    What::Score => put(&track.test, group),
                 }
             }
         }
@@ -76,15 +90,10 @@ impl<'a> Panels<'a> {
     pub(super) fn draw(&self, panel: &Area<'_>, what: What) -> Result<(), PlotError> {
         let lines = self.lines(what);
         let all = || lines.iter().flat_map(|l| l.track.points(l.y));
+        let score = self.score_axis();
         let (name, note) = match what {
             What::Loss => ("training loss (cross-entropy)", "no finite loss"),
-            What::Accuracy if self.alone() => {
-                ("accuracy (share correct)", "no accuracy was evaluated")
-            }
-            What::Accuracy => (
-                "validation accuracy (share correct)",
-                "no accuracy was evaluated",
-            ),
+            What::Score => (&*score, "no accuracy was evaluated"),
         };
         if all().next().is_none() {
             return word(panel, note, (206, 140), Type::new(13).faint().centered());
@@ -169,7 +178,7 @@ impl<'a> Panels<'a> {
         ys: Range<f64>,
     ) -> Result<(), PlotError> {
         for (m, (track, setting)) in self.tracks.iter().zip(self.settings).enumerate() {
-            if let (What::Accuracy, Some(b)) = (what, track.best()) {
+            if let (What::Score, Some(b)) = (what, track.best()) {
                 let at = (track.x[b], track.val[b]);
                 let ring = Circle::new(at, 6 * U, stroke(Ink::TEXT, 16));
                 chart.draw_series([ring]).map_err(PlotError::draw)?;
