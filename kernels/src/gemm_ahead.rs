@@ -64,7 +64,7 @@ impl Ahead {
             .iter()
             .map(|(from, to, _)| (*to as usize - *from as usize) / (4 * LINE) + 1)
             .sum();
-        self.lines = lines.div_ceil((inner / EVERY).max(1)).min(8);
+        self.lines = lines.div_ceil((inner / EVERY).max(1)).min(24);
     }
 
     /// One request.

@@ -57,6 +57,11 @@ impl<'a> Side<'a> {
         self.data.get(rows.start * self.width..to).unwrap_or(&[])
     }
 
+    /// The stored elements from here on, and how many a stored row has.
+    pub(crate) fn stored(&self) -> (&'a [f32], usize) {
+        (self.data, self.width)
+    }
+
     /// Whether the operand is transposed.
     pub(crate) fn is_transposed(&self) -> bool {
         self.transposed

@@ -15,6 +15,14 @@
 
 pub mod adam;
 pub mod align;
+#[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
+mod amx_gradient;
+#[cfg(target_arch = "x86_64")]
+mod amx_linear;
+#[cfg(target_arch = "x86_64")]
+mod amx_split;
 pub mod bce;
 pub mod bench;
 pub mod csr;
@@ -23,6 +31,7 @@ pub mod dot;
 pub mod dropout;
 pub mod edge_softmax;
 pub mod elementwise;
+pub mod engine;
 mod exp;
 pub mod gat;
 pub mod gat_backward;

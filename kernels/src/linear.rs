@@ -4,6 +4,9 @@
 //! cache, so that memory is read and written once. Blocks depend on the shapes only and each is
 //! computed by one thread: results are bit-identical for any number of threads.
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx_linear;
+use crate::engine::Engine;
 use crate::gemm_ahead::Ahead;
 use crate::gemm_block::{Product, Side, TileShape, multiply, pack_panel};
 use crate::linear_gradient::gradient_at;
@@ -93,12 +96,12 @@ pub fn naive(terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
 /// # Panics
 /// When the shapes disagree or dropout's probability is not in `[0, 1)`.
 pub fn linear_into(par: &Par, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
-    linear_at(Level::detect(), par, terms, write, then, out);
+    linear_at(Engine::detect(), par, terms, write, then, out);
 }
 
-/// [`linear_into`] at a given SIMD level, which the processor must support.
+/// [`linear_into`] on a given engine, which the processor must have.
 pub(crate) fn linear_at(
-    level: Level,
+    engine: Engine,
     par: &Par,
     terms: &[Term<'_>],
     write: Write,
@@ -112,24 +115,44 @@ pub(crate) fn linear_at(
         expect_eq("linear", "op(a) with rows", m, ma);
         expect_eq("linear", "op(b) with columns", n, nb);
     }
-    let steps = Steps::new("linear", level, then, (m, n));
+    let steps = Steps::new("linear", engine.level, then, (m, n));
     if m == 0 || n == 0 {
         return;
     }
     let mut add = write == Write::Add;
-    let mut pieces = Vec::with_capacity(terms.len());
+    let mut products = Vec::with_capacity(terms.len());
     for t in terms {
         let inner = t.shapes()[0].1;
         if t.ta && !t.tb && inner >= LONG {
             // Few rows and a long inner dimension: summed in lanes, as weight gradients are.
-            gradient_at(level, par, [t.a, t.b], add, out, None);
+            gradient_at(engine, par, [t.a, t.b], add, out, None);
             add = true;
         } else {
-            pieces.extend(Piece::of(t, inner));
+            products.push(Operands {
+                a: Side::new(flat("linear", t.a), t.a.ncols(), t.ta),
+                b: Side::new(flat("linear", t.b), t.b.ncols(), t.tb),
+                inner,
+            });
         }
     }
     let out = flat_mut("linear", out);
-    blocks(level, par, &pieces, [m, n], add, &steps, out);
+    #[cfg(target_arch = "x86_64")]
+    if engine.tiles && amx_linear::pays(&products, n) {
+        return amx_linear::blocks(par, &products, [m, n], add, &steps, out);
+    }
+    let pieces: Vec<Piece<'_>> = products.iter().flat_map(Piece::of).collect();
+    blocks(engine.level, par, &pieces, [m, n], add, &steps, out);
+}
+
+/// A product `a · b`.
+#[derive(Clone, Copy)]
+pub(crate) struct Operands<'a> {
+    /// `[m, inner]`.
+    pub a: Side<'a>,
+    /// `[inner, n]`.
+    pub b: Side<'a>,
+    /// Inner dimension.
+    pub inner: usize,
 }
 
 /// A product of at most [`PIECE`] inner indices.
@@ -142,9 +165,7 @@ struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    fn of(t: &Term<'a>, inner: usize) -> impl Iterator<Item = Piece<'a>> {
-        let a = Side::new(flat("linear", t.a), t.a.ncols(), t.ta);
-        let b = Side::new(flat("linear", t.b), t.b.ncols(), t.tb);
+    fn of(&Operands { a, b, inner }: &Operands<'a>) -> impl Iterator<Item = Piece<'a>> {
         (0..inner).step_by(PIECE).map(move |from| Piece {
             a: a.from(0, from),
             b: b.from(from, 0),
@@ -332,9 +353,9 @@ pub(crate) mod tests {
             };
             let one = run(1);
             close(&one, &want, tolerance);
-            for level in Level::available() {
+            for engine in Engine::available() {
                 let mut got = start.clone();
-                linear_at(level, &Par::new(2), &terms, write, then, &mut got);
+                linear_at(engine, &Par::new(2), &terms, write, then, &mut got);
                 close(&got, &want, tolerance);
             }
             for threads in [2, 3, 8] {
@@ -347,8 +368,8 @@ pub(crate) mod tests {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
         fn linear_equals_naive(
-            m in 0usize..150, n in 0usize..80, add: bool,
-            ks in prop::collection::vec((0usize..80, any::<bool>(), any::<bool>()), 0..4),
+            m in 0usize..150, n in 0usize..120, add: bool,
+            ks in prop::collection::vec((0usize..130, any::<bool>(), any::<bool>()), 0..4),
         ) {
             check(m, n, &ks, if add { Write::Add } else { Write::Set });
         }
@@ -369,6 +390,12 @@ pub(crate) mod tests {
             Write::Add,
         );
         check(130, 300, &[(600, false, false)], Write::Set);
+        check(
+            45,
+            50,
+            &[(2100, false, true), (33, false, false)],
+            Write::Add,
+        );
     }
 
     #[test]

@@ -5,6 +5,9 @@
 
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use crate::amx_gradient::{self, Columns};
+use crate::engine::Engine;
 use crate::gemm_ahead::Ahead;
 use crate::gemm_block::{Product, Side, TileShape, multiply, pack, strips};
 use crate::par::split_rows;
@@ -64,19 +67,20 @@ pub fn weight_gradient_into(par: &Par, x: &Mat, g: &Mat, gw: &mut Mat, gb: Optio
     if let Some(gb) = &gb {
         expect_eq("weight_gradient", "gb of length", g.ncols(), gb.len());
     }
-    gradient_at(Level::detect(), par, [x, g], false, gw, gb);
+    gradient_at(Engine::detect(), par, [x, g], false, gw, gb);
 }
 
-/// [`weight_gradient_into`] for checked shapes at a given SIMD level, which the processor must
-/// support; adds to `gw` when asked.
+/// [`weight_gradient_into`] for checked shapes on a given engine, which the processor must
+/// have; adds to `gw` when asked.
 pub(crate) fn gradient_at(
-    level: Level,
+    engine: Engine,
     par: &Par,
     [x, g]: [&Mat; 2],
     add: bool,
     gw: &mut Mat,
     gb: Option<&mut [f32]>,
 ) {
+    let level = engine.level;
     let ((v, k), n) = (x.dim(), g.ncols());
     let (x, g) = (flat("weight_gradient", x), flat("weight_gradient", g));
     let gw = flat_mut("weight_gradient", gw);
@@ -115,7 +119,7 @@ pub(crate) fn gradient_at(
             });
         }
     }
-    par.run(jobs, |job| lane(level, par, job, [x, g], [k, n]));
+    par.run(jobs, |job| lane(engine, par, job, [x, g], [k, n]));
     par.rows_mut(gw, n, |first, rows| {
         if !add {
             rows.fill(0.0);
@@ -145,7 +149,12 @@ struct Job<'a> {
 
 /// One job, chunk by chunk: both operands are packed, which also brings them into the cache in
 /// the order in which they lie, and multiplied while the next chunk is fetched.
-fn lane(level: Level, par: &Par, job: Job<'_>, [x, g]: [&[f32]; 2], [k, n]: [usize; 2]) {
+fn lane(engine: Engine, par: &Par, job: Job<'_>, [x, g]: [&[f32]; 2], [k, n]: [usize; 2]) {
+    let level = engine.level;
+    #[cfg(target_arch = "x86_64")]
+    if engine.tiles && amx_gradient::pays(k, n) {
+        return tiled_lane(level, par, job, [x, g], [k, n]);
+    }
     let shape = TileShape::of(level);
     let m = job.columns.len();
     let mut bias = job.bias;
@@ -181,6 +190,27 @@ fn lane(level: Level, par: &Par, job: Job<'_>, [x, g]: [&[f32]; 2], [k, n]: [usi
     par.recycle(packed);
 }
 
+/// [`lane`] on AMX tiles.
+#[cfg(target_arch = "x86_64")]
+fn tiled_lane(level: Level, par: &Par, job: Job<'_>, [x, g]: [&[f32]; 2], [k, n]: [usize; 2]) {
+    let x = Columns {
+        data: x,
+        width: k,
+        from: job.columns.start,
+        len: job.columns.len(),
+    };
+    if let Some(bias) = job.bias {
+        add_rows(level, &g[job.rows.start * n..job.rows.end * n], bias);
+    }
+    let g = Columns {
+        data: g,
+        width: n,
+        from: 0,
+        len: n,
+    };
+    amx_gradient::add_product(par, job.rows, x, g, job.sums);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,11 +234,11 @@ mod tests {
         let tolerance = 2e-6 * (v as f32).sqrt().max(8.0);
         close(&one.0, &gw, tolerance);
         close(&one.1, &gb, tolerance);
-        for level in Level::available() {
+        for engine in Engine::available() {
             let (mut w, mut b) = (Mat::ones((k, n)), Mat::ones((1, n)));
             let par = Par::new(2);
             gradient_at(
-                level,
+                engine,
                 &par,
                 [&x, &g],
                 true,
@@ -227,7 +257,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
-        fn weight_gradient_equals_naive(v in 0usize..600, k in 0usize..60, n in 0usize..60) {
+        fn weight_gradient_equals_naive(v in 0usize..600, k in 0usize..120, n in 0usize..120) {
             check(v, k, n);
         }
     }
@@ -235,6 +265,7 @@ mod tests {
     #[test]
     fn many_rows_in_lanes() {
         check(5 * LANE_ROWS + 77, 33, 18);
+        check(5 * LANE_ROWS + 77, 99, 50);
         check(1300, GROUP + 19, 5);
         check(2 * LANE_ROWS, 7, 130);
         check(LANES * LANE_ROWS + 1025, 5, 3);

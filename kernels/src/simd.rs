@@ -3,7 +3,8 @@
 //! Plain loops run the same operations in the same order at every level. The gather kernels (SpMM,
 //! attention: everything on `vector`) fuse multiplications and additions where the processor can
 //! and sum dot products in as many lanes as it has, so their results may differ in the last bits
-//! between levels, never between thread counts.
+//! between levels, never between thread counts. Dense products may use tiles besides
+//! ([`crate::engine`]).
 
 /// What the processor offers, from narrow to wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

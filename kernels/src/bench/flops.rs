@@ -1,4 +1,4 @@
-//! Peak FLOP/s: fused multiply-adds on registers, by SIMD level.
+//! Peak FLOP/s of `f32` products: fused multiply-adds on registers by SIMD level, and tiles.
 //!
 //! Unsafe: functions compiled for a SIMD level are called after asking the processor for it. The
 //! sums are written with intrinsics, since a compiler that does not keep them in registers would
@@ -7,6 +7,7 @@
 
 use super::clock::Clock;
 use crate::Par;
+use crate::engine::Engine;
 use crate::simd::Level;
 use std::hint::black_box;
 
@@ -16,16 +17,21 @@ const ROUNDS: usize = 200_000;
 /// Independent sums: more than latency times units on any core, fewer than half the registers.
 const SUMS: usize = 12;
 
-/// GFLOP/s of fused multiply-adds (of a multiplication and an addition where there are none) at a
-/// SIMD level on all threads of `par`, from the best sample: the limit is what can be reached.
+/// GFLOP/s of fused multiply-adds (of a multiplication and an addition where there are none), or of
+/// products on tiles, on all threads of `par`, from the best sample: the limit is what can be reached.
 ///
 /// # Panics
-/// When this processor lacks the level.
-pub fn peak(par: &Par, clock: Clock, level: Level) -> f64 {
+/// When this processor lacks the engine.
+pub fn peak(par: &Par, clock: Clock, engine: Engine) -> f64 {
     assert!(
-        level <= Level::detect(),
-        "peak: expected a level of this processor, got {level:?}"
+        Engine::available().contains(&engine),
+        "peak: expected an engine of this processor, got {engine:?}"
     );
+    #[cfg(target_arch = "x86_64")]
+    if engine.tiles {
+        return tiles(par, clock);
+    }
+    let level = engine.level;
     let jobs: Vec<usize> = (0..par.threads()).collect();
     let spread = clock.time(|| {
         par.run(jobs.clone(), |_| {
@@ -41,6 +47,28 @@ pub fn peak(par: &Par, clock: Clock, level: Level) -> f64 {
         });
     });
     let flops = 2 * SUMS * lanes(level) * ROUNDS * par.threads();
+    flops as f64 / spread.best / 1e6
+}
+
+/// Steps of a product whose operands stay in the first-level cache, all parts of each `f32` and
+/// their loads included.
+#[cfg(target_arch = "x86_64")]
+fn tiles(par: &Par, clock: Clock) -> f64 {
+    use crate::amx::{BLOCK, INNER, STEP, Tiles};
+    const STEPS: usize = ROUNDS / 50;
+    let jobs: Vec<usize> = (0..par.threads()).collect();
+    let operands = vec![0u32; 2 * STEP];
+    let spread = clock.time(|| {
+        par.run(jobs.clone(), |_| {
+            let mut tiles = Tiles::begin();
+            tiles.zero();
+            for _ in 0..STEPS {
+                // SAFETY: two operands of a step each.
+                unsafe { tiles.wide(operands.as_ptr(), operands[STEP..].as_ptr()) };
+            }
+        });
+    });
+    let flops = 2 * BLOCK * BLOCK * INNER * STEPS * par.threads();
     flops as f64 / spread.best / 1e6
 }
 
@@ -119,14 +147,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_level_has_a_peak_and_the_sums_are_right() {
+    fn every_engine_has_a_peak_and_the_sums_are_right() {
         let clock = Clock {
             warmup: 0,
             samples: 1,
             seconds: 0.1,
         };
-        for level in Level::available() {
-            assert!(peak(&Par::new(2), clock, level) > 0.1);
+        for engine in Engine::available() {
+            assert!(peak(&Par::new(2), clock, engine) > 0.1);
         }
         // A geometric series of one half: 1 in every sum.
         assert_eq!(plain(0.5), SUMS as f32);

@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::flops::peak;
 use super::memory::{Bandwidth, bandwidth};
 use crate::Par;
-use crate::simd::Level;
+use crate::engine::Engine;
 
 /// What this machine reached with a number of threads.
 #[derive(Clone, Debug)]
@@ -13,8 +13,8 @@ pub struct Limits {
     pub threads: usize,
     /// Bandwidth by working set, ascending.
     pub bandwidth: Vec<Bandwidth>,
-    /// GFLOP/s by SIMD level, narrowest first.
-    pub flops: Vec<(Level, f64)>,
+    /// GFLOP/s by engine, slowest first.
+    pub flops: Vec<(Engine, f64)>,
 }
 
 /// The limit that a kernel runs into first.
@@ -37,7 +37,7 @@ impl Bound {
 }
 
 impl Limits {
-    /// Measures the bandwidth at each working set (ascending) and the peak of each SIMD level;
+    /// Measures the bandwidth at each working set (ascending) and the peak of each engine;
     /// `told` hears what comes next.
     pub fn measure(
         par: &Par,
@@ -51,9 +51,9 @@ impl Limits {
             sets.push(bandwidth(par, clock, bytes));
         }
         let mut flops = Vec::new();
-        for level in Level::available() {
-            told(&format!("multiply-adds, {level:?}"));
-            flops.push((level, peak(par, clock, level)));
+        for engine in Engine::available() {
+            told(&format!("multiply-adds, {}", engine.label()));
+            flops.push((engine, peak(par, clock, engine)));
         }
         Limits {
             threads: par.threads(),
@@ -63,15 +63,14 @@ impl Limits {
     }
 
     /// GB/s for data of so many bytes: the best of copy, triad and update at the
-    /// smallest measured
-    /// working set that is not smaller, or at the largest. 0 when nothing was measured.
+    /// smallest measured working set that is not smaller, or at the largest. 0 when nothing was measured.
     pub fn gb_per_s(&self, bytes: f64) -> f64 {
         let fits = |b: &&Bandwidth| b.working_set as f64 >= bytes;
         let found = self.bandwidth.iter().find(fits).or(self.bandwidth.last());
         found.map_or(0.0, Bandwidth::best)
     }
 
-    /// The highest GFLOP/s of any level.
+    /// The highest GFLOP/s of any engine.
     pub fn gflops(&self) -> f64 {
         self.flops.iter().map(|f| f.1).fold(0.0, f64::max)
     }
@@ -112,7 +111,7 @@ mod tests {
         let limits = Limits {
             threads: 1,
             bandwidth: vec![at(1 << 20, 50.0), at(1 << 24, 10.0)],
-            flops: vec![(Level::Scalar, 100.0)],
+            flops: vec![(Engine::available()[0], 100.0)],
         };
         assert_eq!(limits.gb_per_s(1000.0), 50.0);
         assert_eq!(limits.gb_per_s(2e6), 10.0);

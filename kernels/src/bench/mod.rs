@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `clock` | repeat, and keep the quartiles |
 //! | `memory` | copy and triad bandwidth by working set |
-//! | `flops` | fused multiply-adds a second, by SIMD level |
+//! | `flops` | multiply-adds a second, by SIMD level and on tiles |
 //! | `limits` | both together: which one binds a kernel, and what share of it was reached |
 //! | `cases` | one entry a kernel: its inputs, its answer checked, its work counted |
 //!

@@ -105,7 +105,7 @@ pub fn limits_json(limits: &Limits) -> Value {
     let flops: serde_json::Map<String, Value> = limits
         .flops
         .iter()
-        .map(|(level, rate)| (format!("{level:?}").to_lowercase(), json!(rate)))
+        .map(|(engine, rate)| (engine.label(), json!(rate)))
         .collect();
     json!({ "threads": limits.threads, "bandwidth": sets, "peak_gflop_per_s": flops })
 }
@@ -128,10 +128,13 @@ fn text(limits: &[Limits], others: Option<f64>) -> String {
         }
         text.push('\n');
     }
-    let _ = writeln!(text, "\nGFLOP/s by SIMD level");
-    let levels = limits.first().map_or(&[][..], |l| &l.flops);
-    for (row, (level, _)) in levels.iter().enumerate() {
-        let _ = write!(text, "{:<24}", format!("{level:?}"));
+    let _ = writeln!(
+        text,
+        "\nGFLOP/s by SIMD level, and of f32 products on tiles"
+    );
+    let engines = limits.first().map_or(&[][..], |l| &l.flops);
+    for (row, (engine, _)) in engines.iter().enumerate() {
+        let _ = write!(text, "{:<24}", engine.label());
         for l in limits {
             let _ = write!(text, " {:>26.1}", l.flops[row].1);
         }
