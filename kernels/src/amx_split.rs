@@ -188,8 +188,8 @@ mod tests {
             let mut tile = Tile([1; 3 * PART]);
             // SAFETY: the processor has AVX-512; the tile is aligned and whole.
             unsafe { row(&x[..n], tile.0.as_mut_ptr()) };
-            for k in 0..32 {
-                let want = if k < n { f64::from(x[k]) } else { 0.0 };
+            for (k, &x) in x.iter().enumerate().take(32) {
+                let want = if k < n { f64::from(x) } else { 0.0 };
                 assert_eq!(sum(&tile, k % 16, k >= 16), want, "{k} of {n}");
             }
         }
