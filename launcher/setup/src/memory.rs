@@ -31,7 +31,7 @@ const INSTALL: [&str; 9] = [
     "rust-src",
 ];
 
-/// Tests that neither tool runs: they compile with a C++ compiler, or take times.
+/// Tests that neither tool runs: they compile with a C++ compiler, or measure times.
 const SKIPPED: [&str; 2] = ["cuda::", "bench::"];
 
 /// Library tests that Miri runs: kernels against their references, and refusals. The others start
@@ -48,7 +48,7 @@ const SMALL: [&str; 7] = [
 
 /// Library tests too slow for Miri in spite of their names; the fuzz of the public edge sends small
 /// inputs through the same kernels.
-const LARGE: [&str; 3] = ["gemm", "linear", "typed_sums_and_gradients"];
+const LARGE: [&str; 4] = ["gemm", "linear", "sddmm", "typed_sums_and_gradients"];
 
 /// Minutes of dense products, which the sanitizer sees in smaller ones too.
 const DENSE: [&str; 1] = ["many_rows_many_blocks"];
