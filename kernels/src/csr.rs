@@ -133,6 +133,27 @@ impl<'a> Csr<'a> {
         Ok(self.indices.iter().map(place).collect())
     }
 
+    /// Whether [`Csr::transpose`] would give the very same arrays, found without making it.
+    pub fn is_symmetric(&self) -> bool {
+        if self.rows() != self.n_cols {
+            return false;
+        }
+        // Rows in order fill each row of the transposed in order, so one place a row suffices.
+        let mut next = self.indptr[..self.n_cols].to_vec();
+        let same = |a: usize, b: usize| self.weights.is_none_or(|w| w[a] == w[b]);
+        for r in 0..self.rows() {
+            for e in self.span(r) {
+                let c = self.indices[e] as usize;
+                let at = next[c] as usize;
+                if at == self.span(c).end || self.indices[at] as usize != r || !same(e, at) {
+                    return false;
+                }
+                next[c] += 1;
+            }
+        }
+        true
+    }
+
     /// The transposed matrix `[n_cols, rows]`; within a row the elements keep the order of the
     /// original rows (stable).
     pub fn transpose(&self) -> CsrBuf {
@@ -273,6 +294,7 @@ pub(crate) mod tests {
                 prop_assert_eq!(a.view().weight(e), t.view().weight(at as usize));
                 prop_assert!(t.view().span(a.indices[e] as usize).contains(&(at as usize)));
             }
+            prop_assert_eq!(a.view().is_symmetric(), a == t);
             let back = t.view().transpose();
             for r in 0..a.rows() {
                 let mut want: Vec<(u32, f32)> = a.view().span(r).map(|e| (a.indices[e], a.view().weight(e))).collect();
@@ -281,6 +303,24 @@ pub(crate) mod tests {
                 prop_assert_eq!(want, got);
             }
         }
+    }
+
+    #[test]
+    fn symmetric_matrices_are_their_own_transposed() {
+        let of = |indptr: &[u64], indices: &[u32], weights: &[f32]| {
+            Csr {
+                indptr,
+                indices,
+                weights: Some(weights),
+                n_cols: 3,
+            }
+            .is_symmetric()
+        };
+        assert!(of(&[0, 2, 3, 3], &[0, 1, 0], &[1.0, 2.0, 2.0]));
+        assert!(!of(&[0, 2, 3, 3], &[0, 1, 0], &[1.0, 2.0, 3.0]), "weights");
+        assert!(!of(&[0, 2, 3, 3], &[1, 0, 0], &[2.0, 1.0, 2.0]), "order");
+        assert!(!of(&[0, 1, 2, 2], &[1, 1], &[1.0, 1.0]), "indices");
+        assert!(!of(&[0, 1, 1], &[0], &[1.0]), "shape");
     }
 
     #[test]

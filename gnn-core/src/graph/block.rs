@@ -85,12 +85,8 @@ impl Block {
     /// call and kept; a symmetric block is its own transposed and keeps no second copy.
     pub fn edges_t(&self) -> &Sparse {
         let made = self.transposed.get_or_init(|| {
-            let (a, t) = (self.csr(), self.csr().transpose());
-            let same = self.n_dst == self.n_src
-                && t.indptr == a.indptr
-                && t.indices == a.indices
-                && t.weights.as_deref() == a.weights;
-            (!same).then(|| Sparse::new(t))
+            let a = self.csr();
+            (!a.is_symmetric()).then(|| Sparse::new(a.transpose()))
         });
         made.as_ref().unwrap_or(&self.edges)
     }
