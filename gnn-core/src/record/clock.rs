@@ -30,7 +30,22 @@ pub fn process_cpu_ns() -> u64 {
 }
 
 /// Peak resident memory of the process in bytes.
+///
+/// Linux is asked for the process's own address space: its `ru_maxrss` begins with the size of the
+/// process that started this one, so a worker started by a large notebook would look large.
 pub fn peak_memory_bytes() -> u64 {
+    own_peak().unwrap_or_else(peak_of_usage)
+}
+
+/// `VmHWM`, where there is one.
+fn own_peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn peak_of_usage() -> u64 {
     // SAFETY: rusage is plain data for which all zeros is a value, and getrusage only writes it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -72,5 +87,35 @@ impl Times {
     /// Everything that is part of wall time.
     pub fn accounted(&self) -> u64 {
         self.compute_total() + self.copy + self.xfer + self.wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the child of the test below says.
+    #[test]
+    fn the_peak_is_said() {
+        println!("peak {}", peak_memory_bytes());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_peak_of_a_process_is_not_that_of_the_one_that_started_it() {
+        let large = vec![1u8; 256 << 20];
+        let peak = peak_memory_bytes();
+        assert!(peak >= large.len() as u64, "{peak} of {}", large.len());
+        let own = std::env::current_exe().expect("a test program");
+        let test = "record::clock::tests::the_peak_is_said";
+        let child = std::process::Command::new(own)
+            .args([test, "--exact", "--nocapture"])
+            .output()
+            .expect("starts");
+        let text = String::from_utf8_lossy(&child.stdout).into_owned();
+        let said = text.lines().find_map(|l| l.split("peak ").nth(1));
+        let said: u64 = said.and_then(|n| n.trim().parse().ok()).expect(&text);
+        assert!(said < large.len() as u64 / 2, "{said}, started by {peak}");
+        drop(large);
     }
 }
