@@ -127,6 +127,17 @@ pub fn report() -> Report {
             ),
         ),
         item(
+            "NVRTC",
+            // The search of whoever loads it, which knows the wheel that set-up installs.
+            (kernels::cuda::nvrtc::file().or_else(|| library("libnvrtc.so.12")))
+                .map(|path| path.display().to_string()),
+            (
+                Optional,
+                "not found: the CUDA kernels cannot be compiled",
+                "`cargo quickstart` installs it, or name it in HALOBOOK_NVRTC",
+            ),
+        ),
+        item(
             "Python",
             says("python3", &["--version"]),
             (
@@ -167,7 +178,8 @@ fn writable(folder: &Path) -> Option<String> {
     Some(folder.display().to_string())
 }
 
-fn cuda() -> Option<String> {
+/// A library whose name begins so, where the system's loader looks.
+fn library(begin: &str) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
@@ -178,24 +190,18 @@ fn cuda() -> Option<String> {
         "/usr/local/cuda/lib64",
     ];
     folders.extend(usual.map(PathBuf::from));
-    let find = |begin: &str| {
-        folders.iter().find_map(|folder| {
-            let mut files = std::fs::read_dir(folder).ok()?.filter_map(Result::ok);
-            let named = |f: &std::fs::DirEntry| f.file_name().to_string_lossy().starts_with(begin);
-            files.find(named).map(|f| f.path().display().to_string())
-        })
-    };
-    let driver = find("libcuda.so")?;
-    let parts = [("NVRTC", "libnvrtc.so"), ("NCCL", "libnccl.so")];
-    let have: Vec<&str> = parts
-        .iter()
-        .filter(|p| find(p.1).is_some())
-        .map(|p| p.0)
-        .collect();
-    Some(if have.is_empty() {
-        driver
-    } else {
-        format!("{driver}, {}", have.join(", "))
+    folders.iter().find_map(|folder| {
+        let mut files = std::fs::read_dir(folder).ok()?.filter_map(Result::ok);
+        let named = |f: &std::fs::DirEntry| f.file_name().to_string_lossy().starts_with(begin);
+        files.find(named).map(|f| f.path())
+    })
+}
+
+fn cuda() -> Option<String> {
+    let driver = library("libcuda.so")?.display().to_string();
+    Some(match library("libnccl.so") {
+        Some(_) => format!("{driver}, NCCL"),
+        None => driver,
     })
 }
 
@@ -206,7 +212,8 @@ fn project_environments() -> Vec<PathBuf> {
         .filter_map(|name| std::env::var_os(name).map(PathBuf::from))
         .collect();
     if let Ok(here) = std::env::current_dir() {
-        folders.extend(here.ancestors().take(6).map(|dir| dir.join(".venv")));
+        let own = |dir: &Path| [dir.join(".halobook/venv"), dir.join(".venv")];
+        folders.extend(here.ancestors().take(6).flat_map(own));
     }
     folders
 }
@@ -263,6 +270,17 @@ impl std::fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_that_set_up_makes_is_the_project_s() {
+        let here = std::env::current_dir().expect("a folder");
+        let all = project_environments();
+        assert!(all.contains(&here.join(".halobook/venv")), "{all:?}");
+        let nvrtc = |i: &Item| i.name == "NVRTC";
+        let found = report().items.into_iter().find(nvrtc).expect("looked for");
+        let there = kernels::cuda::nvrtc::file().is_some();
+        assert!(!there || found.verdict == Verdict::Ok, "{found:?}");
+    }
 
     #[test]
     fn a_report_is_a_table_and_an_object() {

@@ -176,20 +176,40 @@ fn candidates() -> Vec<PathBuf> {
     let mut all = vec![PathBuf::from(NAME), "/usr/local/cuda/lib64".into()];
     all[1].push(NAME);
     all.extend(std::env::var_os("CONDA_PREFIX").map(|p| Path::new(&p).join("lib").join(NAME)));
-    all.extend(wheels(NAME));
+    let mut environments: Vec<PathBuf> = std::env::var_os("VIRTUAL_ENV")
+        .map(PathBuf::from)
+        .into_iter()
+        .collect();
+    environments.extend(
+        std::env::current_dir()
+            .iter()
+            .flat_map(|p| own_environments(p)),
+    );
+    environments.extend(
+        std::env::current_exe()
+            .iter()
+            .flat_map(|p| own_environments(p)),
+    );
+    all.extend(wheels(&environments, NAME));
     all
 }
 
-/// The library in a project-local Python environment, `.halobook/venv` in this folder or above it,
-/// or in the one that is active.
-fn wheels(name: &str) -> Vec<PathBuf> {
-    let mut environments = Vec::new();
-    environments.extend(std::env::var_os("VIRTUAL_ENV").map(PathBuf::from));
-    let mut roots: Vec<PathBuf> = std::env::current_dir().into_iter().collect();
-    roots.extend(std::env::current_exe());
-    for root in &roots {
-        environments.extend(root.ancestors().map(|up| up.join(".halobook/venv")));
-    }
+/// The library's file, found without loading it; one that only the system's loader finds is not
+/// found so.
+pub fn file() -> Option<PathBuf> {
+    candidates()
+        .into_iter()
+        .find(|file| file.is_absolute() && file.is_file())
+}
+
+/// Where set-up's Python environment may be, seen from a folder or file in the project.
+fn own_environments(from: &Path) -> Vec<PathBuf> {
+    let ups = from.ancestors();
+    ups.map(|up| up.join(".halobook/venv")).collect()
+}
+
+/// The library in the wheels of Python environments.
+fn wheels(environments: &[PathBuf], name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for environment in environments {
         let Ok(pythons) = std::fs::read_dir(environment.join("lib")) else {
@@ -203,4 +223,27 @@ fn wheels(name: &str) -> Vec<PathBuf> {
     found.retain(|p| p.is_file());
     found.dedup();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wheel_that_set_up_installs_is_found_from_within_the_project() {
+        let project = std::env::temp_dir().join(format!("halobook-nvrtc-{}", std::process::id()));
+        let wheel = ".halobook/venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib";
+        std::fs::create_dir_all(project.join(wheel)).expect("a folder");
+        let inside = project.join("notebooks/first");
+        let look = || wheels(&own_environments(&inside), "libnvrtc.so.12");
+        let before = look();
+        let library = project.join(wheel).join("libnvrtc.so.12");
+        std::fs::write(&library, b"").expect("a file");
+        let after = look();
+        std::fs::remove_dir_all(&project).expect("made above");
+        assert!(
+            !before.contains(&library) && after.contains(&library),
+            "{after:?}"
+        );
+    }
 }

@@ -37,7 +37,14 @@ pub const PARTS: &[Part] = &[
         name: "C compiler",
         why: "links Rust; compiles METIS and MPI's glue",
         apt: &["build-essential"],
-        conda: &["c-compiler", "cxx-compiler"],
+        conda: &["c-compiler"],
+        optional: false,
+    },
+    Part {
+        name: "C++ compiler",
+        why: "runs the CUDA kernels on the processor in tests",
+        apt: &["build-essential"],
+        conda: &["cxx-compiler"],
         optional: false,
     },
     Part {

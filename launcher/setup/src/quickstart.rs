@@ -13,7 +13,7 @@ use std::path::Path;
 pub fn prepare(flow: &mut Flow, places: &Places) -> Result<(), Stop> {
     flow.step(
         "system",
-        "finds a C compiler, an MPI with headers, libclang and Python; installs what is missing",
+        "finds compilers of C and C++, an MPI with headers, libclang and Python; installs what is missing",
         15,
         system::provide,
     )?;

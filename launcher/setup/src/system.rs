@@ -16,7 +16,7 @@ pub fn provide(step: &mut Step) -> Result<(), Stop> {
         step.unchanged();
         return Ok(());
     }
-    let packages: Vec<&str> = missing.iter().flat_map(|part| part.apt).copied().collect();
+    let packages = packages(&missing);
     let by_hand = format!(
         "as root: apt-get update && apt-get install -y {}   (on other systems: what brings {}), then run the same command again",
         packages.join(" "),
@@ -61,6 +61,17 @@ pub fn provide(step: &mut Step) -> Result<(), Stop> {
     }
 }
 
+/// The Debian packages of parts, each once.
+fn packages(parts: &[&Part]) -> Vec<&'static str> {
+    let mut all: Vec<&str> = Vec::new();
+    for package in parts.iter().flat_map(|part| part.apt) {
+        if !all.contains(package) {
+            all.push(package);
+        }
+    }
+    all
+}
+
 fn are(parts: &[&Part]) -> String {
     let verb = if parts.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", names(parts))
@@ -77,22 +88,14 @@ fn look(step: &Step) -> Vec<&'static Part> {
     // A part of the toolchain has a step of its own: rustup brings it, not apt-get.
     let ours = |part: &&Part| !part.optional && part.name != crate::toolchain::PART;
     for part in PARTS.iter().filter(ours) {
-        let found = match part.name {
-            "Rust" => exec::output("rustc", &["--version"]),
-            "C compiler" => compiler(),
-            "MPI" => mpi(),
-            "libclang" => libclang(),
-            "Python" => crate::python::find().map(|python| python.describe()),
-            _ => None,
-        };
-        match found {
+        match probe(part.name).and_then(|look| look()) {
             Some(text) => step.note(format!(
-                "{:<11} {}",
+                "{:<12} {}",
                 part.name,
                 text.lines().next().unwrap_or("").trim()
             )),
             None => {
-                step.note(format!("{:<11} missing ({})", part.name, part.why));
+                step.note(format!("{:<12} missing ({})", part.name, part.why));
                 missing.push(part);
             }
         }
@@ -100,10 +103,30 @@ fn look(step: &Step) -> Vec<&'static Part> {
     missing
 }
 
-fn compiler() -> Option<String> {
-    ["cc", "gcc", "clang"]
-        .iter()
-        .find_map(|name| exec::output(name, &["--version"]))
+/// What finds a part and describes it.
+type Probe = fn() -> Option<String>;
+
+/// The probe of a part by its name.
+fn probe(part: &str) -> Option<Probe> {
+    Some(match part {
+        "Rust" => || exec::output("rustc", &["--version"]),
+        "C compiler" => || compiler(None, &["cc", "gcc", "clang"]),
+        // The one that the kernels' tests call; clang and gcc come without it on some systems.
+        "C++ compiler" => || compiler(std::env::var("CXX").ok(), &["c++"]),
+        "MPI" => mpi,
+        "libclang" => libclang,
+        "Python" => || crate::python::find().map(|python| python.describe()),
+        _ => return None,
+    })
+}
+
+/// The chosen compiler, or else the first of the usual names that answers.
+fn compiler(chosen: Option<String>, usual: &[&str]) -> Option<String> {
+    let says = |name: &str| exec::output(name, &["--version"]);
+    match chosen {
+        Some(name) => says(&name),
+        None => usual.iter().find_map(|name| says(name)),
+    }
 }
 
 /// An MPI is there when its compiler wrapper, its header and its launcher are: Debian has the
@@ -245,5 +268,45 @@ impl Root {
             .arg("apt-get")
             .args(args);
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_that_debian_brings_has_a_probe() {
+        let brought = PARTS.iter().filter(|part| !part.apt.is_empty());
+        let without: Vec<&str> = brought
+            .map(|part| part.name)
+            .filter(|name| probe(name).is_none())
+            .collect();
+        assert_eq!(without, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_compiler_of_c_is_none_of_cpp() {
+        let absent = "no-such-compiler-anywhere";
+        assert_eq!(compiler(None, &[absent]), None);
+        assert_eq!(
+            compiler(Some(absent.into()), &["cc"]),
+            None,
+            "the chosen one counts"
+        );
+        assert_eq!(
+            compiler(None, &[absent, "cc"]),
+            compiler(Some("cc".into()), &[])
+        );
+    }
+
+    #[test]
+    fn two_missing_compilers_are_one_package() {
+        let compilers = |part: &&Part| part.name.ends_with("compiler");
+        let missing: Vec<&Part> = PARTS.iter().filter(compilers).collect();
+        assert_eq!(
+            (missing.len(), packages(&missing)),
+            (2, vec!["build-essential"])
+        );
     }
 }
