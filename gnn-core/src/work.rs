@@ -68,8 +68,10 @@ pub fn work(
                 let threads: Vec<_> = ThreadTransport::world(ranks)
                     .into_iter()
                     .enumerate()
-                    .map(|(rank, transport)| {
-                        let (plan, setup) = (Arc::clone(&plan), setup.clone_handles());
+                    // The last rank gets the set-up itself: nobody keeps the data set afterwards.
+                    .zip(std::iter::repeat_n(setup, ranks))
+                    .map(|((rank, transport), setup)| {
+                        let plan = Arc::clone(&plan);
                         std::thread::Builder::new()
                             .name(format!("rank-{rank}"))
                             .spawn_scoped(scope, move || {
@@ -104,15 +106,6 @@ pub fn work(
                     }),
                 }
             })
-        }
-    }
-}
-
-impl Setup {
-    fn clone_handles(&self) -> Setup {
-        Setup {
-            data: Arc::clone(&self.data),
-            owner: self.owner.clone(),
         }
     }
 }
@@ -210,8 +203,7 @@ fn train(
         facts,
         predicted,
         part,
-    } = (find_in(entries, &spec.strategy)?.build)(&setup, cx)?;
-    drop(setup);
+    } = (find_in(entries, &spec.strategy)?.build)(setup, cx)?;
     let shares_process = plan.in_process && cx.size() > 1;
     recorder.set_facts(crate::record::RankFacts {
         device: cx.backend.device().to_owned(),

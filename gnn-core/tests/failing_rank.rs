@@ -37,7 +37,7 @@ impl Strategy for Failing {
     }
 }
 
-fn build_failing(setup: &Setup, cx: &mut Ctx, fail: fn() -> Error) -> Result<Built> {
+fn build_failing(setup: Setup, cx: &mut Ctx, fail: fn() -> Error) -> Result<Built> {
     let Built {
         strategy: inner,
         rows,
@@ -65,7 +65,7 @@ fn a_panic() -> Error {
     panic!("a rank panicked on purpose")
 }
 
-fn entry(build: fn(&Setup, &mut Ctx) -> Result<Built>) -> &'static [Entry] {
+fn entry(build: fn(Setup, &mut Ctx) -> Result<Built>) -> &'static [Entry] {
     let halo = find("halo").expect("registered");
     Box::leak(Box::new([Entry { build, ..*halo }]))
 }

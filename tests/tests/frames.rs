@@ -280,6 +280,7 @@ fn every_frame_has_the_columns_of_the_contract() -> Outcome {
                 "halo_nodes",
                 "train_nodes",
                 "mem_peak_bytes",
+                "predicted_mem_bytes",
             ],
         ),
         (

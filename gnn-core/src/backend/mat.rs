@@ -1,5 +1,6 @@
 //! Matrices that live where their backend does, and the buffers they are made of.
 
+use crate::record::Meter;
 use kernels::cuda::Buf;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,6 +15,20 @@ pub struct Mat {
     rows: usize,
     cols: usize,
     at: Storage,
+    /// What a meter was told of it.
+    told: Option<Told>,
+}
+
+/// Bytes that a meter counts for as long as this lives.
+struct Told {
+    bytes: u64,
+    meter: Rc<Meter>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.meter.freed(self.bytes);
+    }
 }
 
 /// Where the elements are.
@@ -36,14 +51,37 @@ impl Mat {
     fn on_host(data: kernels::Mat, pool: Option<Rc<Pool>>) -> Mat {
         let (rows, cols) = data.dim();
         let at = Storage::Host { data, pool };
-        Mat { rows, cols, at }
+        let told = None;
+        Mat {
+            rows,
+            cols,
+            at,
+            told,
+        }
     }
 
     /// A matrix `[rows, cols]` in a device's memory.
     pub(super) fn on_device(rows: usize, cols: usize, data: Buf<f32>) -> Mat {
         assert_eq!(rows * cols, data.len(), "a matrix [{rows}, {cols}]");
         let at = Storage::Device(data);
-        Mat { rows, cols, at }
+        let told = None;
+        Mat {
+            rows,
+            cols,
+            at,
+            told,
+        }
+    }
+
+    /// The same matrix, its bytes told to `meter` until it is gone.
+    pub(super) fn told(mut self, meter: &Rc<Meter>) -> Mat {
+        let bytes = 4 * self.len() as u64;
+        meter.made(bytes);
+        self.told = Some(Told {
+            bytes,
+            meter: Rc::clone(meter),
+        });
+        self
     }
 
     /// The elements, for a matrix in a device's memory.
@@ -97,8 +135,8 @@ impl Mat {
     /// When there are fewer.
     pub fn truncate(mut self, rows: usize) -> Mat {
         assert!(rows <= self.rows, "truncate: {rows} of {} rows", self.rows);
-        let cols = self.cols;
-        match &mut self.at {
+        let (cols, told) = (self.cols, self.told.take());
+        let mut cut = match &mut self.at {
             Storage::Host { data, pool } => {
                 let mut buffer = std::mem::take(data).into_raw_vec_and_offset().0;
                 buffer.truncate(rows * cols);
@@ -115,7 +153,10 @@ impl Mat {
                     Storage::Host { .. } => unreachable!("matched one line above"),
                 }
             }
-        }
+        };
+        // The buffer is as large as before.
+        cut.told = told;
+        cut
     }
 
     /// The same elements, row after row, as a matrix of another shape.

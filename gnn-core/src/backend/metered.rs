@@ -1,4 +1,4 @@
-//! Any backend, with each call's phase and duration told to the meter.
+//! Any backend, with each call's phase and duration, and the bytes of its matrices, told to the meter.
 
 use super::{
     Attended, Attention, Backend, Dropout, Kept, Mat, MultiTarget, Normed, Projected, ScoreTerm,
@@ -81,15 +81,15 @@ impl<B: Backend> Backend for Metered<B> {
     }
 
     fn fresh(&self, rows: usize, cols: usize) -> Mat {
-        self.inner.fresh(rows, cols)
+        self.inner.fresh(rows, cols).told(&self.meter)
     }
 
     fn zeros(&self, rows: usize, cols: usize) -> Mat {
-        self.inner.zeros(rows, cols)
+        self.inner.zeros(rows, cols).told(&self.meter)
     }
 
     fn upload(&self, x: kernels::Mat) -> Mat {
-        self.timed(Phase::Copy, |b| b.upload(x))
+        self.timed(Phase::Copy, |b| b.upload(x)).told(&self.meter)
     }
 
     fn download(&self, x: &Mat) -> kernels::Mat {
@@ -101,7 +101,7 @@ impl<B: Backend> Backend for Metered<B> {
     }
 
     fn copy(&self, x: &Mat) -> Mat {
-        self.timed(Phase::Copy, |b| b.copy(x))
+        self.timed(Phase::Copy, |b| b.copy(x)).told(&self.meter)
     }
 
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat) {
@@ -125,6 +125,7 @@ impl<B: Backend> Backend for Metered<B> {
 
     fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat {
         self.timed(Phase::Update, |b| b.sparse_dropout(drop, a, transposed))
+            .told(&self.meter)
     }
 
     fn then(&self, then: Then<'_>, x: &mut Mat) {

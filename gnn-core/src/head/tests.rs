@@ -26,7 +26,7 @@ fn train(spec: &RunSpec, epochs: u64) -> (Evaluation, Evaluation, Vec<f64>) {
     let setup = setup(spec);
     let run = world(spec, 1, |cx, _| {
         let entry = find(&spec.strategy).expect("registered");
-        let mut built = (entry.build)(&setup, cx).expect("builds");
+        let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let first = evaluate(cx, built.strategy.as_mut(), &built.rows).expect("evaluates");
         let mut losses = Vec::new();
         for epoch in 0..epochs {
@@ -54,7 +54,7 @@ fn gradients_of_links_match_central_differences() {
         ]);
         let setup = setup(&spec);
         world(&spec, 1, |cx, _| {
-            let (mut reference, _) = single::reference(&setup, cx).expect("builds");
+            let (mut reference, _) = single::reference(setup.clone(), cx).expect("builds");
             let gradients = reference.evaluate(cx).expect("runs").gradients;
             let layers = if scorer == "mlp" { 3 } else { 2 };
             assert_eq!(gradients.len(), layers);
@@ -134,7 +134,7 @@ fn several_classes_a_vertex_can_be_learned_on_any_number_of_ranks() {
     setup.owner = Some(Arc::new((0..400).map(|v| v % 3).collect()));
     let losses = world(&halo, 3, |cx, _| {
         let entry = find("halo").expect("registered");
-        let mut built = (entry.build)(&setup, cx).expect("builds");
+        let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         (0..5)
             .map(|epoch| {
                 cx.epoch = epoch;
@@ -166,7 +166,7 @@ fn train_links(spec: &RunSpec, owner: Option<Vec<u32>>) -> Vec<LinkRun> {
     setup.owner = owner.map(Arc::new);
     world(spec, spec.ranks, |cx, meter| {
         let entry = find(&spec.strategy).expect("registered");
-        let mut built = (entry.build)(&setup, cx).expect("builds");
+        let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let predicted = built
             .predicted
             .iter()

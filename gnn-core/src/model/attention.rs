@@ -66,17 +66,17 @@ impl Kept {
     }
 
     /// Out of [`super::Saved::more`].
-    pub(super) fn from_list(list: &[Rc<Mat>]) -> Kept {
-        let at = |i: usize| Rc::clone(&list[i]);
-        let scores = Scores {
-            el: at(1),
-            er: at(2),
-        };
+    ///
+    /// # Panics
+    /// When it was not put there by [`Kept::into_list`].
+    pub(super) fn from_list(list: Vec<Rc<Mat>>) -> Kept {
+        let list: Result<[Rc<Mat>; 5], _> = list.try_into();
+        let [z, el, er, lse, out] = list.expect("into_list makes five");
         Kept {
-            z: at(0),
-            scores,
-            lse: at(3),
-            out: at(4),
+            z,
+            scores: Scores { el, er },
+            lse,
+            out,
         }
     }
 }
@@ -170,11 +170,12 @@ pub(super) struct Gradients {
 }
 
 /// The backward of [`forward`] from `g`, the gradient of its sums. `later` holds what other
-/// attentions with the same scores found of their gradient.
+/// attentions with the same scores found of their gradient. What forward kept is freed as soon as it
+/// is not needed, the sums before anything of their size is made.
 pub(super) fn backward(
     site: &mut Site<'_>,
     heads: Heads,
-    kept: &Kept,
+    kept: Kept,
     vectors: Option<(&Mat, &Mat)>,
     later: Option<(Mat, Mat)>,
     g: &Mat,
@@ -191,14 +192,21 @@ pub(super) fn backward(
     let h = heads.heads;
     let fresh = |cx: &Ctx, rows, cols| cx.backend.fresh(rows, cols);
     let mut c = fresh(cx, n, h);
-    cx.backend.head_dots(g, &kept.out, &mut c);
+    let Kept {
+        z,
+        scores,
+        lse,
+        out,
+    } = kept;
+    cx.backend.head_dots(g, &out, &mut c);
+    drop(out);
     let saved = Attended {
         from: Projected {
-            z: &kept.z,
-            el: &kept.scores.el,
-            er: &kept.scores.er,
+            z: &z,
+            el: &scores.el,
+            er: &scores.er,
         },
-        lse: &kept.lse,
+        lse: &lse,
         c: &c,
         g,
     };
@@ -216,15 +224,7 @@ pub(super) fn backward(
         };
         cx.backend.attention_sources(t, n..n_src, att, saved, to);
         if let Some((src, _)) = vectors {
-            remote_src = Some(finish_remote(
-                cx,
-                kept,
-                src,
-                later.as_ref(),
-                &del,
-                n,
-                &mut dz,
-            ));
+            remote_src = Some(finish_remote(cx, &z, src, later.as_ref(), &del, n, &mut dz));
         }
     }
     edges.neighbours.push(cx, at, &mut dz, &mut |cx, dz| {
@@ -265,7 +265,7 @@ pub(super) fn backward(
                 da: d_dst,
             },
         ];
-        cx.backend.score_backward(&kept.z, &mut terms, dz);
+        cx.backend.score_backward(&z, &mut terms, dz);
         Ok(())
     })?;
     if let Some(((d_src, _), remote)) = of_vectors.as_mut().zip(remote_src) {
@@ -282,7 +282,7 @@ pub(super) fn backward(
 /// gradient of the sources' attention vectors.
 fn finish_remote(
     cx: &Ctx,
-    kept: &Kept,
+    z: &Mat,
     src: &Mat,
     later: Option<&(Mat, Mat)>,
     del: &Mat,
@@ -296,7 +296,7 @@ fn finish_remote(
         backend.copy_rows(x, n, rows, &mut out, 0);
         out
     };
-    let (z, mut some, mut del) = (remote(&kept.z), remote(dz), remote(del));
+    let (z, mut some, mut del) = (remote(z), remote(dz), remote(del));
     if let Some((later, _)) = later {
         backend.axpby(1.0, &remote(later), 1.0, &mut del);
     }

@@ -130,19 +130,19 @@ impl Layer for Gat {
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let gb = site.bias_gradient(&grad.g);
-        let g = if self.averages {
+        let mut g = grad.g;
+        if self.averages {
             let average = self.average(&site);
-            site.linear(&[Term::right_t(&grad.g, average)], Then::default())
-        } else {
-            grad.g
-        };
+            g = site.linear(&[Term::right_t(&g, average)], Then::default());
+        }
         let (heads, w) = (self.heads(&site), site.w);
-        let kept = Kept::from_list(&saved.more);
+        let kept = Kept::from_list(saved.more);
         let vectors = Some((&w[SRC], &w[DST]));
-        let back = attention::backward(&mut site, heads, &kept, vectors, None, &g)?;
-        drop((g, kept));
+        let back = attention::backward(&mut site, heads, kept, vectors, None, &g)?;
+        drop(g);
         let (d_src, d_dst) = back.vectors.expect("vectors were given");
-        let gw = saved.x().t_times(site.cx, &back.dz);
+        let x = saved.x.expect("kept by forward");
+        let gw = x.t_times(site.cx, &back.dz);
         let gx = input.map(|then| site.linear(&[Term::right_t(&back.dz, &w[WEIGHT])], then));
         Ok((vec![gw, d_src, d_dst, gb], gx.map(Grad::from)))
     }
@@ -214,9 +214,9 @@ impl Layer for AttentionRound {
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let (heads, w) = (heads(&site, 1, self.dropout), site.w);
-        let kept = Kept::from_list(&saved.more);
+        let kept = Kept::from_list(saved.more);
         let vectors = self.first.then(|| (&w[FIRST_SRC], &w[FIRST_DST]));
-        let back = attention::backward(&mut site, heads, &kept, vectors, grad.scores, &grad.g)?;
+        let back = attention::backward(&mut site, heads, kept, vectors, grad.scores, &grad.g)?;
         let mut gx = back.dz;
         if let Some(then) = input {
             site.cx.backend.then(then, &mut gx);

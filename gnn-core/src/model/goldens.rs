@@ -88,7 +88,7 @@ fn check(name: &str, golden: Golden) {
     };
     let golden = &golden;
     world(&spec, 1, |cx, _| {
-        let (mut training, _) = single::reference(&setup, cx).expect("builds");
+        let (mut training, _) = single::reference(setup.clone(), cx).expect("builds");
         let model = training.model_mut();
         model.input_gradient = true;
         assert_eq!(model.layers(), golden.weights.len(), "{name}: layers");

@@ -70,14 +70,17 @@ impl Layer for Sage {
     fn backward(
         &self,
         mut site: Site<'_>,
-        saved: Saved,
+        mut saved: Saved,
         grad: Grad,
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
-        let (g, x) = (grad.g, saved.x());
-        if let Some((mean, dense)) = saved.aggregated.as_ref().zip(x.dense()) {
+        let g = grad.g;
+        let mean = saved.aggregated.take();
+        let x = saved.x();
+        if let Some((mean, dense)) = mean.zip(x.dense()) {
             let (g_self, gb) = site.weight_and_bias_gradient(dense, &g);
-            let g_neigh = site.weight_gradient(mean, &g);
+            let g_neigh = site.weight_gradient(&mean, &g);
+            drop(mean);
             let Some(then) = input else {
                 return Ok((vec![g_self, g_neigh, gb], None));
             };

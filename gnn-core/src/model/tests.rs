@@ -83,7 +83,7 @@ fn check(spec: &RunSpec, data: &Arc<Dataset>, seed: u64) {
             data: Arc::clone(data),
             owner: None,
         };
-        let (mut training, _) = single::reference(&setup, cx).expect("builds");
+        let (mut training, _) = single::reference(setup.clone(), cx).expect("builds");
         let mut weights = randomise(training.model_mut(), cx.backend.as_ref(), seed);
         let dense = matches!(data.features, Features::Dense(_));
         training.model_mut().input_gradient = dense;

@@ -39,6 +39,8 @@ pub struct Meter {
     edges: Cell<u64>,
     traffic: RefCell<BTreeMap<Lane, Traffic>>,
     blocked: RefCell<BTreeMap<(u16, Direction, Op), Blocked>>,
+    held: Cell<u64>,
+    most_held: Cell<u64>,
 }
 
 impl Meter {
@@ -134,6 +136,23 @@ impl Meter {
     /// counts from the moment it was first seen.
     pub fn hidden(&self, ns: u64) {
         self.times(|t| t.hidden += ns);
+    }
+
+    /// Matrices of so many bytes were made.
+    pub fn made(&self, bytes: u64) {
+        self.held.set(self.held.get() + bytes);
+        self.most_held
+            .set(self.most_held.get().max(self.held.get()));
+    }
+
+    /// Matrices of so many bytes are gone.
+    pub fn freed(&self, bytes: u64) {
+        self.held.set(self.held.get() - bytes);
+    }
+
+    /// The most bytes that the device's matrices had at one moment.
+    pub fn most_held(&self) -> u64 {
+        self.most_held.get()
     }
 
     /// Takes the epoch's times and edges, and starts anew.

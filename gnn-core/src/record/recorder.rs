@@ -27,6 +27,8 @@ pub struct RankFacts {
     pub halo_nodes: u64,
     /// Training vertices owned.
     pub train_nodes: u64,
+    /// Bytes that training needs at its fullest moment, where there is a formula.
+    pub predicted_mem_bytes: Option<u64>,
     /// Whether several ranks share this process.
     pub shares_process: bool,
 }
@@ -190,6 +192,7 @@ impl Recorder {
             halo_nodes: self.facts.halo_nodes,
             train_nodes: self.facts.train_nodes,
             mem_peak_bytes: peak_memory_bytes(),
+            predicted_mem_bytes: self.facts.predicted_mem_bytes,
         };
         self.write(&row)?;
         for (&(layer, direction, op, dst), lane) in &traffic {

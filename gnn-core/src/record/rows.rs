@@ -120,6 +120,9 @@ row! {
         train_nodes: u64,
         /// Peak resident memory of the rank's process.
         mem_peak_bytes: u64,
+        /// What training needs of it by formula: everything but the program. None where there is no
+        /// formula.
+        predicted_mem_bytes: Option<u64>,
     }
 }
 

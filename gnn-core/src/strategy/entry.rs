@@ -80,7 +80,7 @@ pub struct Entry {
     /// Refuses combinations of settings that it cannot run, with words.
     pub refuse: fn(&RunSpec) -> Result<()>,
     /// Builds it on a rank. Collective.
-    pub build: fn(&Setup, &mut Ctx) -> Result<Built>,
+    pub build: fn(Setup, &mut Ctx) -> Result<Built>,
 }
 
 impl Entry {

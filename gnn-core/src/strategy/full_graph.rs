@@ -18,6 +18,7 @@ use crate::record::{Direction, Pass, PredictedLane};
 use crate::spec::FirstAggregate;
 use kernels::par::split_rows;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A rank's full-graph training state.
 pub struct FullGraph<A> {
@@ -43,9 +44,16 @@ pub fn model_of(setup: &Setup, cx: &Ctx) -> Model {
     Model::new(&cx.plan.spec, cx.backend.as_ref(), shape)
 }
 
-/// Rows `ids` of the features, as the first layer's input.
-pub fn input_of(data: &Dataset, cx: &Ctx, ids: &[u32]) -> Input {
-    match data.features.select_rows(ids) {
+/// Rows `ids` of the features, as the first layer's input. All rows in their order are moved out of a
+/// data set that nobody else holds, others copied.
+pub fn input_of(data: Arc<Dataset>, cx: &Ctx, ids: &[u32]) -> Input {
+    let all = ids.len() == data.n() && (0..data.n()).all(|v| ids[v] as usize == v);
+    let rows = match Arc::try_unwrap(data) {
+        Ok(alone) if all => alone.features,
+        Ok(alone) => alone.features.select_rows(ids),
+        Err(shared) => shared.features.select_rows(ids),
+    };
+    match rows {
         Features::Dense(x) => Input::Dense(Rc::new(cx.backend.upload(x))),
         Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
     }
@@ -162,6 +170,10 @@ impl<A: Aggregate> FullGraph<A> {
             input_gradient,
             ..
         } = self;
+        if cx.size() == 1 {
+            // The last epoch's would exist beside this one's.
+            gradients.iter_mut().for_each(Weights::clear);
+        }
         let ids = &rows.ids;
         let (logits, tape) = model.forward(cx, aggregate, input.clone(), ids, true)?;
         let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());

@@ -140,7 +140,7 @@ fn predict(
     lanes.into_iter().collect()
 }
 
-fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
+fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let data = &setup.data;
     let (me, ranks) = (cx.rank(), cx.size());
     let all_mine = vec![0; data.graph.n()];
@@ -152,8 +152,8 @@ fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
     drop(whole);
     let read = part.recv_counts();
     let rows = Rows::of(data, &part.own);
-    let input = input_of(data, cx, &part.own);
-    let model = model_of(setup, cx);
+    let model = model_of(&setup, cx);
+    let input = input_of(setup.data, cx, &part.own);
     let sends: Vec<usize> = part.send.iter().map(Vec::len).collect();
     let aggregations = aggregations(&model, input.is_sparse(), cx);
     let mut predicted = predict(&aggregations, &sends, &read);

@@ -74,7 +74,9 @@ pub trait Strategy {
     fn gradients(&self) -> Vec<&Mat>;
 }
 
-/// What a strategy is built from. The data set is dropped once every rank is built.
+/// What a strategy is built from. The data set is dropped once every rank is built; a rank that has it
+/// alone may take parts of it.
+#[derive(Clone)]
 pub struct Setup {
     /// The data.
     pub data: Arc<Dataset>,

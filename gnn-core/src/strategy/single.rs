@@ -12,9 +12,10 @@ use super::neighbours::OverBlock;
 use super::{Built, Determinism, Entry, Exact, Rows, Setup};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
+#[cfg(test)]
 use crate::dataset::Dataset;
 use crate::error::Result;
-use crate::model::{Aggregate, At, ModelKind, Neighbours};
+use crate::model::{Aggregate, At, Memory, ModelKind, Neighbours};
 use crate::record::RankFacts;
 
 /// Nobody else owns anything.
@@ -43,6 +44,7 @@ impl Neighbours for Alone {
 }
 
 /// Aggregation over the whole graph, as the request's model wants its edges.
+#[cfg(test)]
 pub(crate) fn over_whole_graph(data: &Dataset, cx: &Ctx) -> impl Aggregate + use<> {
     let n = data.graph.n();
     let block = data.graph.propagation(cx.plan.spec.model.propagation());
@@ -50,26 +52,39 @@ pub(crate) fn over_whole_graph(data: &Dataset, cx: &Ctx) -> impl Aggregate + use
 }
 
 /// Training on the whole graph, on one rank.
+#[cfg(test)]
 pub(crate) fn reference(
-    setup: &Setup,
+    setup: Setup,
     cx: &mut Ctx,
 ) -> Result<(FullGraph<impl Aggregate + use<>>, Rows)> {
-    let data = &setup.data;
-    let ids: Vec<u32> = (0..data.graph.n() as u32).collect();
-    let rows = Rows::of(data, &ids);
-    let aggregate = over_whole_graph(data, cx);
-    let model = model_of(setup, cx);
-    let input = input_of(data, cx, &ids);
-    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
+    let (strategy, rows, _) = on_all_rows(setup, cx)?;
     Ok((strategy, rows))
 }
 
-fn build(setup: &Setup, cx: &mut Ctx) -> Result<Built> {
-    let (strategy, rows) = reference(setup, cx)?;
+/// Training on the whole graph, and the bytes that it needs.
+fn on_all_rows(
+    setup: Setup,
+    cx: &mut Ctx,
+) -> Result<(FullGraph<impl Aggregate + use<>>, Rows, Option<Memory>)> {
+    let data = &setup.data;
+    let ids: Vec<u32> = (0..data.graph.n() as u32).collect();
+    let rows = Rows::of(data, &ids);
+    let block = data.graph.propagation(cx.plan.spec.model.propagation());
+    let memory = Memory::of(&cx.plan.spec, data, &block);
+    let aggregate = OverBlock::new(Alone, block, ids.len(), ids.clone());
+    let model = model_of(&setup, cx);
+    let input = input_of(setup.data, cx, &ids);
+    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
+    Ok((strategy, rows, memory))
+}
+
+fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
+    let (strategy, rows, memory) = on_all_rows(setup, cx)?;
     let facts = RankFacts {
         rank: 0,
         owned_nodes: rows.ids.len() as u64,
         train_nodes: rows.train_count() as u64,
+        predicted_mem_bytes: memory.map(|m| m.total() as u64),
         ..RankFacts::default()
     };
     Ok(Built {

@@ -77,7 +77,7 @@ fn train(
             data: Arc::clone(data),
             owner: owner.clone(),
         };
-        let mut built = (entry.build)(&setup, cx).expect("builds");
+        let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let (mut losses, mut gradients, mut sent) = (Vec::new(), Vec::new(), Vec::new());
         for epoch in 0..EPOCHS {
             cx.epoch = epoch;

@@ -6,12 +6,11 @@
 use super::export::Folder;
 use super::others::{Watch, wait_for_quiet};
 use super::ours::{Epochs, PHASES, Runner};
-use super::planned::{Planned, planned};
 use super::python::{Python, Silence, newest};
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::sys;
-use gnn_core::model::ModelKind;
+use gnn_core::model::{Memory, ModelKind};
 use gnn_core::spec::{FirstAggregate, OptimiserKind, RunSpec, TaskKind};
 use kernels::bench::Spread;
 use serde_json::{Value, json};
@@ -92,8 +91,8 @@ pub struct Outcome {
     pub size: [usize; 4],
     /// Threads of a rank.
     pub threads: usize,
-    /// What the run needs by its own account.
-    pub planned: Planned,
+    /// What the run needs by formula, where there is one.
+    pub planned: Option<Memory>,
     /// The forms, ours first.
     pub forms: Vec<Form>,
     /// Whether the user ended it early.
@@ -232,7 +231,9 @@ pub fn run(request: &Request, worker: &Path, told: &mut dyn FnMut(&str)) -> Resu
     let spec = &request.spec;
     told("loading the data");
     let data = gnn_core::dataset::load(&spec.data, spec.seed)?;
-    let planned = planned(&data, spec);
+    let block = data.graph.propagation(spec.model.propagation());
+    let planned = Memory::of(spec, &data, &block);
+    drop(block);
     let folder = (!request.pythons.is_empty())
         .then(|| -> Result<Folder> {
             let folder = Folder::make()?;

@@ -6,7 +6,6 @@
 //! |---|---|
 //! | [`epoch`] | forms of ours and of theirs in turn, round after round |
 //! | [`ours`] | epochs of a real worker, on the ordinary run path |
-//! | [`planned`] | bytes that a run needs by its own account |
 //! | [`python`] | a Python, what it has, and its answers |
 //! | [`export`] | a data set as arrays that any Python reads |
 //! | [`others`] | how much of the machine somebody else used meanwhile |
@@ -20,5 +19,4 @@ pub mod epoch;
 pub mod export;
 pub mod others;
 pub mod ours;
-pub mod planned;
 pub mod python;

@@ -35,6 +35,7 @@ fn rank_row(epoch: u32, rank: u32) -> RankRow {
         halo_nodes: 3,
         train_nodes: 4,
         mem_peak_bytes: 1000 + u64::from(rank),
+        predicted_mem_bytes: Some(900),
     }
 }
 

@@ -23,7 +23,7 @@ fn train(spec: &RunSpec, data: &Arc<Dataset>, device: Option<Arc<Device>>) -> (V
             owner: None,
         };
         let entry = find("single").expect("always there");
-        let mut built = (entry.build)(&setup, cx).expect("builds");
+        let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let mut losses = Vec::new();
         for epoch in 0..EPOCHS {
             cx.epoch = epoch;

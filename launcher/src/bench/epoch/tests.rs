@@ -68,12 +68,7 @@ fn ratios_compare_form_with_form_and_the_fastest_of_a_kind() {
         spec: spec("gcn"),
         size: [1; 4],
         threads: 1,
-        planned: Planned {
-            graph: 1,
-            features: 1,
-            activations: 1,
-            gradients: 1,
-        },
+        planned: None,
         forms,
         interrupted: false,
     };

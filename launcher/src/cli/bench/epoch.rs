@@ -2,7 +2,7 @@
 
 use super::step::Steps;
 use super::{at_least_one, disturbed, pythons, spread_json};
-use gnn_core::model::ModelKind;
+use gnn_core::model::{Memory, ModelKind};
 use launcher::bench::epoch::{self, Form, Kind, Outcome, Request};
 use launcher::bench::ours::PHASES;
 use launcher::host::Host;
@@ -149,24 +149,8 @@ fn text(outcome: &Outcome) -> String {
             .collect();
         let _ = writeln!(text, "{}: {}", form.name, shares.join(", "));
     }
-    let planned = outcome.planned;
-    let part = |bytes: usize| mib(bytes as u64);
-    let _ = writeln!(
-        text,
-        "planned: {:.0} MiB = graph {:.0} + features {:.0} + activations {:.0} + gradients {:.0}",
-        part(planned.total()),
-        part(planned.graph),
-        part(planned.features),
-        part(planned.activations),
-        part(planned.gradients),
-    );
-    for form in outcome
-        .forms
-        .iter()
-        .filter(|f| f.kind == Kind::Ours && f.peak_bytes > 0)
-    {
-        let ratio = form.peak_bytes as f64 / planned.total().max(1) as f64;
-        let _ = writeln!(text, "{}: peak is {ratio:.2} times that", form.name);
+    if let Some(planned) = &outcome.planned {
+        text += &memory_text(planned, &outcome.forms);
     }
     for r in outcome.ratios() {
         let _ = writeln!(
@@ -186,6 +170,27 @@ fn text(outcome: &Outcome) -> String {
         .reduce(f64::max);
     if let Some(note) = disturbed(most) {
         let _ = writeln!(text, "{note}");
+    }
+    text
+}
+
+/// What the plan says, and how far the peaks of ours are from it.
+fn memory_text(planned: &Memory, forms: &[Form]) -> String {
+    let part = |bytes: usize| mib(bytes as u64);
+    let mut text = format!(
+        "planned: {:.0} MiB = graph {:.0} + features {:.0} + activations {:.0} + gradients {:.0}; \
+         parameters {:.1}\n",
+        part(planned.data()),
+        part(planned.graph),
+        part(planned.features),
+        part(planned.activations),
+        part(planned.gradients),
+        part(planned.parameters),
+    );
+    let ours = |f: &&Form| f.kind == Kind::Ours && f.peak_bytes > 0;
+    for form in forms.iter().filter(ours) {
+        let ratio = form.peak_bytes as f64 / planned.data().max(1) as f64;
+        let _ = writeln!(text, "{}: peak is {ratio:.2} times that", form.name);
     }
     text
 }
@@ -247,7 +252,7 @@ fn outcome_json(outcome: &Outcome) -> Value {
         "bench": "epoch", "version": env!("CARGO_PKG_VERSION"), "machine": Host::this().class(),
         "spec": spec, "nodes": nodes, "edges": edges, "features": features, "classes": classes,
         "threads": outcome.threads, "planned_bytes": outcome.planned,
-        "planned_total_bytes": outcome.planned.total(),
+        "planned_total_bytes": outcome.planned.map(|planned| planned.data()),
         "forms": outcome.forms.iter().map(form).collect::<Vec<_>>(), "ratios": ratios,
         "interrupted": outcome.interrupted,
     })
