@@ -11,7 +11,7 @@
 //! users is checked before it gets here ([`Csr::check`]).
 //!
 //! # Not done
-//! CUDA twins of the sparse optimisers and of bf16 storage ([`cuda`] has the others).
+//! A CUDA twin of bf16 storage ([`cuda`] has the others).
 
 pub mod adam;
 pub mod align;

@@ -15,7 +15,7 @@
 //! memory runs out.
 //!
 //! # Not done
-//! bf16 storage, sparse optimisers (Adagrad, Adam on rows), and cuSPARSE, which was never measured
+//! bf16 storage, and cuSPARSE, which was never measured
 //! against these.
 //!
 //! Unsafe: libraries loaded at run time, and device addresses.

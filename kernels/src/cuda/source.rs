@@ -55,7 +55,7 @@ families! {
     "columns": ["column_sums"],
     "layernorm": ["layer_norm", "layer_norm_backward", "layer_norm_params"],
     "loss": ["softmax_xent", "sigmoid_bce", "sum_f64", "dot_f64", "to_f32"],
-    "optim": ["adam", "sgd"],
+    "optim": ["adam", "sgd", "sparse_adagrad", "sparse_adam"],
 }
 
 #[cfg(test)]

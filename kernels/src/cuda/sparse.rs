@@ -216,6 +216,17 @@ impl Moves {
         }
     }
 
+    /// Distinct rows.
+    pub(super) fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Distinct rows, where the places of each begin, the places, and how many rows there are.
+    pub(super) fn by_target(&self) -> [Arg; 4] {
+        let [targets, first, places] = [&self.targets, &self.first, &self.places].map(Buf::arg);
+        [targets, first, places, Arg::U64(self.targets.len() as u64)]
+    }
+
     /// The list, as ids.
     pub fn ids(&self) -> &Buf<u32> {
         &self.rows

@@ -19,7 +19,7 @@ pub use attention::{
 pub use dense::{ActOn, DropoutOn, GateOn, ThenOn, axpby, column_sums, gemm, head_gradient, then};
 pub use loss::{dot, sigmoid_bce, softmax_xent};
 pub use norm::{layer_norm, layer_norm_backward};
-pub use optim::{adam, sgd};
+pub use optim::{adam, sgd, sparse_adagrad, sparse_adam};
 pub use relation::{ByType, TypesOn, rspmm, rspmm_coef, rspmm_t};
 pub use rows::{gather, scatter_add, sparse_dropout};
 pub use spmm::{Reduce, spmm, spmm_max, spmm_max_backward};

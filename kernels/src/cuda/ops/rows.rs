@@ -31,7 +31,7 @@ pub fn gather(x: &Buf<f32>, rows: &Moves, d: usize, out: &mut Buf<f32>) {
     unsafe { x.device().launch(kernel, grid, &args) };
 }
 
-fn check_bound(op: &str, rows: &Moves, d: usize, x: &Buf<f32>) {
+pub(super) fn check_bound(op: &str, rows: &Moves, d: usize, x: &Buf<f32>) {
     assert!(
         rows.bound * d <= x.len(),
         "{op}: expected indices below {}, got {}",
@@ -52,15 +52,9 @@ pub fn scatter_add(g: &Buf<f32>, rows: &Moves, d: usize, out: &mut Buf<f32>) {
         g.len(),
     );
     check_bound("scatter_add_rows", rows, d, out);
-    let n = rows.targets.len();
-    let mut args = vec![rows.targets.arg(), rows.first.arg(), rows.places.arg()];
-    args.extend([
-        Arg::U64(n as u64),
-        g.arg(),
-        word("scatter_add_rows", d),
-        out.arg(),
-    ]);
-    let grid = [(n * d).div_ceil(THREADS as usize), 1, 1];
+    let mut args = rows.by_target().to_vec();
+    args.extend([g.arg(), word("scatter_add_rows", d), out.arg()]);
+    let grid = [(rows.targets() * d).div_ceil(THREADS as usize), 1, 1];
     // SAFETY: scatter_add's arguments, shapes checked above.
     unsafe { out.device().launch("scatter_add", grid, &args) };
 }

@@ -2,12 +2,14 @@
 
 use super::{assert_close, devices, few, matrix, on_every_device, up};
 use crate::adam::{AdamParams, adam_step};
+use crate::cuda::Moves;
 use crate::cuda::ops::{
     ActOn, DropoutOn, GateOn, ThenOn, adam, axpby, column_sums, dot, gemm, layer_norm,
-    layer_norm_backward, sgd, sigmoid_bce, softmax_xent, then,
+    layer_norm_backward, sgd, sigmoid_bce, softmax_xent, sparse_adagrad, sparse_adam, then,
 };
 use crate::linear_then::{Act, Dropout, Gate, Then};
 use crate::sgd::{SgdParams, sgd_step};
+use crate::sparse_optim::{self, AdagradParams, RowGradients};
 use crate::{Mat, Par};
 use proptest::prelude::*;
 
@@ -202,6 +204,42 @@ fn optimisers_take_the_steps_of_the_cpu() {
                 assert_close(&got.download(), want, 1e-6);
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(few())]
+    #[test]
+    fn sparse_optimisers_step_the_touched_rows_alone(
+        n in 1usize..20, d in 1usize..40, decoupled: bool,
+        steps in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..30), 1..4),
+    ) {
+        let adagrad = AdagradParams { lr: 0.05, ..AdagradParams::default() };
+        let adam = AdamParams { weight_decay: 0.05, decoupled, ..AdamParams::default() };
+        let steps: Vec<Vec<u32>> = steps.iter().map(|s| s.iter().map(|i| i.index(n) as u32).collect()).collect();
+        // None near zero, where first steps are signs.
+        let gradient = |m: usize, t: u64| matrix(m, d, t).mapv(|g| g + g.signum());
+        let (start, zero, par) = (matrix(n, d, 1), Mat::zeros((n, d)), Par::new(1));
+        let mut want: [Mat; 5] = [start.clone(), zero.clone(), start.clone(), zero.clone(), zero.clone()];
+        for (rows, t) in steps.iter().zip(1..) {
+            let of = RowGradients { rows, grads: &gradient(rows.len(), t) };
+            let [w, s, x, m, v] = &mut want;
+            sparse_optim::sparse_adagrad(&par, adagrad, of, w, s);
+            sparse_optim::sparse_adam(&par, adam, t, of, x, m, v);
+        }
+        on_every_device(|device| {
+            let mut got = [&start, &zero, &start, &zero, &zero].map(|x| up(device, x));
+            for (rows, t) in steps.iter().zip(1..) {
+                let g = up(device, &gradient(rows.len(), t));
+                let rows = Moves::new(device, rows);
+                let [w, s, x, m, v] = &mut got;
+                sparse_adagrad(adagrad, &rows, &g, d, w, s);
+                sparse_adam((adam, t), &rows, &g, d, [x, m, v]);
+            }
+            let got = got.map(|x| x.download());
+            got.iter().zip(&want).for_each(|(got, want)| assert_close(got, flat(want), 4e-6));
+            got.map(|x| x.into_iter().map(f32::to_bits).collect::<Vec<_>>())
+        });
     }
 }
 
