@@ -1,46 +1,47 @@
 //! Dense matrix products with a factor on what was there: [`crate::linear`] without epilogue.
 //!
 //! # Whose product
-//! The tiles are our own. Milliseconds of one thread, 65536 rows, `k` columns in and `n` out: the
-//! least CPU time of 20 runs of each candidate, in two rounds, ours and `gemm` first, then the others; 4 KiB
-//! pages; a virtual machine with AVX-512 (Sapphire Rapids or later, 2 MiB second-level cache) that was busy
-//! with other work, 2026-11-21. Rounds differed by up to a fifth, and more for `gemm` and small shapes,
-//! so differences below that say little. MKL is PyTorch 2.15's, bias and ReLU each a step of its own;
-//! `gemm` is version 0.19 over blocks of 512 rows (256 for gradients).
+//! The tiles are our own. Milliseconds of one thread's processor time, 65536 rows, `k` columns in and
+//! `n` out, least of 5 calls of each candidate by turns in one run; a virtual machine with AVX-512 and
+//! AMX (2 MiB second-level cache), 2026-11-21. `vectors` is ours with AVX-512, `tiles` ours with AMX
+//! ([`crate::engine`]), which takes shapes only where it gains; `gemm` is version 0.19 over blocks of
+//! 512 rows (256 for gradients), `faer` 0.24 and `matrixmultiply` 0.3 (what `ndarray` calls) over all.
 //!
 //! Forward:
 //!
-//! | k × n | ours | `gemm` | MKL | OpenBLAS | ours, bias + ReLU | MKL, bias, ReLU |
-//! |---|---|---|---|---|---|---|
-//! | 32 × 32 | 1.1 | 1.2 | 1.1 | 2.5 | 1.2 | 2.0 |
-//! | 32 × 128 | 4.2 | 6.0 | 5.5 | 8.7 | 5.2 | 12.0 |
-//! | 128 × 32 | 3.9 | 7.0 | 6.3 | 8.6 | 4.0 | 7.4 |
-//! | 128 × 128 | 12.9 | 16.5 | 14.7 | 20.9 | 13.3 | 20.9 |
-//! | 128 × 512 | 46.7 | 53.3 | 57.2 | 73.2 | 49.0 | 80.6 |
-//! | 256 × 256 | 45.7 | 53.5 | 54.2 | 65.8 | 45.7 | 66.1 |
-//! | 512 × 128 | 43.2 | 51.4 | 59.0 | 78.6 | 45.7 | 65.7 |
-//! | 512 × 512 | 186 | 205 | 198 | 228 | 188 | 227 |
+//! | k × n | vectors | tiles | `gemm` | `faer` | `matrixmultiply` |
+//! |---|---|---|---|---|---|
+//! | 32 × 32 | 1.7 | = | 1.6 | 1.6 | 2.9 |
+//! | 128 × 32 | 4.9 | = | 6.6 | 5.7 | 13.1 |
+//! | 128 × 128 | 16.7 | 13.6 | 20.4 | 19.4 | 34.8 |
+//! | 128 × 512 | 65.4 | 40.6 | 70.5 | 71.8 | 124.3 |
+//! | 256 × 256 | 64.6 | 39.1 | 74.0 | 78.1 | 127.9 |
+//! | 512 × 128 | 63.8 | 40.6 | 76.0 | 82.8 | 144.3 |
+//! | 512 × 512 | 257.6 | 122.0 | 285.4 | 327.5 | 502.4 |
 //!
-//! Weight gradient, without and with the sums of columns:
+//! Weight gradient:
 //!
-//! | k × n | ours | `gemm` | MKL | OpenBLAS | ours + bias | MKL, bias |
-//! |---|---|---|---|---|---|---|
-//! | 32 × 32 | 1.6 | 1.4 | 2.1 | 2.8 | 1.8 | 2.5 |
-//! | 32 × 128 | 7.1 | 7.4 | 5.8 | 8.3 | 7.8 | 10.5 |
-//! | 128 × 32 | 7.1 | 9.7 | 7.3 | 8.0 | 7.2 | 8.3 |
-//! | 128 × 128 | 18.0 | 19.3 | 17.6 | 20.2 | 18.3 | 23.1 |
-//! | 128 × 512 | 63.3 | 66.0 | 56.7 | 80.1 | 67.3 | 76.5 |
-//! | 256 × 256 | 58.0 | 60.0 | 58.5 | 67.9 | 58.8 | 69.1 |
-//! | 512 × 128 | 69.5 | 73.4 | 76.8 | 71.9 | 76.5 | 84.2 |
-//! | 512 × 512 | 266 | 219 | 214 | 239 | 270 | 242 |
+//! | k × n | vectors | tiles | `gemm` | `faer` | `matrixmultiply` |
+//! |---|---|---|---|---|---|
+//! | 32 × 32 | 2.6 | = | 2.0 | 2.4 | 3.6 |
+//! | 128 × 32 | 8.4 | = | 9.0 | 9.4 | 12.1 |
+//! | 128 × 128 | 21.8 | 17.7 | 23.0 | 24.4 | 36.2 |
+//! | 128 × 512 | 77.9 | 52.2 | 92.2 | 91.5 | 159.8 |
+//! | 256 × 256 | 76.6 | 48.2 | 82.1 | 89.0 | 128.8 |
+//! | 512 × 128 | 98.2 | 61.2 | 90.5 | 107.1 | 157.0 |
+//! | 512 × 512 | 324.8 | 188.9 | 330.2 | 367.8 | 552.2 |
 //!
-//! The load favoured ours: in quieter hours MKL took 18.6 and 20.4 ms for 128 × 128 with its further
-//! steps, ours 13.0 to 13.4 and 17.4 to 17.7, so 1.4 and 1.15 times are the careful reading.
+//! In an earlier run (another hour, least of 20) MKL of PyTorch 2.15 and OpenBLAS took, forward, 14.7 and
+//! 20.9 ms for 128 × 128 where vectors took 12.9, and 198 and 228 ms for 512 × 512 where they took 186;
+//! with bias and ReLU, which MKL does in steps of their own, 20.9 ms against 13.3 and 227 against 188. For
+//! gradients, 17.6 and 20.2 ms for 128 × 128 (vectors 18.0), 214 and 239 for 512 × 512 (vectors 266).
+//!
+//! How much tiles gain depends on the other hardware thread of the core: alone, a step of 24 tile
+//! instructions takes 165 ns; beside a busy neighbour 500 to 600, while vectors lose a third. Largest
+//! errors against `f64` are at most those of vectors (128 × 128: 1.2e-6 against 2.6e-6, forward).
 //!
 //! # Not done
-//! The weight gradient is behind MKL where the columns are many on both sides, and packing both operands costs most
-//! where they are few. Two threads could not be timed on that machine. `matrixmultiply` and `faer`
-//! have not been timed.
+//! Packing both operands costs most where columns are few.
 
 use crate::linear::{Term, Then, Write, linear_into};
 use crate::{Mat, Par, expect_eq, flat_mut};
