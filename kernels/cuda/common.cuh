@@ -4,6 +4,7 @@
 // Rules of these files: no float atomics (sums have a fixed order), no dynamic shared memory, every
 // shuffle with all 32 lanes, no assumption about the order in which threads or blocks run.
 
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
@@ -45,6 +46,16 @@ template <> __device__ __forceinline__ void load<1>(const float* p, float* to) {
 template <> __device__ __forceinline__ void load<4>(const float* p, float* to) {
     const float4 t = *reinterpret_cast<const float4*>(p);
     to[0] = t.x, to[1] = t.y, to[2] = t.z, to[3] = t.w;
+}
+
+// The same from bf16 numbers: the upper halves of floats.
+__device__ __forceinline__ float widened(u32 half) { return __int_as_float(half << 16); }
+template <int V> __device__ __forceinline__ void load(const u16* p, float* to);
+template <> __device__ __forceinline__ void load<1>(const u16* p, float* to) { to[0] = widened(*p); }
+template <> __device__ __forceinline__ void load<4>(const u16* p, float* to) {
+    const uint2 t = *reinterpret_cast<const uint2*>(p);
+    to[0] = widened(t.x & 0xffff), to[1] = widened(t.x >> 16);
+    to[2] = widened(t.y & 0xffff), to[3] = widened(t.y >> 16);
 }
 
 template <int V> __device__ __forceinline__ void store(float* p, const float* from);

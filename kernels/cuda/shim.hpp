@@ -27,6 +27,9 @@
 struct alignas(16) float4 {
     float x, y, z, w;
 };
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
 
 namespace shim {
 
@@ -214,6 +217,11 @@ template <class T> inline T __shfl_sync(unsigned mask, T value, unsigned lane) {
 }
 template <class T> inline T __shfl_xor_sync(unsigned mask, T value, unsigned lanes) {
     return shim::exchange(mask, value, (threadIdx.x & 31) ^ lanes);
+}
+inline unsigned __float_as_uint(float x) {
+    unsigned bits;
+    memcpy(&bits, &x, 4);
+    return bits;
 }
 inline float __int_as_float(unsigned bits) {
     float x;

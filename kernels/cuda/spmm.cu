@@ -1,13 +1,13 @@
 // Sparse matrix times dense matrix: sum, mean and maximum over the edges of a row. Twin of
-// kernels::spmm.
+// kernels::spmm, and of kernels::spmm_bf16 for rows stored in half the bytes.
 //
 // One warp an item. `lanes` of its lanes (a power of two) hold the columns, V floats each, R times;
 // the others take further edges at the same time, added up at the end. Indices are read 32 at a
 // time and handed around by shuffles, so that the only loads in the loop are rows of x.
 
-template <int V, int R>
+template <int V, int R, typename T>
 __device__ __forceinline__ void spmm_body(CSR_ARGS, const float* __restrict__ weights,
-                                          const float* __restrict__ x, u32 d, u32 lanes, u32 mean,
+                                          const T* __restrict__ x, u32 d, u32 lanes, u32 mean,
                                           u32 add, float* __restrict__ partial,
                                           float* __restrict__ out) {
     Item it;
@@ -29,7 +29,7 @@ __device__ __forceinline__ void spmm_body(CSR_ARGS, const float* __restrict__ we
             const u32 u = __shfl_sync(ALL, col, from & 31);
             const float w = __shfl_sync(ALL, wgt, from & 31);
             if (from < n) {
-                const float* row = x + (u64)u * d;
+                const T* row = x + (u64)u * d;
 #pragma unroll
                 for (int r = 0; r < R; r++) {
                     const u32 c = c0 + r * lanes * V;
@@ -66,14 +66,28 @@ __device__ __forceinline__ void spmm_body(CSR_ARGS, const float* __restrict__ we
     }
 }
 
-#define SPMM(V, R)                                                                                 \
+#define SPMM(NAME, T, V, R)                                                                        \
     extern "C" __global__ void __launch_bounds__(256)                                              \
-        spmm_##V##_##R(CSR_ARGS, const float* __restrict__ weights, const float* __restrict__ x,   \
-                       u32 d, u32 lanes, u32 mean, u32 add, float* __restrict__ partial,           \
-                       float* __restrict__ out) {                                                  \
+        NAME##_##V##_##R(CSR_ARGS, const float* __restrict__ weights, const T* __restrict__ x,     \
+                         u32 d, u32 lanes, u32 mean, u32 add, float* __restrict__ partial,         \
+                         float* __restrict__ out) {                                                \
         spmm_body<V, R>(CSR, weights, x, d, lanes, mean, add, partial, out);                       \
     }
-SPMM(1, 1) SPMM(1, 2) SPMM(1, 4) SPMM(4, 1) SPMM(4, 2) SPMM(4, 4)
+#define SPMMS(NAME, T)                                                                             \
+    SPMM(NAME, T, 1, 1) SPMM(NAME, T, 1, 2) SPMM(NAME, T, 1, 4)                                    \
+    SPMM(NAME, T, 4, 1) SPMM(NAME, T, 4, 2) SPMM(NAME, T, 4, 4)
+SPMMS(spmm, float)
+SPMMS(spmm_bf16, u16)
+
+// Rounds to the nearest bf16, ties to even; NaN stays NaN.
+extern "C" __global__ void __launch_bounds__(256)
+    to_bf16(const float* __restrict__ x, u64 n, u16* __restrict__ out) {
+    const u64 k = (u64)blockIdx.x * 256 + threadIdx.x;
+    if (k >= n) return;
+    const float v = x[k];
+    const u32 bits = __float_as_uint(v);
+    out[k] = v != v ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
 
 // Sums the pieces of long rows, in order: partial [pieces, d] to out[long_row[k], :]. A block of
 // 32 columns by 8 runs of pieces; runs are added in order.

@@ -9,9 +9,6 @@
 //! compressed rows ([`Csr`]). Shapes are checked once at the public edge of a kernel and a
 //! disagreement panics with both sides in the message, because it is a bug of the caller; data of
 //! users is checked before it gets here ([`Csr::check`]).
-//!
-//! # Not done
-//! A CUDA twin of bf16 storage ([`cuda`] has the others).
 
 pub mod adam;
 pub mod align;

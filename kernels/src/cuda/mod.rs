@@ -15,8 +15,7 @@
 //! memory runs out.
 //!
 //! # Not done
-//! bf16 storage, and cuSPARSE, which was never measured
-//! against these.
+//! cuSPARSE, which was never measured against these.
 //!
 //! Unsafe: libraries loaded at run time, and device addresses.
 #![allow(unsafe_code)]

@@ -37,8 +37,9 @@ macro_rules! families {
 
 families! {
     "spmm": [
-        "spmm_1_1", "spmm_1_2", "spmm_1_4", "spmm_4_1", "spmm_4_2", "spmm_4_4", "combine_sum",
-        "spmm_max", "combine_max", "spmm_max_backward",
+        "spmm_1_1", "spmm_1_2", "spmm_1_4", "spmm_4_1", "spmm_4_2", "spmm_4_4", "spmm_bf16_1_1",
+        "spmm_bf16_1_2", "spmm_bf16_1_4", "spmm_bf16_4_1", "spmm_bf16_4_2", "spmm_bf16_4_4",
+        "to_bf16", "combine_sum", "spmm_max", "combine_max", "spmm_max_backward",
     ],
     "gat": [
         "gat_lse", "combine_lse", "gat_sum_1_1", "gat_sum_1_2", "gat_sum_1_4", "gat_sum_4_1",

@@ -22,7 +22,7 @@ pub use norm::{layer_norm, layer_norm_backward};
 pub use optim::{adam, sgd, sparse_adagrad, sparse_adam};
 pub use relation::{ByType, TypesOn, rspmm, rspmm_coef, rspmm_t};
 pub use rows::{gather, scatter_add, sparse_dropout};
-pub use spmm::{Reduce, spmm, spmm_max, spmm_max_backward};
+pub use spmm::{Reduce, Stored, spmm, spmm_max, spmm_max_backward, to_bf16};
 
 use super::{Arg, Buf, Plain};
 

@@ -1,10 +1,42 @@
 //! Aggregation: `spmm.cu`.
 
-use super::{optional, variant, vector, word};
+use super::{THREADS, optional, variant, vector, word};
 use crate::cuda::sparse::Items;
-use crate::cuda::{Arg, Buf, SparseOn};
+use crate::cuda::{Arg, Buf, Plain, SparseOn};
 use crate::expect_eq;
+use half::bf16;
 use std::ops::Range;
+
+/// Numbers that [`spmm`] can gather; the sum is always in `f32`.
+pub trait Stored: Plain {
+    /// The kernel for vectors of `v` numbers, `r` of them a lane.
+    fn kernel(v: usize, r: usize) -> &'static str;
+}
+
+impl Stored for f32 {
+    fn kernel(v: usize, r: usize) -> &'static str {
+        variant!("spmm", v, r)
+    }
+}
+
+impl Stored for bf16 {
+    fn kernel(v: usize, r: usize) -> &'static str {
+        variant!("spmm_bf16", v, r)
+    }
+}
+
+/// Rounds `x` to the nearest bfloat16, ties to even.
+///
+/// # Panics
+/// When the device fails.
+pub fn to_bf16(x: &Buf<f32>) -> Buf<bf16> {
+    let out = x.device().fresh(x.len());
+    let args = [x.arg(), Arg::U64(x.len() as u64), out.arg()];
+    let grid = [x.len().div_ceil(THREADS as usize), 1, 1];
+    // SAFETY: to_bf16's arguments, both of one length.
+    unsafe { x.device().launch("to_bf16", grid, &args) };
+    out
+}
 
 /// What happens to the weighted sum of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +54,11 @@ pub enum Reduce {
 ///
 /// # Panics
 /// When the shapes disagree or the device fails.
-pub fn spmm(
+pub fn spmm<T: Stored>(
     a: &SparseOn,
     values: Option<&Buf<f32>>,
     rows: Range<usize>,
-    x: &Buf<f32>,
+    x: &Buf<T>,
     d: usize,
     reduce: Reduce,
     out: &mut Buf<f32>,
@@ -60,7 +92,7 @@ pub fn spmm(
     ]);
     let grid = [items.blocks(), vectors.div_ceil(lanes * r), 1];
     // SAFETY: spmm_body's arguments; shapes were checked above and the indices with the matrix.
-    unsafe { a.device().launch(variant!("spmm", v, r), grid, &args) };
+    unsafe { a.device().launch(T::kernel(v, r), grid, &args) };
     combine(a, &items, &partial, d, [mean, add], out);
 }
 

@@ -2,10 +2,12 @@
 
 use super::{any_cut, assert_close, few, matrix, on_every_device, up};
 use crate::cuda::ops::{
-    Reduce, gather, scatter_add, sparse_dropout, spmm, spmm_max, spmm_max_backward,
+    self, Reduce, gather, scatter_add, sparse_dropout, spmm, spmm_max, spmm_max_backward,
 };
 use crate::cuda::{Moves, SparseOn};
+use crate::spmm_bf16::{spmm_bf16_into, to_bf16};
 use crate::{CsrBuf, Mat, Par};
+use half::bf16;
 use proptest::prelude::*;
 
 /// Widths that reach every variant: narrow, odd, one vector a lane, several, several tiles.
@@ -35,6 +37,26 @@ fn places(a: &CsrBuf) -> Vec<u32> {
 
 proptest! {
     #![proptest_config(few())]
+
+    #[test]
+    fn rows_of_bf16_round_and_sum_as_on_the_cpu((a, piece) in any_cut(), d in width(), cut in 0.0f64..1.0) {
+        let (x, par) = (matrix(a.n_cols, d, 1), Par::new(1));
+        let rows = (a.rows() as f64 * cut) as usize..a.rows();
+        let mut stored = vec![bf16::ZERO; x.len()];
+        to_bf16(&par, x.as_slice().unwrap(), &mut stored);
+        let mut want = Mat::from_elem((a.rows(), d), 7.0);
+        spmm_bf16_into(&par, a.view(), rows.clone(), &stored, d, &mut want);
+        on_every_device(|device| {
+            let on = SparseOn::with_pieces(device, a.view(), piece);
+            let xs = ops::to_bf16(&up(device, &x));
+            assert_eq!(xs.download(), stored);
+            let mut out = up(device, &Mat::from_elem((a.rows(), d), 7.0));
+            spmm(&on, None, rows.clone(), &xs, d, Reduce::Sum, &mut out);
+            let sum = out.download();
+            assert_close(&sum, want.as_slice().unwrap(), 1e-4);
+            sum.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        });
+    }
 
     #[test]
     fn spmm_equals_the_cpu_kernel((a, piece) in any_cut(), d in width(), cut in 0.0f64..1.0) {
