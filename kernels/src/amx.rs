@@ -1,10 +1,11 @@
 //! The matrix extension of x86-64 (AMX): eight tile registers of 16 rows by 64 bytes.
 //!
 //! Tiles multiply bf16 pairs and add in `f32`. [`crate::amx_split`] writes an `f32` as the sum of
-//! three bf16 numbers, exactly, and [`Tiles::wide`] adds the six products of parts that an `f32`
-//! result can tell apart; those left out are below 2⁻²⁶ of a product, less than half its last bit.
-//! So a product on tiles is as accurate as one of fused `f32` multiply-adds, and takes 24 tile
-//! instructions of 16 cycles where vectors of 16 lanes, two a cycle, take 1024.
+//! three bf16 numbers, exactly, and [`Tiles::wide`] adds the six largest products of parts. The
+//! three left out are together at most little more than 2⁻²³ of a product, its last bit, and of either
+//! sign; sums of products have errors like those of fused `f32` multiply-adds ([`crate::gemm`] has
+//! measurements). 32 × 32 × 32 of them take 24 tile instructions of 16 cycles, where vectors of 16
+//! lanes, two a cycle, take 1024 cycles.
 //!
 //! Numbers below 2⁻¹²⁶ count as zero, and an operand that is not finite makes the products it
 //! takes part in NaN (a vector product could give an infinity).
@@ -29,6 +30,9 @@ pub(crate) const BLOCK: usize = 32;
 
 /// Words of one operand of a step: three parts of two tiles.
 pub(crate) const STEP: usize = 3 * 2 * TILE;
+
+/// Lines that are asked for in one step at most: a step takes hundreds of cycles.
+pub(crate) const LINES: usize = 24;
 
 /// Whether this process may use tiles: the processor has them and the system grants them.
 pub(crate) fn available() -> bool {

@@ -2,9 +2,8 @@
 //!
 //! The right operands are split once, in the order in which blocks read them, the left ones block by
 //! block. Splitting one block while the tiles work on another was slower on a core whose other
-//! hardware thread is busy. An element of the output is one sum
-//! in the order of the inner indices wherever it lies, so cutting rows differently gives the same
-//! bits.
+//! hardware thread is busy. An element of the output is one sum in the order of the inner indices
+//! wherever it lies, so cutting rows differently gives the same bits.
 //!
 //! Unsafe: pointers into operands; each use states its reach.
 #![allow(unsafe_code)]
@@ -12,12 +11,12 @@
 use std::ops::Range;
 
 use crate::Par;
-use crate::amx::{BLOCK, INNER, STEP, TILE, Tiles};
+use crate::amx::{BLOCK, INNER, LINES, STEP, TILE, Tiles};
 use crate::amx_split;
-use crate::gemm_ahead::{Ahead, EVERY};
-use crate::linear::Operands;
+use crate::gemm_ahead::Ahead;
+use crate::linear::{Operands, SMALL, cuts};
 use crate::linear_then::Steps;
-use crate::par::{cut_mut, split_rows};
+use crate::par::cut_mut;
 
 /// Columns from which tiles beat vectors: splitting the left operand costs as much as one or two
 /// columns of tiles.
@@ -32,9 +31,6 @@ const PASS: usize = 64;
 
 /// Words of a cache line.
 const LINE: usize = 16;
-
-/// Multiply-adds below which starting threads costs more than it saves.
-const SMALL: usize = 256 * 1024;
 
 /// Whether a product of these shapes is faster on tiles.
 pub(crate) fn pays(products: &[Operands<'_>], n: usize) -> bool {
@@ -70,15 +66,7 @@ pub(crate) fn blocks(
         })
         .collect();
     let right = Right::new(par, &steps, n);
-    let parts = if par.threads() == 1 || m * n * steps.len() * INNER <= SMALL {
-        1
-    } else {
-        (par.threads() * 8).min(m.div_ceil(BLOCK))
-    };
-    let bounds: Vec<usize> = split_rows(m.div_ceil(BLOCK), parts)
-        .into_iter()
-        .map(|b| (b * BLOCK).min(m))
-        .collect();
+    let bounds = cuts(par, m, BLOCK, m * n * steps.len() * INNER);
     par.run(cut_mut(out, n, &bounds), |(first, out)| {
         run(par, &steps, &right, [first, n], add, then, out);
     });
@@ -209,7 +197,7 @@ fn run(
                     ahead = ahead.read(y);
                 }
             }
-            ahead.spread(EVERY * columns * steps.len());
+            ahead.spread(columns * steps.len(), LINES);
             for j in 0..columns {
                 let b = right.at(pass, steps.len(), j);
                 let cols = BLOCK.min(n - j * BLOCK);

@@ -58,13 +58,14 @@ impl Ahead {
         self
     }
 
-    /// Spreads the regions over as many requests as tiles with `inner` indices in all make.
-    pub(crate) fn spread(&mut self, inner: usize) {
+    /// Spreads the regions over `requests`, of at most `most` lines each; what is then left is not
+    /// fetched.
+    pub(crate) fn spread(&mut self, requests: usize, most: usize) {
         let lines: usize = self.regions[..self.used]
             .iter()
             .map(|(from, to, _)| (*to as usize - *from as usize) / (4 * LINE) + 1)
             .sum();
-        self.lines = lines.div_ceil((inner / EVERY).max(1)).min(24);
+        self.lines = lines.div_ceil(requests.max(1)).min(most);
     }
 
     /// One request.

@@ -6,7 +6,7 @@
 //! Unsafe: the tiles take pointers; [`multiply`] checks their reach.
 #![allow(unsafe_code)]
 
-use crate::gemm_ahead::Ahead;
+use crate::gemm_ahead::{Ahead, EVERY};
 use crate::gemm_simd::{Operands, Plain, Vector, tile};
 use crate::simd::{Level, multiversion};
 
@@ -248,6 +248,9 @@ impl Product<'_> {
     };
 }
 
+/// Lines that a tile asks for at a time at most.
+const LINES: usize = 8;
+
 /// Products that one tile sums in registers.
 const TERMS: usize = 8;
 
@@ -273,7 +276,8 @@ pub(crate) fn multiply(
     };
     assert!(products.iter().all(reach), "gemm: block within operands");
     let tiles = m.div_ceil(shape.rows) * n.div_ceil(shape.cols);
-    ahead.spread(tiles * products.iter().map(|p| p.inner).sum::<usize>());
+    let inner: usize = products.iter().map(|p| p.inner).sum();
+    ahead.spread(tiles * inner / EVERY, LINES);
     // SAFETY: the processor has the level's features, and the assertions above establish that the
     // operands hold what the shapes reach; `out` is borrowed mutably and is exactly `[m, n]`.
     unsafe {

@@ -2,7 +2,7 @@
 //!
 //! A tile of `M` rows by `V` vectors of the output stays in registers while the inner dimension
 //! runs: the left operand is read in place, element by element, the right one comes packed
-//! ([`crate::gemm_pack`]). An element of the output is one chain of multiply-adds in the order of
+//! ([`crate::gemm_block`]). An element of the output is one chain of multiply-adds in the order of
 //! the inner dimension, whatever the tile it falls into, so cutting rows differently gives the
 //! same bits.
 //!

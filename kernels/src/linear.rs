@@ -35,7 +35,7 @@ const PASS: usize = 4;
 const LONG: usize = 4096;
 
 /// Multiply-adds below which starting threads costs more than it saves.
-const SMALL: usize = 256 * 1024;
+pub(crate) const SMALL: usize = 256 * 1024;
 
 /// Floats of a cache line, at which packed operands begin.
 const ALIGN: usize = 16;
@@ -194,15 +194,7 @@ fn blocks(
         8
     };
     let rows = tiles * shape.rows;
-    let parts = if par.threads() == 1 || m * n * depth.max(1) <= SMALL {
-        1
-    } else {
-        (par.threads() * 8).min(m.div_ceil(rows))
-    };
-    let bounds: Vec<usize> = split_rows(m.div_ceil(rows), parts)
-        .into_iter()
-        .map(|b| (b * rows).min(m))
-        .collect();
+    let bounds = cuts(par, m, rows, m * n * depth.max(1));
     par.run(cut_mut(out, n, &bounds), |(start, out)| {
         let end = start + out.len() / n;
         for (first, block) in (start..end).step_by(rows).zip(out.chunks_mut(rows * n)) {
@@ -238,6 +230,18 @@ fn blocks(
         }
     });
     par.recycle(packed);
+}
+
+/// Bounds of the runs of `m` rows that threads take: whole blocks of `rows`, for so many
+/// multiply-adds in all.
+pub(crate) fn cuts(par: &Par, m: usize, rows: usize, work: usize) -> Vec<usize> {
+    let parts = if par.threads() == 1 || work <= SMALL {
+        1
+    } else {
+        (par.threads() * 8).min(m.div_ceil(rows))
+    };
+    let bounds = split_rows(m.div_ceil(rows), parts).into_iter();
+    bounds.map(|b| (b * rows).min(m)).collect()
 }
 
 /// Packs the right operands of all pieces; returns the buffer and where each begins in it.
