@@ -53,6 +53,7 @@ pub mod par;
 pub mod rows;
 pub mod rspmm;
 pub mod sddmm;
+pub mod segmented;
 pub mod sgd;
 pub mod simd;
 pub mod sparse_optim;

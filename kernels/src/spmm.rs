@@ -4,7 +4,8 @@
 //! Rows are independent, so any split of rows (and of columns within a row) gives the same bits.
 //! Runs of rows are balanced by edges; a row with more edges than a fair run is split over its
 //! columns, so that a hub does not serialise the kernel. Within a run, columns go in tiles that
-//! fit into registers, and rows of `x` needed a few edges later are prefetched (`spmm_tile`).
+//! fit into registers, and rows of `x` needed a few edges later are prefetched (`spmm_tile`). For
+//! wide rows of large, skewed graphs, [`crate::segmented`] is faster.
 //!
 //! # Measured
 //! One thread's processor time on R-MAT 16 (65 536 vertices, 1.8 M edges), large pages, a machine
@@ -37,7 +38,7 @@ use crate::spmm_tile::Stored;
 use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
 
 /// Multiply-adds below which starting threads costs more than it saves.
-const SMALL: usize = 128 * 1024;
+pub(crate) const SMALL: usize = 128 * 1024;
 
 /// A row with this many multiply-adds or more may be split over its columns.
 const HUGE: usize = 64 * 1024;
@@ -132,7 +133,7 @@ pub(crate) fn at_level<T: Stored>(
         (par.threads() * 16).min(work / (SMALL / 8))
     };
     let out = &mut flat_mut("spmm", out)[rows.start * d..rows.end * d];
-    let jobs = jobs(a, rows, d, parts, out);
+    let jobs = jobs(a.indptr, rows, d, parts, out);
     par.run(jobs, |job| {
         assert_eq!(
             job.out.len(),
@@ -143,22 +144,23 @@ pub(crate) fn at_level<T: Stored>(
     });
 }
 
-/// Cuts `rows` into jobs of about equally many edges; `out` is that of exactly these rows.
-fn jobs<'o>(
-    a: Csr<'_>,
+/// Cuts `rows` into jobs of about equally many edges, by where each row's start; `out` is that of
+/// exactly these rows.
+pub(crate) fn jobs<'o>(
+    indptr: &[u64],
     rows: Range<usize>,
     d: usize,
     parts: usize,
     out: &'o mut [f32],
 ) -> Vec<Job<'o>> {
-    let bounds = split_edges(a.indptr, rows, parts);
+    let bounds = split_edges(indptr, rows, parts);
     let mut rest = out;
     let mut jobs = Vec::with_capacity(bounds.len());
     for b in bounds.windows(2) {
         let (mine, tail) = std::mem::take(&mut rest).split_at_mut((b[1] - b[0]) * d);
         rest = tail;
-        let edges = a.indptr[b[1]] - a.indptr[b[0]];
-        let hub = a.span(b[1] - 1).len();
+        let edges = indptr[b[1]] - indptr[b[0]];
+        let hub = (indptr[b[1]] - indptr[b[1] - 1]) as usize;
         // A hub ends its run, since the run is full with it.
         if parts > 1 && hub * d >= HUGE && hub as u64 * 2 > edges && d > 16 {
             let (before, row) = mine.split_at_mut((b[1] - b[0] - 1) * d);
@@ -271,7 +273,7 @@ pub(crate) mod tests {
     fn a_hub_is_split_over_columns() {
         let a = star(500);
         let mut out = vec![0.0; 500 * 64];
-        let jobs = jobs(a.view(), 0..500, 64, 8, &mut out);
+        let jobs = jobs(&a.indptr, 0..500, 64, 8, &mut out);
         assert!(jobs.iter().filter(|j| j.rows == (3..4)).count() > 1);
         assert_eq!(jobs.iter().map(|j| j.out.len()).sum::<usize>(), 500 * 64);
     }

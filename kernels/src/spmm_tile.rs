@@ -72,6 +72,20 @@ impl Stored for bf16 {
     }
 }
 
+/// Calls a function of a number of vectors and of whether edges have weights with those constants.
+macro_rules! by_vectors {
+    ($n:expr, $weighted:expr, $f:ident<$v:ty, $t:ty> $args:tt) => {
+        by_vectors!(@ 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; $n, $weighted, $f, $v, $t, $args)
+    };
+    (@ $($k:literal)*; $n:expr, $weighted:expr, $f:ident, $v:ty, $t:ty, $args:tt) => {
+        match ($n, $weighted) {
+            $(($k, true) => $f::<$v, $t, $k, true> $args,
+              ($k, false) => $f::<$v, $t, $k, false> $args,)*
+            (n, _) => unreachable!("a tile of {n} vectors"),
+        }
+    };
+}
+
 #[inline(always)]
 fn run<V: Vector>(a: Csr<'_>, x: (&[f32], usize), mean: bool, job: Job<'_>) {
     tiles::<V, f32>(a, x, mean, job);
@@ -113,16 +127,14 @@ fn tiles<V: Vector, T: Stored>(a: Csr<'_>, x: (&[T], usize), mean: bool, job: Jo
             stride: width,
             mean,
         };
-        macro_rules! by_vectors {
-            ($($n:literal)*) => {
-                match (wide.div_ceil(V::LANES), a.weights) {
-                    $(($n, Some(w)) => tile::<V, T, $n, true>(a, w, x, rows.clone(), at, out),
-                      ($n, None) => tile::<V, T, $n, false>(a, &[], x, rows.clone(), at, out),)*
-                    (n, _) => unreachable!("a tile of {n} vectors"),
-                }
-            };
-        }
-        by_vectors!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+        let weights = a.weights.unwrap_or(&[]);
+        let (n, weighted) = (wide.div_ceil(V::LANES), a.weights.is_some());
+        by_vectors!(
+            n,
+            weighted,
+            tile < V,
+            T > (a, weights, x, rows.clone(), at, out)
+        );
         c += wide;
     }
 }
@@ -147,40 +159,14 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
     // SAFETY: `tail` is within the lanes, as asserted above.
     let mask = unsafe { V::mask(tail) };
     for (k, r) in rows.enumerate() {
-        let span = a.span(r);
-        let cols = &a.indices[span.clone()];
-        let scale = if W { &weights[span.clone()] } else { &[] };
         // SAFETY: a constant vector.
         let mut sum = [unsafe { V::splat(0.0) }; N];
-        for (i, &c) in cols.iter().enumerate() {
-            let c = c as usize;
-            assert!(
-                c < a.n_cols,
-                "spmm: expected indices below {}, got {c}",
-                a.n_cols
-            );
-            if let Some(&next) = a.indices.get(span.start + i + AHEAD) {
-                let row = x.as_ptr().wrapping_add(next as usize * t.d + t.first);
-                prefetch_row(row, N * V::LANES);
-            }
-            // SAFETY: `c < n_cols` and `n_cols * d <= x.len()` and `first + wide <= d` are
-            // asserted above; the last vector reads only its `tail` columns through the mask.
-            unsafe {
-                let w = V::splat(if W { scale[i] } else { 1.0 });
-                let row = x.as_ptr().add(c * t.d + t.first);
-                for (j, sum) in sum.iter_mut().enumerate() {
-                    let v: V = if j + 1 < N {
-                        T::load(row.add(j * V::LANES))
-                    } else {
-                        T::load_first(row.add(j * V::LANES), mask)
-                    };
-                    *sum = if W { v.mul_add(w, *sum) } else { v.add(*sum) };
-                }
-            }
-        }
-        if t.mean && !cols.is_empty() {
+        // SAFETY: the sizes of `x` and the mask are asserted above.
+        unsafe { gather::<V, T, N, W, true>(&mut sum, a, weights, a.span(r), x, t, mask) };
+        let n_edges = a.span(r).len();
+        if t.mean && n_edges > 0 {
             // SAFETY: a constant vector.
-            let share = unsafe { V::splat(1.0 / cols.len() as f32) };
+            let share = unsafe { V::splat(1.0 / n_edges as f32) };
             for sum in &mut sum {
                 *sum = sum.mul(share);
             }
@@ -189,6 +175,159 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
         // are asserted above; the mask as for loads.
         unsafe {
             let to = out.as_mut_ptr().add(k * t.stride + t.skip);
+            for (j, sum) in sum.into_iter().enumerate() {
+                if j + 1 < N {
+                    sum.store(to.add(j * V::LANES));
+                } else {
+                    sum.store_first(to.add(j * V::LANES), mask);
+                }
+            }
+        }
+    }
+}
+
+/// Adds the rows of `x` that the edges in `span` name to `sum`, weighted; `AHEAD` edges ahead are
+/// prefetched where `FAR` says that they are far.
+///
+/// # Safety
+/// `n_cols * d <= x.len()`, `first + (N - 1) · LANES < d`, and the mask holds no column at `d` or
+/// beyond.
+#[inline(always)]
+unsafe fn gather<V: Vector, T: Stored, const N: usize, const W: bool, const FAR: bool>(
+    sum: &mut [V; N],
+    a: Csr<'_>,
+    weights: &[f32],
+    span: Range<usize>,
+    x: &[T],
+    t: Tile,
+    mask: V::Mask,
+) {
+    let cols = &a.indices[span.clone()];
+    let scale = if W { &weights[span.clone()] } else { &[] };
+    for (i, &c) in cols.iter().enumerate() {
+        let c = c as usize;
+        assert!(
+            c < a.n_cols,
+            "spmm: expected indices below {}, got {c}",
+            a.n_cols
+        );
+        if FAR && let Some(&next) = a.indices.get(span.start + i + AHEAD) {
+            let row = x.as_ptr().wrapping_add(next as usize * t.d + t.first);
+            prefetch_row(row, N * V::LANES);
+        }
+        // SAFETY: `c < n_cols` is asserted above and the caller vouches for the rest; the last
+        // vector reads only its columns through the mask.
+        unsafe {
+            let w = V::splat(if W { scale[i] } else { 1.0 });
+            let row = x.as_ptr().add(c * t.d + t.first);
+            for (j, sum) in sum.iter_mut().enumerate() {
+                let v: V = if j + 1 < N {
+                    T::load(row.add(j * V::LANES))
+                } else {
+                    T::load_first(row.add(j * V::LANES), mask)
+                };
+                *sum = if W { v.mul_add(w, *sum) } else { v.add(*sum) };
+            }
+        }
+    }
+}
+
+/// Runs of edges whose sources lie in one segment; see [`crate::segmented`].
+#[derive(Clone, Copy)]
+pub(crate) struct Visits<'a> {
+    /// The edges, a row for each visit.
+    pub(crate) edges: Csr<'a>,
+    /// The row of the output that each visit adds to, ascending within a segment.
+    pub(crate) row_of: &'a [u32],
+    /// Where each segment's visits start: `[segments + 1]`.
+    pub(crate) starts: &'a [usize],
+}
+
+/// How many visits ahead rows of the output are prefetched.
+const VISITS_AHEAD: usize = 3;
+
+/// Columns that are summed at once in a segment, so that its rows fit into the second-level cache.
+const SEGMENT_COLUMNS: usize = 128;
+
+/// Adds what the visits of a job's rows bring to its output; `x: [n, d]` comes with `d`.
+pub(crate) fn add_visits(level: Level, v: Visits<'_>, x: (&[f32], usize), job: Job<'_>) {
+    at_level!(level, segments(v: Visits<'_>, x: (&[f32], usize), job: Job<'_>));
+}
+
+#[inline(always)]
+fn segments<V: Vector>(visits: Visits<'_>, x: (&[f32], usize), job: Job<'_>) {
+    let (x, d) = x;
+    let Job { rows, cols, out } = job;
+    let most = V::TILE.min(SEGMENT_COLUMNS / V::LANES) * V::LANES;
+    for c in (0..cols.len()).step_by(most) {
+        let wide = most.min(cols.len() - c);
+        let at = Tile {
+            first: cols.start + c,
+            wide,
+            d,
+            skip: c,
+            stride: cols.len(),
+            mean: false,
+        };
+        for s in visits.starts.windows(2) {
+            let mine = &visits.row_of[s[0]..s[1]];
+            let upto = |row: usize| s[0] + mine.partition_point(|&r| (r as usize) < row);
+            let range = upto(rows.start)..upto(rows.end);
+            let (a, n) = (visits.edges, wide.div_ceil(V::LANES));
+            let weights = a.weights.unwrap_or(&[]);
+            let list = (visits.row_of, range, rows.start);
+            by_vectors!(
+                n,
+                a.weights.is_some(),
+                add_tile < V,
+                f32 > (a, weights, x, list, at, out)
+            );
+        }
+    }
+}
+
+/// One tile of a segment's visits. `list` has the row of every visit, the visits to make, and the
+/// row at which `out` begins.
+#[inline(always)]
+fn add_tile<V: Vector, T: Stored, const N: usize, const W: bool>(
+    a: Csr<'_>,
+    weights: &[f32],
+    x: &[T],
+    list: (&[u32], Range<usize>, usize),
+    t: Tile,
+    out: &mut [f32],
+) {
+    if N > V::TILE {
+        unreachable!("a tile has at most {} vectors", V::TILE);
+    }
+    let (row_of, visits, first) = list;
+    let tail = t.wide - (N - 1) * V::LANES;
+    assert!(tail >= 1 && tail <= V::LANES && t.first + t.wide <= t.d);
+    assert!(a.n_cols * t.d <= x.len() && t.skip + t.wide <= t.stride);
+    // SAFETY: `tail` is within the lanes, as asserted above.
+    let mask = unsafe { V::mask(tail) };
+    for k in visits.clone() {
+        if let Some(&next) = row_of[..visits.end].get(k + VISITS_AHEAD) {
+            let ahead = (next as usize - first) * t.stride + t.skip;
+            for j in (0..t.wide).step_by(16) {
+                prefetch(out.as_ptr().wrapping_add(ahead + j));
+            }
+        }
+        let at = (row_of[k] as usize - first) * t.stride + t.skip;
+        let to = out[at..at + t.wide].as_mut_ptr();
+        // SAFETY: `to` has `wide` numbers, which are `N - 1` vectors and `tail` more; the sizes of
+        // `x` and the mask are asserted above.
+        unsafe {
+            let mut sum = [V::splat(0.0); N];
+            for (j, sum) in sum.iter_mut().enumerate() {
+                let from = to.add(j * V::LANES);
+                *sum = if j + 1 < N {
+                    V::load(from)
+                } else {
+                    V::load_first(from, mask)
+                };
+            }
+            gather::<V, T, N, W, false>(&mut sum, a, weights, a.span(k), x, t, mask);
             for (j, sum) in sum.into_iter().enumerate() {
                 if j + 1 < N {
                     sum.store(to.add(j * V::LANES));

@@ -8,6 +8,7 @@ use super::ops::{
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
 use kernels::pairs::{Pairs, products_backward_into, products_into};
+use kernels::segmented::{self, WIDE};
 use kernels::sgd::SgdParams;
 use kernels::{Csr, Par, gat, gat_backward, gat_dense, layernorm, linear, rspmm};
 use std::ops::Range;
@@ -133,7 +134,12 @@ impl Backend for Cpu {
     }
 
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-        kernels::spmm::spmm_into(&self.par, a.view(), rows, x.host(), out.host_mut());
+        let (x, out) = (x.host(), out.host_mut());
+        let by_segment = (x.ncols() >= WIDE).then(|| a.segmented()).flatten();
+        match by_segment {
+            Some(a) => segmented::spmm_into(&self.par, a, rows, x, out),
+            None => kernels::spmm::spmm_into(&self.par, a.view(), rows, x, out),
+        }
     }
 
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {

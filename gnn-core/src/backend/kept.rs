@@ -1,5 +1,6 @@
 //! Host data of which a device may keep a copy.
 
+use kernels::segmented::Segmented;
 use kernels::{Csr, CsrBuf};
 use std::any::Any;
 use std::ops::Deref;
@@ -68,6 +69,7 @@ impl<T> Deref for Kept<T> {
 #[derive(Debug, Clone)]
 pub struct Sparse {
     csr: CsrBuf,
+    segmented: OnceLock<Option<Segmented>>,
     slot: Slot,
 }
 
@@ -76,8 +78,16 @@ impl Sparse {
     pub fn new(csr: CsrBuf) -> Sparse {
         Sparse {
             csr,
+            segmented: OnceLock::new(),
             slot: Slot::default(),
         }
+    }
+
+    /// The matrix by segments of sources, for wide rows on the host, where that pays. Made at the
+    /// first call and kept.
+    pub fn segmented(&self) -> Option<&Segmented> {
+        let made = self.segmented.get_or_init(|| Segmented::of(self.view()));
+        made.as_ref()
     }
 
     /// The matrix.
@@ -100,9 +110,10 @@ impl Sparse {
         self.csr.indices.len()
     }
 
-    /// Bytes held on the host.
+    /// Bytes held on the host, with what was made of it.
     pub fn bytes(&self) -> usize {
-        self.csr.bytes()
+        let made = self.segmented.get().and_then(Option::as_ref);
+        self.csr.bytes() + made.map_or(0, Segmented::bytes)
     }
 
     /// Where a device keeps its copy.

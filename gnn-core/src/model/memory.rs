@@ -27,8 +27,8 @@ use serde::Serialize;
 /// Bytes at the fullest moment of an epoch, by what they are for. The program itself is not in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// The block that layers multiply by, its transposed where that differs, and for attention where
-    /// each edge is in it.
+    /// The block that layers multiply by, its transposed where that differs, what of both is kept in
+    /// another order for wide rows, and for attention where each edge is in it.
     pub graph: usize,
     /// Input features, and their transposed where they are sparse.
     pub features: usize,
@@ -85,6 +85,7 @@ impl Memory {
             edges: block.n_edges(),
             sparse,
         };
+        epoch.arrange(block, shape);
         let (activations, gradients) = epoch.fullest(shape);
         let moments = match spec.optimizer {
             OptimiserKind::Adam | OptimiserKind::Adamw => 2,
@@ -185,6 +186,23 @@ impl Epoch<'_> {
             made
         };
         (0..spec.layers).map(layer).collect()
+    }
+
+    /// Has `block` make what wide rows are aggregated over on the host.
+    fn arrange(&self, block: &Block, shape: Shape) {
+        if self.spec.model == ModelKind::Gat || self.spec.backend != "cpu" {
+            return;
+        }
+        for layer in self.layers(shape) {
+            let width = if layer.first { layer.d_in } else { layer.d_out };
+            if width >= kernels::segmented::WIDE {
+                block.edges().segmented();
+                // Backward of an aggregate that comes first makes the gradient of the input.
+                if layer.passes_on || !layer.first {
+                    block.edges_t().segmented();
+                }
+            }
+        }
     }
 
     /// Elements of activations, and beside them, at the fullest moment.

@@ -17,6 +17,7 @@ use crate::{Csr, Mat, Par, hash};
 pub const KERNELS: &[&str] = &[
     "spmm, weights",
     "spmm, no weights",
+    "spmm, no weights, row by row",
     "spmm, mean",
     "spmm, max",
     "spmm, max backward",
@@ -130,6 +131,7 @@ pub fn kernels(
 }
 
 /// Work of one call.
+#[derive(Clone, Copy)]
 struct Work {
     bytes: usize,
     footprint: usize,

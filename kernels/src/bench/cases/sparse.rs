@@ -2,8 +2,9 @@
 
 use super::{Bench, Work, deviation, matrix};
 use crate::pairs::{self, Pairs};
+use crate::segmented::{self, Segmented, WIDE};
 use crate::spmm::Reduce;
-use crate::{Csr, Mat, rows, rspmm, spmm, spmm_bf16, spmm_max};
+use crate::{Csr, Mat, Par, rows, rspmm, spmm, spmm_bf16, spmm_max};
 use half::bf16;
 use ndarray::Array2;
 use std::ops::Range;
@@ -39,6 +40,7 @@ fn aggregate(b: &mut Bench<'_>) {
     let names = [
         "spmm, weights",
         "spmm, no weights",
+        "spmm, no weights, row by row",
         "spmm, mean",
         "spmm, max",
         "spmm, max backward",
@@ -65,13 +67,21 @@ fn aggregate(b: &mut Bench<'_>) {
         shape.clone(),
         work,
         &mut out,
-        |par, out| spmm::spmm_into(par, a, 0..n, &x, out),
+        as_trained(a, &x),
         |out| right(&a, out),
     );
     let plain = Csr { weights: None, ..a };
     let work = Work::once(csr_bytes(&plain) + dense, e * d);
     b.case(
         "spmm, no weights",
+        shape.clone(),
+        work,
+        &mut out,
+        as_trained(plain, &x),
+        |out| right(&plain, out),
+    );
+    b.case(
+        "spmm, no weights, row by row",
         shape,
         work,
         &mut out,
@@ -79,6 +89,15 @@ fn aggregate(b: &mut Bench<'_>) {
         |out| right(&plain, out),
     );
     others(b, plain, &x, &mut out);
+}
+
+/// Aggregation as training does it: by segments of sources where that pays, which are made once.
+fn as_trained<'a>(a: Csr<'a>, x: &'a Mat) -> impl Fn(&Par, &mut Mat) + 'a {
+    let segmented = (x.ncols() >= WIDE).then(|| Segmented::of(a)).flatten();
+    move |par, out| match &segmented {
+        Some(s) => segmented::spmm_into(par, s, 0..a.rows(), x, out),
+        None => spmm::spmm_into(par, a, 0..a.rows(), x, out),
+    }
 }
 
 /// The other reductions, and rows of half the bytes.

@@ -1,0 +1,388 @@
+//! Aggregation of wide rows, segment of sources by segment, so that the rows of frequent sources
+//! are gathered from the second-level cache.
+//!
+//! In a graph with skewed degrees few vertices are the source of most edges, and most edges lead to
+//! destinations that have several sources among them. Sources are ranked by how many edges they
+//! have and cut into segments of [`SEGMENT`]; a segment of rows of 128 numbers is 512 KiB. Edges of
+//! one destination with at least [`RUN`] sources in a segment form a *visit*: the destination's
+//! sum is loaded, the edges are added, and it is stored again. All visits of a segment follow each
+//! other, so that its rows stay in the cache. The other edges are gathered row by row as in
+//! [`crate::spmm`].
+//!
+//! The sum of a row has a fixed order (other edges, then its visits by segment), so that neither
+//! threads nor ranges of rows change a bit; it is another order than that of [`crate::spmm`].
+
+use std::ops::Range;
+
+use crate::simd::Level;
+use crate::spmm::{self, SMALL};
+use crate::spmm_tile::{Visits, add_visits};
+use crate::{Csr, CsrBuf, Mat, Par, flat, flat_mut};
+
+/// Sources in a segment.
+pub const SEGMENT: usize = 1024;
+
+/// Edges of a destination within a segment from which they are worth a visit.
+pub const RUN: usize = 3;
+
+/// Columns from which rows are wide: narrower ones fit into the cache without this.
+pub const WIDE: usize = 64;
+
+/// Edges in visits, per source, from which a segment is worth loading.
+const LOADS: usize = 4;
+
+/// Bytes of `x` from which its rows no longer lie in the second-level cache anyway.
+const LARGE: usize = 4 << 20;
+
+/// A sparse matrix whose elements are ordered by segment of sources.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segmented {
+    /// The edges that are in no visit.
+    rest: CsrBuf,
+    /// The edges in visits: a row for each visit, by segment, then by destination.
+    visits: CsrBuf,
+    /// The destination of each visit.
+    row_of: Vec<u32>,
+    /// Where each segment's visits start: `[segments + 1]`.
+    starts: Vec<usize>,
+    /// Edges in visits of the rows before each row: `[rows + 1]`.
+    before: Vec<u64>,
+}
+
+/// How sources are cut, and what is worth it.
+#[derive(Clone, Copy)]
+struct Cut {
+    segment: usize,
+    run: u32,
+    loads: usize,
+}
+
+impl Segmented {
+    /// The matrix by segments where that pays: when rows of [`WIDE`] columns or more do not fit
+    /// into the second-level cache, and at least half of the edges would be in visits.
+    ///
+    /// # Panics
+    /// When an index of `a` is not below its number of columns.
+    pub fn of(a: Csr<'_>) -> Option<Segmented> {
+        if a.n_cols * WIDE * 4 < LARGE {
+            return None;
+        }
+        let cut = Cut {
+            segment: SEGMENT,
+            run: RUN as u32,
+            loads: LOADS,
+        };
+        let made = Segmented::cut(a, cut)?;
+        (made.visits.indices.len() * 2 >= a.n_edges()).then_some(made)
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rest.rows()
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.rest.bytes()
+            + self.visits.bytes()
+            + self.row_of.len() * 4
+            + self.starts.len() * 8
+            + self.before.len() * 8
+    }
+
+    /// Two passes over the edges: one counts what each segment would get, one fills. None without
+    /// any visit.
+    fn cut(a: Csr<'_>, cut: Cut) -> Option<Segmented> {
+        let segment_of = segment_of(a, cut.segment);
+        let segments = a.n_cols.div_ceil(cut.segment);
+        let mut row = Row::new(segments);
+        let (mut visits, mut edges) = (vec![0usize; segments + 1], vec![0usize; segments + 1]);
+        for r in 0..a.rows() {
+            row.count(&a.indices[a.span(r)], &segment_of);
+            row.each(|s, n| {
+                if n >= cut.run {
+                    visits[s + 1] += 1;
+                    edges[s + 1] += n as usize;
+                }
+            });
+        }
+        let worth: Vec<bool> = edges[1..]
+            .iter()
+            .map(|&e| e > 0 && e >= cut.loads * cut.segment)
+            .collect();
+        for s in 0..segments {
+            let keep = usize::from(worth[s]);
+            visits[s + 1] = visits[s] + visits[s + 1] * keep;
+            edges[s + 1] = edges[s] + edges[s + 1] * keep;
+        }
+        if visits[segments] == 0 {
+            return None;
+        }
+        Some(fill(a, cut.run, &segment_of, &worth, visits, edges))
+    }
+}
+
+/// Writes every edge to its place; `starts` and `edges` are where each segment's visits and their
+/// edges start.
+fn fill(
+    a: Csr<'_>,
+    run: u32,
+    segment_of: &[u32],
+    worth: &[bool],
+    starts: Vec<usize>,
+    mut edges: Vec<usize>,
+) -> Segmented {
+    let segments = worth.len();
+    let (n_visits, n_hot) = (starts[segments], edges[segments]);
+    let weighted = a.weights.is_some();
+    let mut visits = CsrBuf {
+        indptr: vec![0; n_visits + 1],
+        indices: vec![0; n_hot],
+        weights: weighted.then(|| vec![0.0; n_hot]),
+        n_cols: a.n_cols,
+    };
+    let n_rest = a.n_edges() - n_hot;
+    let mut rest = CsrBuf {
+        indptr: Vec::with_capacity(a.rows() + 1),
+        indices: Vec::with_capacity(n_rest),
+        weights: weighted.then(|| Vec::with_capacity(n_rest)),
+        n_cols: a.n_cols,
+    };
+    rest.indptr.push(0);
+    let mut row_of = vec![0; n_visits];
+    let mut next = starts.clone();
+    let mut row = Row::new(segments);
+    // Whether the row's edges in a segment are a visit.
+    let mut visited = vec![false; segments];
+    let mut before = Vec::with_capacity(a.rows() + 1);
+    before.push(0);
+    for r in 0..a.rows() {
+        let span = a.span(r);
+        row.count(&a.indices[span.clone()], segment_of);
+        row.each(|s, n| {
+            visited[s] = n >= run && worth[s];
+            if visited[s] {
+                row_of[next[s]] = r as u32;
+                next[s] += 1;
+                visits.indptr[next[s]] = (edges[s] + n as usize) as u64;
+            }
+        });
+        for e in span.clone() {
+            let s = segment_of[a.indices[e] as usize] as usize;
+            if visited[s] {
+                let at = edges[s];
+                edges[s] += 1;
+                visits.indices[at] = a.indices[e];
+                if let (Some(to), Some(from)) = (&mut visits.weights, a.weights) {
+                    to[at] = from[e];
+                }
+            } else {
+                rest.indices.push(a.indices[e]);
+                if let (Some(to), Some(from)) = (&mut rest.weights, a.weights) {
+                    to.push(from[e]);
+                }
+            }
+        }
+        rest.indptr.push(rest.indices.len() as u64);
+        before.push((span.end - rest.indices.len()) as u64);
+    }
+    Segmented {
+        rest,
+        visits,
+        row_of,
+        starts,
+        before,
+    }
+}
+
+/// The segment of every source: sources by how many edges they have, most first.
+fn segment_of(a: Csr<'_>, segment: usize) -> Vec<u32> {
+    let mut n_edges = vec![0u32; a.n_cols];
+    for &c in a.indices {
+        n_edges[c as usize] = n_edges[c as usize].saturating_add(1);
+    }
+    let mut order: Vec<u32> = (0..a.n_cols as u32).collect();
+    order.sort_unstable_by_key(|&c| (std::cmp::Reverse(n_edges[c as usize]), c));
+    let mut segment_of = vec![0; a.n_cols];
+    for (rank, &c) in order.iter().enumerate() {
+        segment_of[c as usize] = (rank / segment) as u32;
+    }
+    segment_of
+}
+
+/// How many edges of one row lie in each segment.
+struct Row {
+    count: Vec<u32>,
+    touched: Vec<u32>,
+}
+
+impl Row {
+    fn new(segments: usize) -> Row {
+        Row {
+            count: vec![0; segments],
+            touched: Vec::new(),
+        }
+    }
+
+    /// Forgets the row before and counts that of these sources.
+    fn count(&mut self, sources: &[u32], segment_of: &[u32]) {
+        for &s in &self.touched {
+            self.count[s as usize] = 0;
+        }
+        self.touched.clear();
+        for &c in sources {
+            let s = segment_of[c as usize];
+            if self.count[s as usize] == 0 {
+                self.touched.push(s);
+            }
+            self.count[s as usize] += 1;
+        }
+    }
+
+    /// Calls `f` with each segment that has any, and how many.
+    fn each(&self, mut f: impl FnMut(usize, u32)) {
+        for &s in &self.touched {
+            f(s as usize, self.count[s as usize]);
+        }
+    }
+}
+
+/// Writes `out[r, :] = Σ_e w_e · x[col_e, :]` for the rows in `rows` and leaves the others as
+/// they are: [`crate::spmm::spmm_into`] in another order of summation.
+///
+/// `a: [m, n]`, `x: [n, d]`, `out: [m, d]`.
+///
+/// # Panics
+/// When the shapes disagree or `rows` exceeds `m`.
+pub fn spmm_into(par: &Par, a: &Segmented, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+    at_level(Level::detect(), par, a, rows, x, out);
+}
+
+fn at_level(level: Level, par: &Par, a: &Segmented, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+    let (d, flat_x) = (x.ncols(), flat("spmm", x));
+    let rest = a.rest.view();
+    spmm::at_level(
+        level,
+        par,
+        rest,
+        rows.clone(),
+        false,
+        (x.dim(), flat_x),
+        out,
+    );
+    let edges = (a.before[rows.end] - a.before[rows.start]) as usize;
+    if edges == 0 || d == 0 {
+        return;
+    }
+    // Every job loads every segment, so there are few.
+    let parts = if edges * d <= SMALL { 1 } else { par.threads() };
+    let visits = Visits {
+        edges: a.visits.view(),
+        row_of: &a.row_of,
+        starts: &a.starts,
+    };
+    let out = &mut flat_mut("spmm", out)[rows.start * d..rows.end * d];
+    par.run(spmm::jobs(&a.before, rows, d, parts, out), |job| {
+        add_visits(level, visits, (flat_x, d), job);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::csr::tests::any_csr;
+    use crate::spmm::tests::{assert_close, matrix, star};
+    use proptest::prelude::*;
+
+    const TINY: Cut = Cut {
+        segment: 3,
+        run: 2,
+        loads: 0,
+    };
+
+    proptest! {
+        #[test]
+        fn every_level_equals_naive(
+            a in any_csr(), d in prop_oneof![0usize..40, 100usize..300], cut in 0.0f64..1.0,
+        ) {
+            let Some(s) = Segmented::cut(a.view(), TINY) else { return Ok(()) };
+            prop_assert_eq!(s.rest.view().check(), Ok(()));
+            prop_assert_eq!(s.visits.view().check(), Ok(()));
+            prop_assert_eq!(s.rest.indices.len() + s.visits.indices.len(), a.indices.len());
+            prop_assert_eq!(s.before[a.rows()] as usize, s.visits.indices.len());
+            let x = matrix(a.n_cols, d, 1);
+            let first = (a.rows() as f64 * cut) as usize;
+            let mut want = Mat::from_elem((a.rows(), d), 7.0);
+            spmm::naive(a.view(), first..a.rows(), &x, &mut want);
+            for level in Level::available() {
+                let mut got = Mat::from_elem((a.rows(), d), 7.0);
+                at_level(level, &Par::new(1), &s, first..a.rows(), &x, &mut got);
+                assert_close(&got, &want);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_and_ranges_of_rows_do_not_change_a_bit() {
+        let a = star(500);
+        let s = Segmented::cut(
+            a.view(),
+            Cut {
+                segment: 40,
+                ..TINY
+            },
+        )
+        .expect("a hub has visits");
+        for d in [1, 17, 64, 130, 300] {
+            let x = matrix(500, d, 2);
+            let mut want = Mat::zeros((500, d));
+            spmm_into(&Par::new(1), &s, 0..500, &x, &mut want);
+            for threads in [2, 3, 8] {
+                let mut got = Mat::zeros((500, d));
+                spmm_into(&Par::new(threads), &s, 0..2, &x, &mut got);
+                spmm_into(&Par::new(threads), &s, 2..500, &x, &mut got);
+                assert_eq!(got, want);
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_made_where_it_pays() {
+        // Every vertex has edges from 40 of 64 frequent vertices, and one from itself.
+        let n = 20_000;
+        let mut a = CsrBuf::empty(n);
+        for r in 0..n {
+            a.indices
+                .extend((0..40).map(|k| ((r * 7 + k) % 64 * 300) as u32));
+            a.indices.push(r as u32);
+            a.indptr.push(a.indices.len() as u64);
+        }
+        let s = Segmented::of(a.view()).expect("few sources have most edges");
+        assert!(
+            s.visits.indices.len() >= 40 * n,
+            "{}",
+            s.visits.indices.len()
+        );
+        assert!(s.bytes() > a.indices.len() * 4);
+        let even = CsrBuf {
+            indices: (0..n as u32 * 4).map(|e| e * 7919 % n as u32).collect(),
+            indptr: (0..=n as u64).map(|r| r * 4).collect(),
+            ..CsrBuf::empty(n)
+        };
+        assert_eq!(Segmented::of(even.view()), None);
+        assert_eq!(Segmented::of(star(500).view()), None, "small");
+    }
+
+    #[test]
+    #[should_panic(expected = "spmm: expected x with rows 500, got 4")]
+    fn wrong_shapes_name_both_sides() {
+        let s = Segmented::cut(star(500).view(), TINY).expect("a hub has visits");
+        spmm_into(
+            &Par::new(1),
+            &s,
+            0..0,
+            &Mat::zeros((4, 2)),
+            &mut Mat::zeros((500, 2)),
+        );
+    }
+}
