@@ -2,14 +2,11 @@
 
 use crate::record::Meter;
 use kernels::cuda::Buf;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Idle buffers that are kept at most.
 const IDLE: usize = 48;
-
-/// Buffers may hold one part in so many more than was ever in use at once.
-const SPARE: usize = 8;
 
 /// A dense row-major matrix `[rows, columns]` of `f32` on some device.
 ///
@@ -184,13 +181,8 @@ impl Mat {
     pub(super) fn into_host(mut self) -> kernels::Mat {
         match &mut self.at {
             Storage::Host { data, pool } => {
-                let shape = data.raw_dim();
-                let buffer = std::mem::take(data).into_raw_vec_and_offset().0;
-                if let Some(pool) = pool.take() {
-                    pool.leave(&buffer);
-                }
-                let data = kernels::Mat::from_shape_vec(shape, buffer);
-                data.expect("of the same shape as before")
+                pool.take();
+                std::mem::take(data)
             }
             Storage::Device(_) => panic!("{self:?}: expected a matrix in this process's memory"),
         }
@@ -237,9 +229,8 @@ impl Drop for Mat {
         if let Storage::Host { data, pool } = &mut self.at
             && let Some(pool) = pool.take()
         {
-            let buffer = std::mem::take(data).into_raw_vec_and_offset().0;
-            pool.leave(&buffer);
-            pool.put(buffer);
+            let data = std::mem::take(data);
+            pool.put(data.into_raw_vec_and_offset().0);
         }
     }
 }
@@ -249,8 +240,6 @@ impl Drop for Mat {
 #[derive(Default)]
 pub(super) struct Pool {
     idle: RefCell<Vec<Vec<f32>>>,
-    /// Numbers that buffers in use have room for now, and the most that they had at once.
-    in_use: Cell<(usize, usize)>,
 }
 
 impl Pool {
@@ -260,23 +249,13 @@ impl Pool {
         let len = rows * cols;
         let mut idle = self.idle.borrow_mut();
         let fits = |b: &Vec<f32>| b.capacity() >= len && b.capacity() <= len + len / 8;
-        let kept = idle.iter().rposition(fits).map(|k| idle.remove(k));
+        let kept = idle.iter().rposition(fits).map(|k| idle.swap_remove(k));
+        drop(idle);
         let mut buffer = kept.unwrap_or_default();
-        let (used, most) = self.in_use.get();
-        let now = used + buffer.capacity().max(len);
-        let most = most.max(now);
-        self.in_use.set((now, most));
         if buffer.capacity() < len {
-            // Rather give idle buffers back, the longest idle first, than hold much more than was
-            // ever in use at once.
-            let mut held = now + idle.iter().map(Vec::capacity).sum::<usize>();
-            while held > most + most / SPARE && !idle.is_empty() {
-                held -= idle.remove(0).capacity();
-            }
             buffer = vec![0.0; len];
             super::pages::prefer_huge(&mut buffer);
         }
-        drop(idle);
         if cfg!(test) {
             buffer.fill(f32::NAN);
             buffer.resize(len, f32::NAN);
@@ -289,43 +268,10 @@ impl Pool {
         )
     }
 
-    /// A buffer is no longer in use.
-    fn leave(&self, buffer: &Vec<f32>) {
-        let (used, most) = self.in_use.get();
-        self.in_use
-            .set((used.saturating_sub(buffer.capacity()), most));
-    }
-
     fn put(&self, buffer: Vec<f32>) {
         let mut idle = self.idle.borrow_mut();
         if buffer.capacity() > 0 && idle.len() < IDLE {
             idle.push(buffer);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_buffers_are_used_again_and_do_not_pile_up() {
-        let pool = Rc::new(Pool::default());
-        let held = |pool: &Pool| pool.idle.borrow().iter().map(Vec::capacity).sum::<usize>();
-        let at = pool.fresh(10, 100).as_slice().as_ptr();
-        assert_eq!(pool.fresh(100, 10).as_slice().as_ptr(), at);
-        assert_eq!((held(&pool), pool.in_use.get()), (1000, (0, 1000)));
-        // Too large for what is idle: one of both is enough.
-        drop(pool.fresh(1, 2000));
-        assert_eq!((held(&pool), pool.in_use.get()), (2000, (0, 2000)));
-        // Both at once were in use; both stay.
-        drop([pool.fresh(1, 2000), pool.fresh(1, 1000)]);
-        drop(pool.fresh(1, 2000));
-        assert_eq!((held(&pool), pool.in_use.get()), (3000, (0, 3000)));
-        let taken = pool.fresh(1, 1000).truncate(1).into_host();
-        assert_eq!(
-            (taken.len(), held(&pool), pool.in_use.get().0),
-            (1000, 2000, 0)
-        );
     }
 }
