@@ -141,6 +141,9 @@ pub struct Manifest {
     pub model: String,
     /// Data set, as requested.
     pub data: String,
+    /// Whether the data was generated; older manifests do not say.
+    #[serde(default)]
+    pub synthetic: bool,
     /// Device.
     pub backend: String,
     /// Seed.
@@ -250,6 +253,7 @@ pub(crate) mod tests {
             strategy_hash: "00".into(),
             model: "gcn".into(),
             data: "karate".into(),
+            synthetic: false,
             backend: "cpu".into(),
             seed: 0,
             determinism: "bitwise".into(),

@@ -50,6 +50,8 @@ pub struct DataFacts {
     pub classes: usize,
     /// Training vertices.
     pub train_nodes: usize,
+    /// Whether it was generated.
+    pub synthetic: bool,
 }
 
 /// A request with everything decided.
@@ -149,6 +151,7 @@ fn facts(data: &Dataset) -> DataFacts {
         features: data.features.dim(),
         classes: data.n_classes,
         train_nodes: data.train.iter().filter(|&&t| t).count(),
+        synthetic: data.synthetic,
     }
 }
 

@@ -108,6 +108,7 @@ fn manifest(id: &str, resolved: &Resolved) -> Manifest {
         strategy_hash: strategy_hash(resolved.entry, spec),
         model: spec.model.name().to_owned(),
         data: resolved.data_name.clone(),
+        synthetic: resolved.data.synthetic,
         backend: spec.backend.clone(),
         seed: spec.seed,
         determinism: determinism(resolved.entry).to_owned(),

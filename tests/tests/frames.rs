@@ -224,6 +224,7 @@ fn every_frame_has_the_columns_of_the_contract() -> Outcome {
                 "bytes_total",
                 "oversubscribed",
                 "host_class",
+                "synthetic",
             ],
         ),
         (
@@ -321,6 +322,10 @@ fn every_frame_has_the_columns_of_the_contract() -> Outcome {
     for (frame, rows, columns) in wanted {
         let found = store.frame("latest", frame)?;
         ensure!(found.len() >= rows, "{frame}: {} rows", found.len());
+        ensure!(
+            found.iter().all(|row| row["synthetic"] == false),
+            "{frame}: karate is marked synthetic"
+        );
         let mut there = BTreeSet::new();
         for row in &found {
             let object = row
@@ -373,6 +378,9 @@ fn links_and_several_classes_show_their_own_scores() -> anyhow::Result<()> {
         ensure!(known.len() == 4, "{request}: {known:?}");
         let runs = store.frame("latest", "runs")?;
         ensure!(runs[0]["metric"] == *metric, "{}", runs[0]);
+        let generated = *metric != "acc";
+        ensure!(runs[0]["synthetic"] == generated, "{}", runs[0]);
+        ensure!(epochs[0]["synthetic"] == generated, "{}", epochs[0]);
         ensure!(runs[0]["best_val"] == result["score"]["val"], "{}", runs[0]);
     }
     let plain = store.halobook(&format!("train {} --epochs 3", cases[0].1))?;

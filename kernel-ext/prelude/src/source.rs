@@ -61,5 +61,6 @@ pub(crate) fn setting(manifest: &Manifest) -> Setting {
         ranks: manifest.ranks,
         seed: Some(manifest.seed),
         oversubscribed: manifest.oversubscribed,
+        generated: manifest.synthetic,
     }
 }

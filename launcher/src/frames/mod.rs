@@ -1,7 +1,7 @@
 //! Rows become Polars frames: built from what ranks appended, written as Parquet at a run's end.
 //!
 //! Columns and types are those of the row structs ([`gnn_core::record::rows`]), with `run_id`
-//! first. A frame of a run that is still going, or whose supervisor died, is built from the rows
+//! first and `synthetic` last. A frame of a run that is still going, or whose supervisor died, is built from the rows
 //! there are; only epochs that every rank finished are in it.
 //!
 //! # Not done
@@ -22,7 +22,7 @@ pub(crate) use rows::metrics as metrics_row;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::store;
-use polars::prelude::{DataFrame, ParquetReader, ParquetWriter, SerReader};
+use polars::prelude::{DataFrame, NamedFrom, ParquetReader, ParquetWriter, SerReader, Series};
 use rows::Rows;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -65,17 +65,22 @@ fn build(run_dir: &Path, frame: &str) -> Result<DataFrame> {
     }
     let rows = Rows::read(run_dir, manifest.ranks)?;
     identity::check(&rows.ranks)?;
-    frame_of(&rows, &manifest.run_id, frame)
+    frame_of(&rows, &manifest, frame)
 }
 
-fn frame_of(rows: &Rows, run_id: &str, frame: &str) -> Result<DataFrame> {
-    match frame {
+/// A frame of one run; its last column says whether the data was generated.
+fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
+    let run_id = &run.run_id;
+    let mut made = match frame {
         "epochs" => epochs::epochs(rows, run_id),
         "ranks" => build::ranks(rows, run_id),
         "comm" => build::comm(rows, run_id),
         _ => build::partition(rows, run_id),
     }
-    .map_err(Error::frame(frame))
+    .map_err(Error::frame(frame))?;
+    let synthetic = Series::new("synthetic".into(), vec![run.synthetic; made.height()]);
+    let with_mark = made.with_column(synthetic.into()).map(|made| made.clone());
+    with_mark.map_err(Error::frame(frame))
 }
 
 /// One row a run, all runs of the store, oldest first.
@@ -108,7 +113,7 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
         .unwrap_or(0);
     manifest.result = summary::result(&rows);
     for frame in FRAMES.into_iter().filter(|frame| *frame != "runs") {
-        let mut made = frame_of(&rows, &manifest.run_id, frame)?;
+        let mut made = frame_of(&rows, manifest, frame)?;
         write(&path(run_dir, frame), frame, &mut made)?;
     }
     write_run(run_dir, manifest)

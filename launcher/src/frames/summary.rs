@@ -52,6 +52,7 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
     let started = Series::new("started".into(), started)
         .cast(&DataType::Datetime(TimeUnit::Milliseconds, None))?;
     let over: Vec<bool> = runs.iter().map(|m| m.oversubscribed).collect();
+    let synthetic: Vec<bool> = runs.iter().map(|m| m.synthetic).collect();
     let errors: Vec<Option<&str>> = runs
         .iter()
         .map(|m| m.error.as_ref().map(|e| e.message.as_str()))
@@ -86,6 +87,7 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
         count("mem_peak_bytes", &|m| m.mem_peak_bytes),
         Series::new("oversubscribed".into(), over).into(),
         text("host_class", &|m| &m.host_class),
+        Series::new("synthetic".into(), synthetic).into(),
         Series::new("error".into(), errors).into(),
     ];
     DataFrame::new(runs.len(), columns)

@@ -29,6 +29,8 @@ pub struct Setting {
     pub seed: Option<u64>,
     /// More ranks than cores: read shapes, not speed-ups.
     pub oversubscribed: bool,
+    /// Whether the run says that its data was generated.
+    pub generated: bool,
 }
 
 /// One run in a plot: its setting and the frame that the plot reads.
@@ -43,9 +45,10 @@ pub struct Case {
 impl Setting {
     /// True when the graph was generated, not measured.
     pub fn synthetic(&self) -> bool {
-        ["sbm", "rmat", "like"]
+        let by_name = ["sbm", "rmat", "like"]
             .iter()
-            .any(|kind| self.data == *kind || self.data.starts_with(&format!("{kind}:")))
+            .any(|kind| self.data == *kind || self.data.starts_with(&format!("{kind}:")));
+        self.generated || by_name
     }
 
     /// The data set's name with its mark: `sbm:nodes=400 (synthetic)`.
@@ -188,6 +191,20 @@ mod tests {
             seed: Some(seed),
             ..Setting::default()
         }
+    }
+
+    #[test]
+    fn generated_data_is_marked_by_its_name_or_by_the_run() {
+        let named = |data: &str, generated| Setting {
+            data: data.into(),
+            generated,
+            ..Setting::default()
+        };
+        let by_name = named("like:reddit,scale=0.01", false);
+        assert_eq!(by_name.data_label(), "like:reddit,scale=0.01 (synthetic)");
+        let converted = named("graphs/mine", true);
+        assert_eq!(converted.data_label(), "graphs/mine (synthetic)");
+        assert_eq!(named("likeness", false).data_label(), "likeness");
     }
 
     #[test]
