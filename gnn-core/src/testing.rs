@@ -3,7 +3,7 @@
 use crate::backend::{Backend, Cpu, Metered};
 use crate::comm::ThreadTransport;
 use crate::ctx::Ctx;
-use crate::dataset::{Dataset, Features, Task};
+use crate::dataset::{About, Dataset, Features, Task};
 use crate::graph::{EdgeOptions, Graph, Relations};
 use crate::plan::Plan;
 use crate::record::{Meter, PredictedLane};
@@ -111,6 +111,7 @@ pub(crate) fn random_dataset(
         multi_labels: None,
         node_types: None,
         links: None,
+        about: About::default(),
     }
 }
 

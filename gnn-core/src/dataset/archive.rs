@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::dataset::bad;
-use crate::dataset::npy::{self, Array, MAX_BYTES};
+use crate::dataset::npy::{self, Array};
+use crate::dataset::{Limit, bad};
 use crate::{Error, Result};
 
 /// Bytes that one byte of a deflated file can grow to.
@@ -16,15 +16,17 @@ const MAX_RATIO: u64 = 1032;
 const MAX_DIRECTORY: u64 = 16 << 20;
 
 /// An opened archive.
-pub(super) struct Archive {
+pub(super) struct Archive<'l> {
     /// The file, for messages.
     pub(super) file: String,
     zip: zip::ZipArchive<BufReader<File>>,
+    /// What reading may take.
+    pub(super) limit: &'l Limit,
 }
 
-impl Archive {
+impl<'l> Archive<'l> {
     /// Opens the archive in the file `path`.
-    pub(super) fn open(path: &Path) -> Result<Archive> {
+    pub(super) fn open(path: &Path, limit: &'l Limit) -> Result<Archive<'l>> {
         let file = path.display().to_string();
         let mut from = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
         let help = "copy or download the file again";
@@ -37,7 +39,7 @@ impl Archive {
                 help,
             )
         })?;
-        Ok(Archive { file, zip })
+        Ok(Archive { file, zip, limit })
     }
 
     /// Whether there is an array of that name.
@@ -74,18 +76,33 @@ impl Archive {
             .zip
             .by_name(&format!("{name}.npy"))
             .map_err(|e| bad(file, name, format!("cannot be read: {e}"), help))?;
-        let (size, packed) = (entry.size(), entry.compressed_size());
-        if size > MAX_BYTES || size > packed.saturating_mul(MAX_RATIO).saturating_add(1024) {
-            let reason = format!("claims {size} bytes from {packed} packed ones");
-            return Err(bad(
-                file,
-                name,
-                reason,
-                "save the array again; this file is damaged or hostile",
-            ));
-        }
+        let size = checked_size(&entry, file, name)?;
         // One byte more than claimed, so that more data than claimed is noticed and not just cut.
-        npy::read(entry.take(size + 1), file, name)
+        npy::read(entry.take(size.saturating_add(1)), file, name, self.limit)
+    }
+
+    /// The content of the member of that name, which is no array.
+    ///
+    /// # Errors
+    /// As [`Archive::array`].
+    pub(super) fn bytes(&mut self, name: &str) -> Result<Vec<u8>> {
+        let file = self.file.as_str();
+        let help = "copy or download the file again";
+        let entry = self
+            .zip
+            .by_name(name)
+            .map_err(|e| bad(file, name, format!("cannot be read: {e}"), help))?;
+        let size = checked_size(&entry, file, name)?;
+        self.limit.take(size, file, name)?;
+        let mut bytes = Vec::with_capacity(size as usize);
+        // One byte more than claimed, so that more data than claimed is noticed and not just cut.
+        let got = entry.take(size + 1).read_to_end(&mut bytes);
+        let got = got.map_err(|e| bad(file, name, format!("cannot be read: {e}"), help))?;
+        if got as u64 != size {
+            let reason = format!("claims {size} bytes, but holds others");
+            return Err(bad(file, name, reason, help));
+        }
+        Ok(bytes)
     }
 
     /// The array of that name, which must have one dimension.
@@ -94,6 +111,17 @@ impl Archive {
         array.expect_dims(1)?;
         Ok(array)
     }
+}
+
+/// Bytes that a member claims to have, refused where no deflated bytes could be so many.
+fn checked_size<R: Read>(entry: &zip::read::ZipFile<R>, file: &str, name: &str) -> Result<u64> {
+    let (size, packed) = (entry.size(), entry.compressed_size());
+    if size > packed.saturating_mul(MAX_RATIO).saturating_add(1024) {
+        let reason = format!("claims {size} bytes from {packed} packed ones");
+        let help = "save the array again; this file is damaged or hostile";
+        return Err(bad(file, name, reason, help));
+    }
+    Ok(size)
 }
 
 /// Refuses a zip that holds two arrays of one name, which readers otherwise resolve silently and

@@ -89,16 +89,22 @@ pub(super) fn length(file: &str, place: &str, expected: usize, got: usize) -> Re
 }
 
 /// Refuses edges that leave the graph; `place` names the array.
-pub(super) fn edges(file: &str, place: &str, ends: &[i64], n: usize) -> Result<Vec<u32>> {
-    if let Some(e) = ends.iter().position(|&v| v < 0 || v >= n as i64) {
-        return Err(bad(
+pub(super) fn edges(
+    file: &str,
+    place: &str,
+    ends: impl IntoIterator<Item = i64>,
+    n: usize,
+) -> Result<Vec<u32>> {
+    let end = |(e, v): (usize, i64)| match u32::try_from(v) {
+        Ok(v) if (v as usize) < n => Ok(v),
+        _ => Err(bad(
             file,
             format!("{place}[{e}]"),
-            format!("vertex {} is outside 0..{n}", ends[e]),
+            format!("vertex {v} is outside 0..{n}"),
             "number the vertices from 0, and give every vertex a label and features",
-        ));
-    }
-    Ok(ends.iter().map(|&v| v as u32).collect())
+        )),
+    };
+    ends.into_iter().enumerate().map(end).collect()
 }
 
 /// Refuses labels that are no classes; -1 is unlabelled. Returns them with the number of classes,
@@ -261,7 +267,8 @@ fn masks(file: &str, d: &Dataset) -> Result<()> {
             }
         }
     }
-    if !d.train.contains(&true) {
+    // Without classes there is nothing to train on, but links may be predicted, or the graph cut.
+    if d.n_classes > 0 && !d.train.contains(&true) {
         return Err(bad(
             file,
             "train_mask",

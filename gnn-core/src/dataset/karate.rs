@@ -7,7 +7,7 @@
 //! Clustering", 2008, <https://doi.org/10.1109/TKDE.2007.190689>).
 
 use crate::Result;
-use crate::dataset::{Dataset, Features, Task};
+use crate::dataset::{About, Dataset, Features, Task};
 use crate::graph::{EdgeOptions, Graph};
 
 /// Friends of each member with a larger id.
@@ -92,5 +92,6 @@ pub(super) fn load(name: &str, _spec: &str, _seed: u64) -> Result<Dataset> {
         multi_labels: None,
         node_types: None,
         links: None,
+        about: About::default(),
     })
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use crate::Result;
 use crate::dataset::archive::Archive;
-use crate::dataset::{Dataset, Task, bad};
+use crate::dataset::{Dataset, Limit, Task, bad};
 use crate::graph::Graph;
 use crate::rng::{self, Purpose};
 
@@ -55,7 +55,7 @@ const ATTEMPTS: u64 = 1000;
 /// split that depends on the graph alone.
 pub(super) fn hold_out(data: &mut Dataset, given: Option<&Path>, negatives: usize) -> Result<()> {
     let mut links = match given {
-        Some(path) => read(path, &data.graph)?,
+        Some(path) => read(path, &data.graph, &Limit::machine())?,
         None => draw(&data.name, &data.graph)?,
     };
     links.negatives = negatives;
@@ -98,6 +98,47 @@ fn draw(name: &str, graph: &Graph) -> Result<Links> {
         ));
     }
     let mut seen = HashSet::new();
+    let [val_neg, test_neg] = negatives(name, graph, [val, test], &mut seen)?;
+    let test_pairs = pairs.split_off(pairs.len() - test);
+    let val_pairs = pairs.split_off(pairs.len() - val);
+    Ok(Links {
+        train: pairs,
+        val: val_pairs,
+        test: test_pairs,
+        val_neg,
+        test_neg,
+        negatives: 1,
+    })
+}
+
+/// A given split of a graph that has the training edges alone; pairs without an edge are drawn
+/// beside those that validate and test.
+pub(super) fn given(
+    name: &str,
+    graph: &Graph,
+    [train, val, test]: [Vec<Pair>; 3],
+) -> Result<Links> {
+    let held = val.iter().chain(&test);
+    let mut seen = held.map(|&p| sorted(p)).collect();
+    let counts = [val.len(), test.len()];
+    let [val_neg, test_neg] = negatives(name, graph, counts, &mut seen)?;
+    Ok(Links {
+        train,
+        val,
+        test,
+        val_neg,
+        test_neg,
+        negatives: 1,
+    })
+}
+
+/// Pairs of two vertices that no edge joins and that are not in `seen`, without repeats.
+fn negatives(
+    name: &str,
+    graph: &Graph,
+    counts: [usize; 2],
+    seen: &mut HashSet<Pair>,
+) -> Result<[Vec<Pair>; 2]> {
     let mut without = |count: usize, layer: u64| -> Result<Vec<Pair>> {
         let key = rng::key(0, 0, Purpose::Split, layer);
         (0..count as u64)
@@ -117,17 +158,7 @@ fn draw(name: &str, graph: &Graph) -> Result<Links> {
             })
             .collect()
     };
-    let (val_neg, test_neg) = (without(val, 2)?, without(test, 3)?);
-    let test_pairs = pairs.split_off(pairs.len() - test);
-    let val_pairs = pairs.split_off(pairs.len() - val);
-    Ok(Links {
-        train: pairs,
-        val: val_pairs,
-        test: test_pairs,
-        val_neg,
-        test_neg,
-        negatives: 1,
-    })
+    Ok([without(counts[0], 2)?, without(counts[1], 3)?])
 }
 
 /// Two of `n` vertices, perhaps the same one, for `counter` under `key`.
@@ -135,8 +166,8 @@ pub(crate) fn random_pair(key: u64, counter: u64, n: usize) -> Pair {
     [0, 1].map(|k| rng::below(key, 2 * counter + k, n as u64) as u32)
 }
 
-fn read(path: &Path, graph: &Graph) -> Result<Links> {
-    let mut archive = Archive::open(path)?;
+fn read(path: &Path, graph: &Graph, limit: &Limit) -> Result<Links> {
+    let mut archive = Archive::open(path, limit)?;
     let mut list = |name: &str, edges: Option<bool>| -> Result<Vec<Pair>> {
         let array = archive.array(name)?;
         array.expect_dims(2)?;
@@ -146,8 +177,8 @@ fn read(path: &Path, graph: &Graph) -> Result<Links> {
             return Err(bad(file, name, reason, "save one pair of vertices a row"));
         }
         let n = graph.n() as i64;
-        let mut pairs = Vec::with_capacity(array.shape[0]);
-        for (k, pair) in array.ints()?.chunks_exact(2).enumerate() {
+        let mut pairs = Vec::new();
+        for (k, pair) in array.into_ints()?.chunks_exact(2).enumerate() {
             let place = format!("{name}[{k}]");
             if let Some(v) = pair.iter().find(|v| !(0..n).contains(v)) {
                 let reason = format!("vertex {v} is outside 0..{n}");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::dataset::{Dataset, STANDARD, builtin, check, folder, links, npz, split};
+use crate::dataset::{Dataset, Limit, STANDARD, Task, bad, builtin, check, format, links, split};
 use crate::spec::{FeatureNorm, RunSpec, TaskKind};
 use crate::{Error, Result};
 
@@ -36,8 +36,8 @@ pub fn catalogue() -> &'static [CatalogueEntry] {
 /// Loads a data set: a built-in (`karate`, `sbm:key=value,…`, `rmat:key=value,…`) or a path to a
 /// folder. `seed` decides everything that is generated; files do not depend on it.
 ///
-/// A folder holds either `graph.npz` or plain files; see the crate's documentation of the module
-/// [`crate::dataset`] and the error messages for their layout.
+/// Files and folders are of the formats that the module [`crate::dataset`] lists; which one it is,
+/// the names of the files say.
 ///
 /// # Errors
 /// [`Error::UnknownName`] when `name` is neither, with the nearest built-in; [`Error::Spec`] for a
@@ -64,11 +64,24 @@ pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
             Some(path)
         };
         let given = folder.map(|f| f.join("link_split.npz"));
+        if let Some(links) = &mut data.links {
+            links.negatives = spec.negatives;
+            data.task = Task::LinkPrediction;
+            return Ok(data);
+        }
         links::hold_out(
             &mut data,
             given.as_deref().filter(|p| p.is_file()),
             spec.negatives,
         )?;
+    }
+    if spec.task == TaskKind::Node && data.n_classes == 0 {
+        return Err(bad(
+            &spec.data,
+            "labels",
+            "no vertex has a class",
+            "learn which vertices are joined (task = link), or add labels",
+        ));
     }
     Ok(data)
 }
@@ -79,6 +92,14 @@ pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
 /// # Errors
 /// As [`load`]; [`Error::UnknownName`] or [`Error::Spec`] for a split that is not there.
 pub fn load_split(name: &str, split: &str, seed: u64) -> Result<Dataset> {
+    load_within(name, split, seed, &Limit::machine())
+}
+
+/// [`load_split`] within a limit of memory.
+///
+/// # Errors
+/// As [`load_split`]; [`Error::Data`] when files need or declare more than `limit`.
+pub fn load_within(name: &str, split: &str, seed: u64, limit: &Limit) -> Result<Dataset> {
     let name = name.trim();
     let (kind, spec) = name.split_once(':').unwrap_or((name, ""));
     if let Some(make) = builtin::find(kind) {
@@ -91,18 +112,8 @@ pub fn load_split(name: &str, split: &str, seed: u64) -> Result<Dataset> {
     if !path.exists() {
         return Err(unknown(name, kind));
     }
-    let npz = if path.is_file() {
-        path.to_owned()
-    } else {
-        path.join("graph.npz")
-    };
-    let (file, dataset) = if npz.is_file() {
-        (npz.as_path(), npz::load(&npz, split)?)
-    } else {
-        split::only_standard(split, "a folder of plain files")?;
-        (path, folder::load(path)?)
-    };
-    check::dataset(&dataset, &file.display().to_string())?;
+    let (file, dataset) = format::load(path, split, limit)?;
+    check::dataset(&dataset, &file)?;
     Ok(dataset)
 }
 

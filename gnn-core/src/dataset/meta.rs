@@ -20,8 +20,27 @@ pub(super) struct Meta {
     pub(super) num_nodes: Option<usize>,
     /// Number of edge types, so that a type beyond it is noticed.
     pub(super) num_edge_types: Option<usize>,
-    /// Whether edges have a direction: those of a plain folder, or typed ones.
+    /// Whether edges have a direction: where readers else add the other one.
     pub(super) directed: bool,
+    /// Names of the types of vertices.
+    pub(super) node_types: Names,
+    /// Names of the relations.
+    pub(super) edge_types: Names,
+    /// Names of the classes.
+    pub(super) class_names: Names,
+}
+
+/// A list of names; anything else in its place is ignored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "serde_json::Value")]
+pub(super) struct Names(pub(super) Vec<String>);
+
+impl From<serde_json::Value> for Names {
+    fn from(value: serde_json::Value) -> Names {
+        let list = value.as_array().map_or(&[][..], Vec::as_slice);
+        let names = list.iter().map(|v| Some(v.as_str()?.to_owned()));
+        Names(names.collect::<Option<_>>().unwrap_or_default())
+    }
 }
 
 impl Meta {

@@ -5,11 +5,44 @@
 //! | `load` | a name, a specification or a path becomes a [`Dataset`] |
 //! | `builtin` | karate club, planted partition and R-MAT, without any file |
 //! | `npz`, `archive`, `npy` | the project's arrays, and readers of the two formats, with limits |
+//! | `limit` | how much memory reading may take |
+//! | `source`, `texts` | lines of a text file, compressed or not; strings and numbers for them |
+//! | `tables` | a data set from tables of edges and vertices, whoever read them |
+//! | `typed`, `about` | graphs with relations; what a data set and its parts are called |
 //! | `split` | masks by the name of a split |
 //! | `links` | edges held out for link prediction |
 //! | `folder`, `table` | a plain folder of edges, features and labels |
+//! | `format` | published formats, one file each |
 //! | `meta` | what a data set says about itself in `meta.json` |
 //! | `check` | what every data set must fulfil before training |
+//!
+//! # Formats
+//! A path names a file or a folder; the names of the files say which format it is. Text files may be
+//! plain, gzip or Zstandard. Edges that a format stores in one direction get the other one too,
+//! unless `meta.json` beside the files says `"directed": true`; repeats and self loops are dropped.
+//! Typed edges stay as they are and get inverse relations. Nothing in a file is ever executed, and
+//! nothing that it declares makes reading take more memory than there is ([`Limit`]).
+//!
+//! | format | looked for | directions added | split |
+//! |---|---|---|---|
+//! | Halobook | `graph.npz` | none; inverse relations | `standard`, numbers, names |
+//! | Planetoid | `ind.NAME.{x, y, tx, ty, allx, ally, graph, test.index}` | yes | Planetoid's |
+//! | gnn-benchmark | `.npz` with `adj_indptr` | yes | 60/20/20 % at random |
+//! | heterophilous-graphs | `.npz` with `node_features` | yes | numbers, 0 is `standard` |
+//! | Geom-GCN | `*out1_graph_edges.txt`, `*out1_node_feature_label.txt`, `*_split_*.npz` | yes | numbers, the first is `standard` |
+//! | MUSAE | `NAME_edges.csv`, `NAME_target.csv`, `NAME_features.json` | yes | 60/20/20 % at random |
+//! | OGB, node | `raw/edge.csv.gz` or `raw/data.npz`, … | yes | `split/NAME` |
+//! | OGB, link | the same, and `split/NAME/*.pt` | yes | `split/NAME`, pairs |
+//! | OGB, heterogeneous | `raw/triplet-type-list.csv.gz`, … | inverse relations | `split/NAME` |
+//! | RDF | `*.nt`, `*.nt.gz`, `*trainingSet*`, `*testSet*` | inverse relations | the tables'; a fifth of the training part validates; `full` |
+//! | OpenKE | `train2id.txt`, `valid2id.txt`, `test2id.txt`, … | inverse relations | pairs |
+//! | Matrix Market | `*.mtx` | yes | none |
+//! | edge list | `*.txt`, `.csv`, `.tsv`, `.el`, `.edges`, …, or `.npy` of pairs | yes | none |
+//! | plain folder | `edges.*` with `labels.*` or `features.*` | yes | `train.*`, `val.*`, `test.*`, or at random |
+//! | tables | [`Dataset::from_tables`], from Parquet and Arrow for instance | as asked | a column, or at random |
+//!
+//! Data without classes serves link prediction and partitioning. Where vertices have names instead
+//! of numbers these are in [`About::ids`]; types and relations with their counts in [`About::types`].
 //!
 //! # Folders
 //! A folder with `graph.npz` holds NumPy arrays:
@@ -17,44 +50,57 @@
 //! | array | content |
 //! |---|---|
 //! | `edge_src`, `edge_dst` `[E]` | ends of every edge, both directions stored |
-//! | `label` `[N]`, or `[N, C]` | class, -1 unlabelled; or 0 and 1 for each of several classes |
+//! | `label` `[N]`, or `[N, C]` | class, -1 unlabelled; or 0 and 1 for each of several classes; may be absent where `meta.json` says `num_nodes` |
 //! | `train_mask`, `val_mask`, `test_mask` `[N]` | the standard split |
 //! | `train_masks`, … `[S, N]`, `train_mask_NAME`, … `[N]` | further splits, by number and by name |
 //! | `feat` `[N, F]` | features; or compressed rows in `feat_indptr` `[N + 1]`, `feat_indices`, `feat_data`, `feat_shape` `[2]`; or none (one-hot) |
 //! | `edge_type` `[E]` | relations; inverse ones are added unless every edge has its reverse, or `meta.json` says `"directed": true` |
-//! | `node_type` `[N]` | types of vertices, kept |
+//! | `edge_split` `[E]` | 0, 1 and 2: edges that are trained on, and those that validate and test link prediction and leave the graph |
+//! | `node_type` `[N]` | types of vertices, kept; `meta.json` may name them (`node_types`, `edge_types`, `class_names`) |
 //!
 //! Beside it may be `link_split.npz` with `train_pos`, `val_pos`, `test_pos`, `val_neg`, `test_neg`
 //! `[M, 2]`: pairs of vertices for link prediction (otherwise 85/5/10 % of the undirected edges).
 //!
 //! A plain folder holds one file of each kind; text files have one record a line, separated by
-//! comma, semicolon, tab or space, with `#` comments and an optional header line.
+//! comma, semicolon, tab or space, with `#` comments and an optional header line. They end in
+//! `.csv`, `.txt` or `.tsv`, and may be packed (`.gz`, `.zst`).
 //!
 //! | file | content |
 //! |---|---|
 //! | `edges.csv`, `edges.txt` or `edges.npy` `[E, 2]` | source and destination, from 0; both directions are stored unless `meta.json` says `"directed": true`; repeats and self loops are dropped |
-//! | `labels.csv`, `labels.txt` or `labels.npy` `[N]` | one class a line in order of vertices, or `vertex,class`; -1 or absent is unlabelled |
+//! | `labels.csv`, `labels.txt` or `labels.npy` `[N]` | one class a line in order of vertices, or `vertex,class`; -1 or absent is unlabelled; optional beside features |
 //! | `features.csv` or `features.npy` `[N, F]` | one vertex a line; optional (one-hot) |
 //! | `train.csv`, `val.csv`, `test.csv` (or `.txt`), or `masks.npy` `[3, N]` | vertex ids, one a line; optional (60/20/20 at random of the labelled vertices) |
 //! | `meta.json` | optional: `directed`, `num_classes`, `num_nodes` |
 
+mod about;
 mod archive;
 mod builtin;
 mod check;
 mod folder;
+mod format;
 mod karate;
+mod limit;
 mod links;
 mod load;
 mod meta;
 mod npy;
 mod npz;
+mod source;
 mod split;
 mod table;
+mod tables;
+mod texts;
+mod typed;
 
+pub use about::{About, TypeCount, Types};
+pub use limit::Limit;
 pub(crate) use links::random_pair;
 pub use links::{Links, Pair};
-pub use load::{CatalogueEntry, catalogue, load, load_for, load_split};
+pub use load::{CatalogueEntry, catalogue, load, load_for, load_split, load_within};
 pub use split::STANDARD;
+pub use tables::{Column, EdgeTable, VertexTable};
+pub use texts::Texts;
 
 use kernels::{CsrBuf, Mat};
 use rayon::prelude::*;
@@ -205,9 +251,32 @@ pub struct Dataset {
     pub node_types: Option<Vec<u16>>,
     /// Edges held out for link prediction; then `graph` has only the others.
     pub links: Option<Links>,
+    /// Where it came from, and the names of its types, classes and vertices.
+    pub about: About,
 }
 
 impl Dataset {
+    /// A graph alone: one-hot features, no classes, no split. Readers fill in what there is.
+    pub fn unlabelled(name: impl Into<String>, graph: Graph) -> Dataset {
+        let n = graph.n();
+        Dataset {
+            name: name.into(),
+            features: Features::identity(n),
+            graph,
+            labels: vec![-1; n],
+            n_classes: 0,
+            train: vec![false; n],
+            val: vec![false; n],
+            test: vec![false; n],
+            synthetic: false,
+            task: Task::NodeClassification,
+            multi_labels: None,
+            node_types: None,
+            links: None,
+            about: About::default(),
+        }
+    }
+
     /// Number of vertices.
     pub fn n(&self) -> usize {
         self.graph.n()
@@ -232,10 +301,25 @@ fn bad(
 ) -> Error {
     Error::Data {
         file: file.into(),
-        place: place.into(),
-        reason: reason.into(),
-        help: help.into(),
+        place: one_line(place.into()),
+        reason: one_line(reason.into()),
+        help: one_line(help.into()),
     }
+}
+
+/// The text with its control characters as escapes: files decide what some messages say.
+fn one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let shown = |c: char| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.into()
+        }
+    };
+    text.chars().map(shown).collect()
 }
 
 #[cfg(test)]

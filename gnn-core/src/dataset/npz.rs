@@ -7,34 +7,35 @@ use kernels::{CsrBuf, Mat};
 use crate::Result;
 use crate::dataset::archive::Archive;
 use crate::dataset::meta::Meta;
-use crate::dataset::{Dataset, Features, Task, bad, check, split};
-use crate::graph::{EdgeOptions, Graph, Relations};
+use crate::dataset::{
+    About, Dataset, Features, Limit, Pair, Task, Types, bad, check, links, split, typed,
+};
+use crate::graph::{EdgeOptions, Graph};
 
 /// Loads the data set in the file `path` with the masks of the split of that name.
-pub(super) fn load(path: &Path, split: &str) -> Result<Dataset> {
-    let mut archive = Archive::open(path)?;
+pub(super) fn load(path: &Path, split: &str, limit: &Limit) -> Result<Dataset> {
+    let mut archive = Archive::open(path, limit)?;
     let file = archive.file.clone();
     let meta = Meta::beside(path)?;
-    let label = archive.array("label")?;
-    let (labels, n_classes, multi_labels) = if label.shape.len() == 2 {
-        let (labels, multi) = check::multi_labels(&file, &label.ints()?, label.shape[1])?;
-        (labels, label.shape[1], Some(multi))
-    } else {
-        label.expect_dims(1)?;
-        let (labels, classes) = check::labels(&file, &label.ints()?, meta.num_classes)?;
-        (labels, classes, None)
-    };
+    let (labels, n_classes, multi_labels) = labels(&mut archive, &meta)?;
     let n = labels.len();
-    let graph = graph(&mut archive, &meta, n)?;
+    let (graph, links) = graph(&mut archive, &meta, n, limit)?;
     let node_types = if archive.has("node_type") {
-        let types = archive.vector("node_type")?.ints()?;
+        let types = archive.vector("node_type")?.into_ints()?;
         check::length(&file, "node_type", n, types.len())?;
         Some(check::types(&file, "node_type", &types, None)?.0)
     } else {
         None
     };
+    let relations = &meta.edge_types.0;
+    let types = Types::count(node_types.as_deref(), &meta.node_types.0, &graph, relations);
     let features = features(&mut archive, n)?;
-    let [train, val, test] = split::masks(&mut archive, split)?;
+    let [train, val, test] = if n_classes == 0 && !archive.has("train_mask") {
+        split::only_standard(split, "a data set without classes")?;
+        [0; 3].map(|_| vec![false; n])
+    } else {
+        split::masks(&mut archive, split)?
+    };
     let folder = path
         .parent()
         .and_then(Path::file_name)
@@ -47,8 +48,11 @@ pub(super) fn load(path: &Path, split: &str) -> Result<Dataset> {
     } else {
         Task::NodeClassification
     };
+    let name = name.unwrap_or_else(|| file.clone());
+    let links = links.map(|pairs| links::given(&name, &graph, pairs));
     let dataset = Dataset {
-        name: name.unwrap_or_else(|| file.clone()),
+        name,
+        links: links.transpose()?,
         graph,
         features,
         labels,
@@ -59,40 +63,96 @@ pub(super) fn load(path: &Path, split: &str) -> Result<Dataset> {
         synthetic: false,
         task,
         multi_labels,
+        about: About {
+            format: "graph.npz",
+            types,
+            classes: meta.class_names.0,
+            ..About::default()
+        },
         node_types,
-        links: None,
     };
     Ok(dataset)
 }
 
-/// The edges. With `edge_type` they are typed, and inverse relations are added unless every edge
-/// already has its reverse or the data says that it is directed.
-fn graph(archive: &mut Archive, meta: &Meta, n: usize) -> Result<Graph> {
+/// One class a vertex, or several, -1 where there is none; and the number of classes. Without labels
+/// the data says how many vertices there are.
+fn labels(archive: &mut Archive, meta: &Meta) -> Result<(Vec<i32>, usize, Option<Vec<u8>>)> {
     let file = archive.file.clone();
-    let src = check::edges(&file, "edge_src", &archive.vector("edge_src")?.ints()?, n)?;
-    let dst = check::edges(&file, "edge_dst", &archive.vector("edge_dst")?.ints()?, n)?;
+    if let (false, Some(n)) = (archive.has("label"), meta.num_nodes) {
+        archive.limit.graph(n as u64, 0, &file)?;
+        return Ok((vec![-1; n], 0, None));
+    }
+    let label = archive.array("label")?;
+    if label.shape.len() == 2 {
+        let classes = label.shape[1];
+        let (labels, multi) = check::multi_labels(&file, &label.into_ints()?, classes)?;
+        return Ok((labels, classes, Some(multi)));
+    }
+    label.expect_dims(1)?;
+    let (labels, classes) = check::labels(&file, &label.into_ints()?, meta.num_classes)?;
+    Ok((labels, classes, None))
+}
+
+/// Pairs that are trained on, that validate and that test.
+type Parts = [Vec<Pair>; 3];
+
+/// The edges. With `edge_type` they are typed, and inverse relations are added unless every edge
+/// already has its reverse or the data says that it is directed. With `edge_split` the graph has the
+/// training edges alone, and all pairs are returned by their part.
+fn graph(
+    archive: &mut Archive,
+    meta: &Meta,
+    n: usize,
+    limit: &Limit,
+) -> Result<(Graph, Option<Parts>)> {
+    let file = archive.file.clone();
+    let src = archive.vector("edge_src")?.into_ints()?;
+    limit.graph(n as u64, 2 * src.len() as u64, &file)?;
+    let mut src = check::edges(&file, "edge_src", src, n)?;
+    let dst = archive.vector("edge_dst")?.into_ints()?;
+    let mut dst = check::edges(&file, "edge_dst", dst, n)?;
+    let count = src.len();
     let same_length = |place: &str, got: usize, help: &str| {
-        if got == src.len() {
+        if got == count {
             return Ok(());
         }
-        let reason = format!("expected {} elements like edge_src, got {got}", src.len());
+        let reason = format!("expected {count} elements like edge_src, got {got}");
         Err(bad(&file, place, reason, help))
     };
     same_length("edge_dst", dst.len(), "save both ends of every edge")?;
-    if !archive.has("edge_type") {
-        return Graph::from_edges(n, &src, &dst, EdgeOptions::AS_IS);
+    let typed = archive.has("edge_type");
+    let (mut types, mut relations) = (Vec::new(), 0);
+    if typed {
+        let given = archive.vector("edge_type")?.into_ints()?;
+        same_length("edge_type", given.len(), "save one type an edge")?;
+        (types, relations) = check::types(&file, "edge_type", &given, meta.num_edge_types)?;
     }
-    let types = archive.vector("edge_type")?.ints()?;
-    same_length("edge_type", types.len(), "save one type an edge")?;
-    let (types, count) = check::types(&file, "edge_type", &types, meta.num_edge_types)?;
-    let relations = Relations::new(types, count)?;
-    let given = Graph::from_typed_edges(n, &src, &dst, &relations)?;
-    if meta.directed || given.is_symmetric() {
-        return Ok(given);
+    let mut links = None;
+    if archive.has("edge_split") {
+        let split = archive.vector("edge_split")?.into_ints()?;
+        same_length("edge_split", split.len(), "save one part an edge")?;
+        let (split, _) = check::types(&file, "edge_split", &split, Some(3))?;
+        let mut pairs = Parts::default();
+        let ends = src.iter().zip(&dst).zip(&split);
+        ends.for_each(|((&u, &v), &part)| pairs[usize::from(part)].push([u, v]));
+        links = Some(pairs);
+        let trained = |part: u16| part == 0;
+        retain(&mut src, &split, trained);
+        retain(&mut dst, &split, trained);
+        retain(&mut types, &split, trained);
     }
-    let both = |a: &[u32], b: &[u32]| [a, b].concat();
-    let relations = relations.with_inverses()?;
-    Graph::from_typed_edges(n, &both(&src, &dst), &both(&dst, &src), &relations)
+    let graph = if typed {
+        typed::graph(n, [src, dst], types, relations, meta.directed)?
+    } else {
+        Graph::from_edges(n, &src, &dst, EdgeOptions::AS_IS)?
+    };
+    Ok((graph, links))
+}
+
+/// Keeps the elements whose part is wanted.
+fn retain<T>(of: &mut Vec<T>, parts: &[u16], wanted: fn(u16) -> bool) {
+    let mut parts = parts.iter();
+    of.retain(|_| parts.next().is_some_and(|&p| wanted(p)));
 }
 
 fn features(archive: &mut Archive, n: usize) -> Result<Features> {
@@ -110,7 +170,8 @@ fn features(archive: &mut Archive, n: usize) -> Result<Features> {
         let feat = archive.array("feat")?;
         feat.expect_dims(2)?;
         check::length(&file, "feat", n, feat.shape[0])?;
-        let x = Mat::from_shape_vec((n, feat.shape[1]), feat.floats());
+        let shape = (n, feat.shape[1]);
+        let x = Mat::from_shape_vec(shape, feat.into_floats());
         return Ok(Features::Dense(
             x.expect("an array holds as many elements as its shape says"),
         ));
@@ -118,7 +179,7 @@ fn features(archive: &mut Archive, n: usize) -> Result<Features> {
     if !sparse {
         return Ok(Features::identity(n));
     }
-    let shape = archive.vector("feat_shape")?.ints()?;
+    let shape = archive.vector("feat_shape")?.into_ints()?;
     let cols = match shape[..] {
         [rows, cols] if rows == n as i64 && (1..=i64::from(u32::MAX)).contains(&cols) => {
             cols as usize
@@ -134,8 +195,8 @@ fn features(archive: &mut Archive, n: usize) -> Result<Features> {
         }
     };
     let (indptr, indices) = (
-        archive.vector("feat_indptr")?.ints()?,
-        archive.vector("feat_indices")?.ints()?,
+        archive.vector("feat_indptr")?.into_ints()?,
+        archive.vector("feat_indices")?.into_ints()?,
     );
     check::length(&file, "feat_indptr", n + 1, indptr.len())?;
     let out = |(e, x): (usize, i64)| {
@@ -167,7 +228,7 @@ fn features(archive: &mut Archive, n: usize) -> Result<Features> {
     let x = CsrBuf {
         indptr: indptr.into_iter().map(|p| p as u64).collect(),
         indices: indices.into_iter().map(|c| c as u32).collect(),
-        weights: Some(archive.vector("feat_data")?.floats()),
+        weights: Some(archive.vector("feat_data")?.into_floats()),
         n_cols: cols,
     };
     Ok(Features::Sparse(x))

@@ -1,7 +1,7 @@
 //! Training, validation and test masks of an archive, by the name of the split.
 
 use crate::dataset::archive::Archive;
-use crate::dataset::bad;
+use crate::dataset::{bad, builtin};
 use crate::{Error, Result};
 
 /// The split that every data set has.
@@ -15,7 +15,7 @@ const PARTS: [&str; 3] = ["train", "val", "test"];
 /// trains on; a number `k` that is no such name reads row `k` of `train_masks`, ….
 pub(super) fn masks(archive: &mut Archive, split: &str) -> Result<[Vec<bool>; 3]> {
     if split == STANDARD {
-        let mut read = |part: &str| archive.vector(&format!("{part}_mask"))?.bools();
+        let mut read = |part: &str| archive.vector(&format!("{part}_mask"))?.into_bools();
         return Ok([read("train")?, read("val")?, read("test")?]);
     }
     let named = archive.has(&format!("train_mask_{split}"));
@@ -32,9 +32,9 @@ pub(super) fn masks(archive: &mut Archive, split: &str) -> Result<[Vec<bool>; 3]
     for (k, part) in PARTS.iter().enumerate() {
         let own = format!("{part}_mask_{split}");
         let (mask, train) = if archive.has(&own) {
-            (archive.vector(&own)?.bools()?, None)
+            (archive.vector(&own)?.into_bools()?, None)
         } else {
-            let mask = archive.vector(&format!("{part}_mask"))?.bools()?;
+            let mask = archive.vector(&format!("{part}_mask"))?.into_bools()?;
             (mask, Some(&out[0]))
         };
         let trained = |v: usize| train.is_some_and(|t: &Vec<bool>| t.get(v) == Some(&true));
@@ -54,7 +54,7 @@ fn row(archive: &mut Archive, name: &str, k: usize) -> Result<Vec<bool>> {
     if k >= splits {
         return Err(no_numbers(k, &format!("the data set has {splits} splits")));
     }
-    let flat = masks.bools()?;
+    let flat = masks.into_bools()?;
     if flat.len() != splits * n {
         return Err(bad(
             &archive.file,
@@ -72,6 +72,17 @@ fn no_numbers(k: usize, reason: &str) -> Error {
         reason: format!("there is no split {k}: {reason}"),
         help: "number the splits from 0, or leave the key out for the standard one".into(),
     }
+}
+
+/// 60/20/20 % of the labelled vertices at random, for data that comes without a split. It belongs to
+/// the data: it does not depend on the run's seed.
+pub(super) fn random(labels: &[i32]) -> [Vec<bool>; 3] {
+    let mut masks = builtin::split(labels.len(), 0, [0.6, 0.2, 0.2]);
+    for mask in &mut masks {
+        let labelled = mask.iter_mut().zip(labels);
+        labelled.for_each(|(m, &label)| *m &= label >= 0);
+    }
+    masks
 }
 
 /// Refuses another split than the standard one, for data that has no others.

@@ -1,15 +1,13 @@
 //! A table of numbers in a text or NumPy file.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 
-use crate::dataset::bad;
 use crate::dataset::npy::{self, Array};
+use crate::dataset::source::{Lines, shown};
+use crate::dataset::{Limit, bad};
 use crate::{Error, Result};
-
-/// Bytes of one line at most; longer ones are not text tables.
-const MAX_LINE: u64 = 64 << 20;
 
 /// A table of numbers from a text or NumPy file.
 pub(super) struct Table {
@@ -32,74 +30,40 @@ enum Values {
 }
 
 impl Table {
-    /// Reads a `.npy` file of one or two dimensions, or a text file.
+    /// Reads a `.npy` file of one or two dimensions, or a text file, compressed or not.
     ///
     /// # Errors
     /// [`Error::Data`] naming the line, or [`Error::Io`].
-    pub(super) fn read(path: &Path) -> Result<Table> {
+    pub(super) fn read(path: &Path, limit: &Limit) -> Result<Table> {
+        if path.extension().is_none_or(|e| e != "npy") {
+            return Table::text(path, limit);
+        }
         let file = path.display().to_string();
         let from = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
-        if path.extension().is_some_and(|e| e == "npy") {
-            let array = npy::read(from, &file, "array")?;
-            let (rows, width) = match array.shape[..] {
-                [rows] => (rows, 1),
-                [rows, width] => (rows, width),
-                _ => {
-                    let reason = format!(
-                        "expected 1 or 2 dimensions, got the shape {:?}",
-                        array.shape
-                    );
-                    return Err(bad(
-                        &file,
-                        "array",
-                        reason,
-                        "reshape the array before saving it",
-                    ));
-                }
-            };
-            return Ok(Table {
-                file,
-                rows,
-                width,
-                values: Values::Npy(array),
-            });
-        }
-        Table::text(path, file, from)
+        let array = npy::read(from, &file, "array", limit)?;
+        let (rows, width) = match array.shape[..] {
+            [rows] => (rows, 1),
+            [rows, width] => (rows, width),
+            _ => {
+                let shape = &array.shape;
+                let reason = format!("expected 1 or 2 dimensions, got the shape {shape:?}");
+                let help = "reshape the array before saving it";
+                return Err(bad(&file, "array", reason, help));
+            }
+        };
+        Ok(Table {
+            file,
+            rows,
+            width,
+            values: Values::Npy(array),
+        })
     }
 
-    fn text(path: &Path, file: String, mut from: impl BufRead) -> Result<Table> {
+    fn text(path: &Path, limit: &Limit) -> Result<Table> {
+        let mut from = Lines::open(path, limit)?;
         let (mut numbers, mut lines, mut width) = (Vec::new(), Vec::new(), 0);
-        let (mut buffer, mut at) = (Vec::new(), 0u64);
-        loop {
-            buffer.clear();
-            let got = std::io::Read::take(&mut from, MAX_LINE)
-                .read_until(b'\n', &mut buffer)
-                .map_err(|e| Error::io(path, e))?;
-            if got == 0 {
-                break;
-            }
-            at += 1;
-            let place = format!("line {at}");
-            if got as u64 == MAX_LINE {
-                return Err(bad(
-                    &file,
-                    place,
-                    "is too long for a table",
-                    "write one record a line",
-                ));
-            }
-            let line = std::str::from_utf8(&buffer).map_err(|_| {
-                bad(
-                    &file,
-                    &place,
-                    "is not UTF-8 text",
-                    "save the table as UTF-8 text",
-                )
-            })?;
-            let line = line.split('#').next().unwrap_or("").trim();
-            if line.is_empty() {
-                continue;
-            }
+        while let Some(line) = from.record(&['#', '%'])? {
+            let line = line.split('#').next().unwrap_or("");
             let fields = line
                 .split([',', ';', '\t', ' '])
                 .map(str::trim)
@@ -109,7 +73,7 @@ impl Table {
             for field in fields {
                 match field.parse::<f64>() {
                     Ok(x) => numbers.push(x),
-                    Err(_) => wrong = wrong.or(Some(field.to_owned())),
+                    Err(_) => wrong = wrong.or(Some(shown(field))),
                 }
             }
             if let Some(field) = wrong {
@@ -117,34 +81,24 @@ impl Table {
                 if lines.is_empty() && before == 0 && numbers.is_empty() {
                     continue;
                 }
-                let reason = format!(
-                    "'{}' is not a number",
-                    field.chars().take(40).collect::<String>()
-                );
-                return Err(bad(
-                    &file,
-                    place,
-                    reason,
-                    "write numbers only, after an optional header line",
-                ));
+                let reason = format!("{field} is not a number");
+                let help = "write numbers only, after an optional header line";
+                return Err(from.bad(reason, help));
             }
             let fields = numbers.len() - before;
             if width == 0 {
                 width = fields;
             } else if width != fields {
                 let reason = format!("expected {width} fields like the lines before, got {fields}");
-                return Err(bad(
-                    &file,
-                    place,
-                    reason,
-                    "complete the line; is the file truncated?",
-                ));
+                return Err(from.bad(reason, "complete the line; is the file truncated?"));
             }
-            lines.push(at);
+            // Twice, because growing lists may have room for as much again.
+            limit.take(16 * (fields as u64 + 1), &from.file, "numbers")?;
+            lines.push(from.at());
         }
         Ok(Table {
-            file,
             rows: lines.len(),
+            file: from.file,
             width,
             values: Values::Text { numbers, lines },
         })
@@ -173,35 +127,44 @@ impl Table {
     }
 
     /// All numbers, record by record.
-    pub(super) fn floats(&self) -> Result<Vec<f32>> {
-        match &self.values {
-            Values::Text { numbers, .. } => Ok(numbers.iter().map(|&x| x as f32).collect()),
-            Values::Npy(array) => Ok(array.floats()),
+    pub(super) fn into_floats(self) -> Vec<f32> {
+        match self.values {
+            Values::Text { numbers, .. } => numbers.into_iter().map(|x| x as f32).collect(),
+            Values::Npy(array) => array.into_floats(),
         }
     }
 
-    /// All numbers as whole ones, record by record.
+    /// All numbers as whole ones, record by record, and the table without them for messages.
     ///
     /// # Errors
     /// [`Error::Data`] naming the record that is not whole.
-    pub(super) fn ints(&self) -> Result<Vec<i64>> {
-        match &self.values {
-            Values::Npy(array) => array.ints(),
-            Values::Text { numbers, .. } => {
-                // Above 2^53 a float no longer holds every whole number.
-                let whole = |x: f64| x.fract() == 0.0 && x.abs() < 9e15;
-                if let Some(k) = numbers.iter().position(|&x| !whole(x)) {
-                    let reason = format!("{} is not a whole number", numbers[k]);
-                    let help = "write ids and classes as whole numbers";
-                    return Err(bad(
-                        &self.file,
-                        self.place(k / self.width.max(1)),
-                        reason,
-                        help,
-                    ));
-                }
-                Ok(numbers.iter().map(|&x| x as i64).collect())
-            }
+    pub(super) fn into_ints(self) -> Result<(Vec<i64>, Places)> {
+        let width = self.width.max(1);
+        let values = match self.values {
+            Values::Npy(array) => return Ok((array.into_ints()?, Places(self.file, Vec::new()))),
+            Values::Text { numbers, lines } => (numbers, Places(self.file, lines)),
+        };
+        let (numbers, places) = values;
+        // Above 2^53 a float no longer holds every whole number.
+        let whole = |x: f64| x.fract() == 0.0 && x.abs() < 9e15;
+        if let Some(k) = numbers.iter().position(|&x| !whole(x)) {
+            let reason = format!("{} is not a whole number", numbers[k]);
+            let help = "write ids and classes as whole numbers";
+            return Err(bad(&places.0, places.of(k / width), reason, help));
+        }
+        Ok((numbers.into_iter().map(|x| x as i64).collect(), places))
+    }
+}
+
+/// Where the records of a table were: the file, and the line of each.
+pub(super) struct Places(pub(super) String, Vec<u64>);
+
+impl Places {
+    /// Where row `k` was.
+    pub(super) fn of(&self, k: usize) -> String {
+        match self.1.get(k) {
+            Some(line) => format!("line {line}"),
+            None => format!("row {k}"),
         }
     }
 }

@@ -10,9 +10,11 @@ use crate::spec::{RunSpec, TaskKind};
 
 mod damaged;
 mod folder;
+mod formats;
 mod generated;
 mod npz;
 mod splits;
+mod tables;
 mod tasks;
 
 /// A little data set as NumPy arrays that single tests damage.

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::{CLASSES, FEAT, Key, Keys, TEST, TRAIN, VAL, check_size, masks, normal_features};
 use crate::Result;
-use crate::dataset::{Dataset, Features, Task};
+use crate::dataset::{About, Dataset, Features, Task};
 use crate::graph::{EdgeOptions, Graph};
 use crate::rng::{self, Purpose};
 
@@ -59,6 +59,7 @@ pub(super) fn make(name: &str, spec: &str, seed: u64) -> Result<Dataset> {
         multi_labels: None,
         node_types: None,
         links: None,
+        about: About::default(),
     })
 }
 

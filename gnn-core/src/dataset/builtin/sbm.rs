@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::{CLASSES, FEAT, Key, Keys, TEST, TRAIN, VAL, check_size, masks, normal_features};
 use crate::Result;
-use crate::dataset::{Dataset, Features, Task};
+use crate::dataset::{About, Dataset, Features, Task};
 use crate::graph::{EdgeOptions, Graph};
 use crate::rng::{self, Purpose};
 
@@ -95,6 +95,7 @@ pub(super) fn make(name: &str, spec: &str, seed: u64) -> Result<Dataset> {
         multi_labels,
         node_types: None,
         links: None,
+        about: About::default(),
     })
 }
 

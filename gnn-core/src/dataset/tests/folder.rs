@@ -66,7 +66,10 @@ fn wrong_tables_are_refused_with_file_and_line() {
         &[labels],
         "edges: none of edges.csv, edges.txt, edges.npy is there",
     );
-    says(&[("edges.csv", b"0,1\n")], "labels: none of");
+    says(
+        &[("edges.csv", b"0,1\n"), ("train.csv", b"0\n")],
+        "labels: none of",
+    );
     says(
         &[("edges.csv", b"0,1\n1,x\n"), labels],
         "edges.csv: line 2: 'x' is not a number",

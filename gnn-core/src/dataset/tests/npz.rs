@@ -248,28 +248,36 @@ fn an_array_that_is_there_twice_is_refused() {
 #[test]
 fn numbers_of_every_type_and_order_are_read() {
     let read = |descr: &str, data: &[u8], shape: &[usize]| {
-        npy::read(&array(descr, shape, data)[..], "f", "a").expect("valid")
+        npy::read(&array(descr, shape, data)[..], "f", "a", &Limit::machine()).expect("valid")
     };
     assert_eq!(
-        read("<i2", &[0xff, 0xff, 2, 0], &[2]).ints().expect("ints"),
+        read("<i2", &[0xff, 0xff, 2, 0], &[2])
+            .into_ints()
+            .expect("ints"),
         [-1, 2]
     );
     assert_eq!(
         read(">i4", &[0xff, 0xff, 0xff, 0xfe], &[1])
-            .ints()
+            .into_ints()
             .expect("ints"),
         [-2]
     );
     assert_eq!(
-        read("|b1", &[1, 0], &[2]).bools().expect("ints"),
+        read("|b1", &[1, 0], &[2]).into_bools().expect("ints"),
         [true, false]
     );
     assert_eq!(
-        read("<u4", &[0xff; 4], &[1]).ints().expect("ints"),
+        read("<u4", &[0xff; 4], &[1]).into_ints().expect("ints"),
         [i64::from(u32::MAX)]
     );
-    assert!(read("<u8", &[0xff; 8], &[1]).ints().is_err());
-    assert_eq!(read("<f8", &1.5f64.to_le_bytes(), &[1]).floats(), [1.5]);
-    assert_eq!(read(">f4", &2.5f32.to_be_bytes(), &[1]).floats(), [2.5]);
-    assert_eq!(read("<i8", &3i64.to_le_bytes(), &[]).floats(), [3.0]);
+    assert!(read("<u8", &[0xff; 8], &[1]).into_ints().is_err());
+    assert_eq!(
+        read("<f8", &1.5f64.to_le_bytes(), &[1]).into_floats(),
+        [1.5]
+    );
+    assert_eq!(
+        read(">f4", &2.5f32.to_be_bytes(), &[1]).into_floats(),
+        [2.5]
+    );
+    assert_eq!(read("<i8", &3i64.to_le_bytes(), &[]).into_floats(), [3.0]);
 }
