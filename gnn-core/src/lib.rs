@@ -9,6 +9,7 @@
 //! | [`spec`] | what the user wrote: one table of keys, parsed once |
 //! | [`plan`] | what will happen: everything refusable is refused before this exists |
 //! | [`graph`], [`dataset`], [`partition`] | what is trained on, and how it is cut |
+//! | [`store`] | the project's own form of it on disk, mapped into memory |
 //! | [`backend`] | matrices and the dozen operations on them |
 //! | [`comm`] | ranks and messages |
 //! | [`model`] | layers with hand-written exact backward passes |
@@ -30,6 +31,7 @@ pub mod plan;
 pub mod record;
 pub mod rng;
 pub mod spec;
+pub mod store;
 pub mod strategy;
 mod work;
 

@@ -1,6 +1,8 @@
 //! What every data set must fulfil before training: one line what is wrong (array, index, value),
 //! one line what to do.
 
+use rayon::prelude::*;
+
 use crate::Result;
 use crate::dataset::{Dataset, Features, Task, bad};
 
@@ -12,6 +14,29 @@ const MAX_TYPES: i64 = 1 << 15;
 
 /// See [`Dataset::check`]; `file` is where the data came from.
 pub(super) fn dataset(d: &Dataset, file: &str) -> Result<()> {
+    values(d, file)?;
+    // Without classes there is nothing to train on, but links may be predicted, or the graph cut.
+    if d.n_classes == 0 {
+        return Ok(());
+    }
+    trains(d, file)
+}
+
+/// Refuses a training mask without any vertex.
+pub(super) fn trains(d: &Dataset, file: &str) -> Result<()> {
+    if d.train.contains(&true) {
+        return Ok(());
+    }
+    Err(bad(
+        file,
+        "train_mask",
+        "selects no vertex",
+        "choose some labelled vertices to train on",
+    ))
+}
+
+/// See [`Dataset::check_values`].
+pub(super) fn values(d: &Dataset, file: &str) -> Result<()> {
     let n = d.n();
     if n == 0 {
         return Err(bad(
@@ -212,11 +237,17 @@ fn features(file: &str, features: &Features) -> Result<()> {
             "replace missing values before training, for instance by 0 or the column's mean",
         ))
     };
-    match features {
-        Features::Dense(x) => match x.indexed_iter().find(|(_, x)| !x.is_finite()) {
-            Some(((v, c), &x)) => wrong(v, c, x),
+    let dense =
+        |values: &[f32], d: usize| match values.par_iter().position_first(|x| !x.is_finite()) {
+            Some(at) => wrong(at / d, at % d, values[at]),
             None => Ok(()),
+        };
+    match features {
+        Features::Dense(x) => match x.as_slice() {
+            Some(values) => dense(values, x.ncols()),
+            None => dense(&x.iter().copied().collect::<Vec<f32>>(), x.ncols()),
         },
+        Features::Mapped { values, dim } => dense(values, *dim),
         Features::Sparse(x) => {
             x.view().check().map_err(|e| {
                 bad(
@@ -266,15 +297,6 @@ fn masks(file: &str, d: &Dataset) -> Result<()> {
                 ));
             }
         }
-    }
-    // Without classes there is nothing to train on, but links may be predicted, or the graph cut.
-    if d.n_classes > 0 && !d.train.contains(&true) {
-        return Err(bad(
-            file,
-            "train_mask",
-            "selects no vertex",
-            "choose some labelled vertices to train on",
-        ));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::dataset::{Dataset, Limit, STANDARD, Task, bad, builtin, check, format, links, split};
 use crate::spec::{FeatureNorm, RunSpec, TaskKind};
+use crate::store::{self, Stored};
 use crate::{Error, Result};
 
 /// A name that [`load`] understands.
@@ -83,6 +84,9 @@ pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
             "learn which vertices are joined (task = link), or add labels",
         ));
     }
+    if spec.task == TaskKind::Node {
+        check::trains(&data, &spec.data)?;
+    }
     Ok(data)
 }
 
@@ -111,6 +115,10 @@ pub fn load_within(name: &str, split: &str, seed: u64, limit: &Limit) -> Result<
     let path = Path::new(name);
     if !path.exists() {
         return Err(unknown(name, kind));
+    }
+    if let Some(file) = store::find(path) {
+        split::only_standard(split, "a stored graph")?;
+        return Stored::open(&file)?.dataset();
     }
     let (file, dataset) = format::load(path, split, limit)?;
     check::dataset(&dataset, &file)?;

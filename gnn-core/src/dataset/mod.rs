@@ -106,6 +106,7 @@ use kernels::{CsrBuf, Mat};
 use rayon::prelude::*;
 
 use crate::graph::Graph;
+use crate::store::List;
 use crate::{Error, Result};
 
 /// Input features of all vertices.
@@ -115,6 +116,14 @@ pub enum Features {
     Dense(Mat),
     /// `[n, d]`, only the elements that are not zero.
     Sparse(CsrBuf),
+    /// `[n, d]`, every element in a mapped file; [`Features::select_rows`] and
+    /// [`Features::into_memory`] copy what is needed.
+    Mapped {
+        /// The rows, one after another: `[n · dim]`.
+        values: List<f32>,
+        /// Number of columns, at least 1.
+        dim: usize,
+    },
 }
 
 impl Features {
@@ -123,6 +132,7 @@ impl Features {
         match self {
             Features::Dense(x) => x.nrows(),
             Features::Sparse(x) => x.rows(),
+            Features::Mapped { values, dim } => values.len() / dim,
         }
     }
 
@@ -131,6 +141,7 @@ impl Features {
         match self {
             Features::Dense(x) => x.ncols(),
             Features::Sparse(x) => x.n_cols,
+            Features::Mapped { dim, .. } => *dim,
         }
     }
 
@@ -139,6 +150,7 @@ impl Features {
         match self {
             Features::Dense(x) => x.len() * 4,
             Features::Sparse(x) => x.bytes(),
+            Features::Mapped { values, .. } => values.len() * 4,
         }
     }
 
@@ -151,7 +163,11 @@ impl Features {
                     .for_each(|x| *x = (f64::from(*x) / sum) as f32);
             }
         };
+        if matches!(self, Features::Mapped { .. }) {
+            *self = std::mem::replace(self, Features::identity(0)).into_memory();
+        }
         match self {
+            Features::Mapped { .. } => unreachable!("they were copied into memory above"),
             Features::Dense(x) => {
                 let d = x.ncols().max(1);
                 if let Some(flat) = x.as_slice_mut() {
@@ -196,6 +212,45 @@ impl Features {
                 }
                 Features::Sparse(out)
             }
+            Features::Mapped { values, dim } => {
+                let mut out = vec![0f32; ids.len() * dim];
+                out.par_chunks_mut(*dim)
+                    .zip(ids)
+                    .for_each(|(to, &v)| to.copy_from_slice(&values[v as usize * dim..][..*dim]));
+                let x = Mat::from_shape_vec((ids.len(), *dim), out);
+                Features::Dense(x.expect("one row an id was made"))
+            }
+        }
+    }
+
+    /// The same features in this process's memory.
+    pub fn into_memory(self) -> Features {
+        match self {
+            Features::Mapped { values, dim } => {
+                let n = values.len() / dim;
+                let values: Vec<f32> = values.par_iter().copied().collect();
+                let x = Mat::from_shape_vec((n, dim), values);
+                Features::Dense(x.expect("mapped features are whole rows"))
+            }
+            other => other,
+        }
+    }
+
+    /// Whether they are [`Features::identity`].
+    pub fn is_identity(&self) -> bool {
+        match self {
+            Features::Sparse(x) => {
+                let ones = x
+                    .weights
+                    .as_ref()
+                    .is_none_or(|w| w.iter().all(|&x| x == 1.0));
+                let own = |(v, &c): (usize, &u32)| c as usize == v && x.indptr[v] == v as u64;
+                x.n_cols == x.rows()
+                    && x.indices.len() == x.n_cols
+                    && ones
+                    && x.indices.iter().enumerate().all(own)
+            }
+            _ => false,
         }
     }
 
@@ -289,6 +344,14 @@ impl Dataset {
     /// [`Error::Data`] naming the array, the index and the value.
     pub fn check(&self) -> Result<()> {
         check::dataset(self, &self.name)
+    }
+
+    /// [`Dataset::check`] for data that need not have anything to train on.
+    ///
+    /// # Errors
+    /// As [`Dataset::check`].
+    pub fn check_values(&self) -> Result<()> {
+        check::values(self, &self.name)
     }
 }
 

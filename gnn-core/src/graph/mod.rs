@@ -8,6 +8,7 @@ pub use relations::Relations;
 
 use rayon::prelude::*;
 
+use crate::store::List;
 use crate::{Error, Result};
 
 /// What to do with edges from a vertex to itself.
@@ -79,8 +80,8 @@ pub enum Propagation {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
     n: usize,
-    indptr: Vec<u64>,
-    indices: Vec<u32>,
+    indptr: List<u64>,
+    indices: List<u32>,
     relations: Option<Relations>,
 }
 
@@ -126,9 +127,62 @@ impl Graph {
         }
         Ok(Graph {
             n,
+            indptr: indptr.into(),
+            indices: indices.into(),
+            relations: None,
+        })
+    }
+
+    /// A graph of `n` vertices from its own arrays: where each vertex's in-edges start `[n + 1]`,
+    /// their sources `[edges]`, ascending within a vertex, and their types. Everything that code
+    /// relies on is looked at once, in parallel; only the order within a vertex is not.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] with the first disagreement.
+    pub fn from_lists(
+        n: usize,
+        indptr: List<u64>,
+        indices: List<u32>,
+        relations: Option<Relations>,
+    ) -> Result<Graph> {
+        let err = |expected: String, got: String| {
+            Err(Error::Shape {
+                op: "graph".into(),
+                expected,
+                got,
+            })
+        };
+        if n > u32::MAX as usize || indptr.len() != n + 1 {
+            return err(format!("{n} + 1 row starts"), indptr.len().to_string());
+        }
+        if (indptr[0], indptr[n]) != (0, indices.len() as u64) {
+            let expected = format!("row starts from 0 to {}", indices.len());
+            return err(expected, format!("{} to {}", indptr[0], indptr[n]));
+        }
+        let falls = |v: &usize| indptr[*v] > indptr[v + 1];
+        if let Some(v) = (0..n).into_par_iter().find_first(falls) {
+            let (a, b) = (indptr[v], indptr[v + 1]);
+            return err(format!("indptr[{}] >= {a}", v + 1), b.to_string());
+        }
+        // The largest of each piece: a loop that vectorises, which a search for the first is not.
+        let most = |piece: &[u32]| piece.iter().copied().max().unwrap_or(0);
+        let pieces = indices.par_chunks(1 << 16);
+        let largest = pieces.map(most).max();
+        if let Some(v) = largest.filter(|&v| v as usize >= n) {
+            return err(format!("sources below {n}"), v.to_string());
+        }
+        if let Some(r) = relations
+            .as_ref()
+            .filter(|r| r.types().len() != indices.len())
+        {
+            let expected = format!("{} edge types", indices.len());
+            return err(expected, r.types().len().to_string());
+        }
+        Ok(Graph {
+            n,
             indptr,
             indices,
-            relations: None,
+            relations,
         })
     }
 
@@ -179,8 +233,12 @@ impl Graph {
         }
         Graph {
             n: self.n,
-            indptr,
-            indices: kept.iter().map(|&e| self.indices[e]).collect(),
+            indptr: indptr.into(),
+            indices: kept
+                .iter()
+                .map(|&e| self.indices[e])
+                .collect::<Vec<_>>()
+                .into(),
             relations: self.relations.as_ref().map(|r| r.select(&kept)),
         }
     }
@@ -202,8 +260,8 @@ impl Graph {
             Propagation::Sum => Block::new(
                 self.n,
                 self.n,
-                self.indptr.clone(),
-                self.indices.clone(),
+                self.indptr.to_vec(),
+                self.indices.to_vec(),
                 None,
             ),
             Propagation::Mean => {
@@ -217,8 +275,8 @@ impl Graph {
                 Block::new(
                     self.n,
                     self.n,
-                    self.indptr.clone(),
-                    self.indices.clone(),
+                    self.indptr.to_vec(),
+                    self.indices.to_vec(),
                     Some(weights),
                 )
             }

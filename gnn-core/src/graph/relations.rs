@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::{Block, Graph, check_edges, rows_mut};
+use crate::store::List;
 use crate::{Error, Result};
 
 /// Relations at most, the inverse ones included.
@@ -11,7 +12,7 @@ pub(crate) const MAX_RELATIONS: usize = 1 << 16;
 /// A type for each edge of a graph or block, in the order of its edges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relations {
-    types: Vec<u16>,
+    types: List<u16>,
     count: usize,
 }
 
@@ -21,6 +22,14 @@ impl Relations {
     /// # Errors
     /// [`Error::Shape`] with the first type that is not, or for too many relations.
     pub fn new(types: Vec<u16>, count: usize) -> Result<Relations> {
+        Relations::from_list(types.into(), count)
+    }
+
+    /// [`Relations::new`] of a list that may be mapped.
+    ///
+    /// # Errors
+    /// As [`Relations::new`].
+    pub fn from_list(types: List<u16>, count: usize) -> Result<Relations> {
         let err = |expected: String, got: String| {
             Err(Error::Shape {
                 op: "relations".into(),
@@ -34,7 +43,10 @@ impl Relations {
                 count.to_string(),
             );
         }
-        match types.iter().position(|&t| usize::from(t) >= count) {
+        match types
+            .par_iter()
+            .position_first(|&t| usize::from(t) >= count)
+        {
             Some(e) => err(
                 format!("types[{e}] below {count} relations"),
                 types[e].to_string(),
@@ -50,7 +62,7 @@ impl Relations {
 
     /// The types alone.
     pub fn into_types(self) -> Vec<u16> {
-        self.types
+        self.types.into_vec()
     }
 
     /// Number of relations, also those without an edge.
@@ -66,7 +78,11 @@ impl Relations {
     /// The types of some of the edges.
     pub(super) fn select(&self, edges: &[usize]) -> Relations {
         Relations {
-            types: edges.iter().map(|&e| self.types[e]).collect(),
+            types: edges
+                .iter()
+                .map(|&e| self.types[e])
+                .collect::<Vec<_>>()
+                .into(),
             count: self.count,
         }
     }
@@ -87,7 +103,10 @@ impl Relations {
         let inverse = |t: &u16| *t + self.count as u16;
         let types = self.types.iter().copied();
         Ok(Relations {
-            types: types.chain(self.types.iter().map(inverse)).collect(),
+            types: types
+                .chain(self.types.iter().map(inverse))
+                .collect::<Vec<_>>()
+                .into(),
             count,
         })
     }
@@ -118,7 +137,7 @@ impl Graph {
         (0..n).for_each(|v| indptr[v + 1] += indptr[v]);
         let mut next = indptr[..n].to_vec();
         let mut edges = vec![(0u32, 0u16); src.len()];
-        for ((&s, &d), &t) in src.iter().zip(dst).zip(&relations.types) {
+        for ((&s, &d), &t) in src.iter().zip(dst).zip(relations.types.iter()) {
             let slot = &mut next[d as usize];
             edges[*slot as usize] = (s, t);
             *slot += 1;
@@ -126,13 +145,13 @@ impl Graph {
         rows_mut(&indptr, &mut edges)
             .into_par_iter()
             .for_each(|row| row.sort_unstable());
-        let (indices, types) = edges.into_iter().unzip();
+        let (indices, types): (Vec<u32>, Vec<u16>) = edges.into_iter().unzip();
         Ok(Graph {
             n,
-            indptr,
-            indices,
+            indptr: indptr.into(),
+            indices: indices.into(),
             relations: Some(Relations {
-                types,
+                types: types.into(),
                 count: relations.count,
             }),
         })
@@ -141,7 +160,7 @@ impl Graph {
     /// The full graph with `1 / c_{v,r}` on its edges, and their types.
     pub(super) fn relation_means(&self) -> Result<Block> {
         let relations = self.relations.clone().unwrap_or_else(|| Relations {
-            types: vec![0; self.n_edges()],
+            types: vec![0; self.n_edges()].into(),
             count: 1,
         });
         let mut weights = vec![0f32; self.n_edges()];
@@ -159,7 +178,7 @@ impl Graph {
                     types.iter().for_each(|&t| degree[usize::from(t)] = 0);
                 },
             );
-        let (indptr, indices) = (self.indptr.clone(), self.indices.clone());
+        let (indptr, indices) = (self.indptr.to_vec(), self.indices.to_vec());
         Block::new(self.n, self.n, indptr, indices, Some(weights))?.with_relations(relations)
     }
 }

@@ -71,7 +71,7 @@ impl Memory {
             block.t_of().ok()?;
         }
         let (sparse, transposed) = match features {
-            Features::Dense(_) => (None, 0),
+            Features::Dense(_) | Features::Mapped { .. } => (None, 0),
             // Rows become columns; elements stay as many.
             Features::Sparse(x) => {
                 let starts = 8 * (x.n_cols + 1);

@@ -49,13 +49,14 @@ pub fn model_of(setup: &Setup, cx: &Ctx) -> Model {
 pub fn input_of(data: Arc<Dataset>, cx: &Ctx, ids: &[u32]) -> Input {
     let all = ids.len() == data.n() && (0..data.n()).all(|v| ids[v] as usize == v);
     let rows = match Arc::try_unwrap(data) {
-        Ok(alone) if all => alone.features,
+        Ok(alone) if all => alone.features.into_memory(),
         Ok(alone) => alone.features.select_rows(ids),
         Err(shared) => shared.features.select_rows(ids),
     };
     match rows {
         Features::Dense(x) => Input::Dense(Rc::new(cx.backend.upload(x))),
         Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
+        Features::Mapped { .. } => unreachable!("selected rows are in memory"),
     }
 }
 
