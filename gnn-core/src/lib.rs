@@ -9,6 +9,7 @@
 //! | [`spec`] | what the user wrote: one table of keys, parsed once |
 //! | [`plan`] | what will happen: everything refusable is refused before this exists |
 //! | [`graph`], [`dataset`], [`partition`] | what is trained on, and how it is cut |
+//! | [`convert`] | edge lists of any length to that form, within bounded memory |
 //! | [`store`] | the project's own form of it on disk, mapped into memory |
 //! | [`backend`] | matrices and the dozen operations on them |
 //! | [`comm`] | ranks and messages |
@@ -20,6 +21,7 @@
 
 pub mod backend;
 pub mod comm;
+pub mod convert;
 pub mod ctx;
 pub mod dataset;
 pub mod error;

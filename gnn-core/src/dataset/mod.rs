@@ -98,6 +98,7 @@ pub use limit::Limit;
 pub(crate) use links::random_pair;
 pub use links::{Links, Pair};
 pub use load::{CatalogueEntry, catalogue, load, load_for, load_split, load_within};
+pub(crate) use npy::Head as NpyHead;
 pub use split::STANDARD;
 pub use tables::{Column, EdgeTable, VertexTable};
 pub use texts::Texts;
@@ -233,6 +234,15 @@ impl Features {
                 Features::Dense(x.expect("mapped features are whole rows"))
             }
             other => other,
+        }
+    }
+
+    /// All elements row by row, where every one is stored: `[n · d]`.
+    pub fn dense(&self) -> Option<&[f32]> {
+        match self {
+            Features::Dense(x) => x.as_slice(),
+            Features::Mapped { values, .. } => Some(values),
+            Features::Sparse(_) => None,
         }
     }
 

@@ -91,14 +91,71 @@ pub(super) struct Header<'a> {
     pub(super) fortran: bool,
 }
 
+/// What an array's header says, for those who read its elements themselves.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// Size of each dimension.
+    pub(crate) shape: Vec<usize>,
+    element: Element,
+}
+
+impl Head {
+    /// Reads the header and nothing behind it; `file` and `place` are for messages.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] for anything that is not an array of numbers in C order.
+    pub(crate) fn read(from: impl Read, file: &str, place: &str) -> Result<Head> {
+        let (descr, shape, fortran) = head(from, file, place)?;
+        let fail = |reason: &str, help: &str| Err(bad(file, place, reason, help));
+        if fortran && shape.len() > 1 {
+            return fail("is in Fortran order", "save numpy.ascontiguousarray(array)");
+        }
+        match Element::named(&descr) {
+            Some(element) => Ok(Head { shape, element }),
+            None => fail("holds other elements than numbers", AGAIN),
+        }
+    }
+
+    /// Whether the elements are whole numbers.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.element.kind != b'f'
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn width(&self) -> usize {
+        self.element.width
+    }
+
+    /// A whole element as an id; none when it is negative.
+    pub(crate) fn id(&self, bytes: &[u8]) -> Option<u64> {
+        let word = self.element.word(bytes);
+        let negative = word >> (8 * self.element.width - 1) == 1;
+        (self.element.kind != b'i' || !negative).then_some(word)
+    }
+}
+
+const AGAIN: &str = "write the array again with numpy.save or numpy.savez";
+
 /// Reads one array; `file` and `place` are for messages. The memory used grows with what is
 /// really there, never with what the header claims.
 ///
 /// # Errors
 /// [`crate::Error::Data`] for anything that is not an array of numbers within the limits.
 pub(super) fn read(mut from: impl Read, file: &str, place: &str, limit: &Limit) -> Result<Array> {
-    let help = "write the array again with numpy.save or numpy.savez";
-    let fail = |reason: String| bad(file, place, reason, help);
+    let (descr, shape, fortran) = head(&mut from, file, place)?;
+    let header = Header {
+        file,
+        place,
+        descr: &descr,
+        shape,
+        fortran,
+    };
+    decode(&header, from, limit)
+}
+
+/// NumPy's name of the element type, the shape, and whether the first index runs fastest.
+fn head(mut from: impl Read, file: &str, place: &str) -> Result<(String, Vec<usize>, bool)> {
+    let fail = |reason: String| bad(file, place, reason, AGAIN);
     let truncated = |_| fail("ends in the middle of its header".into());
     let mut magic = [0u8; 8];
     from.read_exact(&mut magic).map_err(truncated)?;
@@ -124,14 +181,8 @@ pub(super) fn read(mut from: impl Read, file: &str, place: &str, limit: &Limit) 
     let descr = field(&header, "descr").ok_or_else(wrong)?;
     let shape = shape(&field(&header, "shape").ok_or_else(wrong)?).ok_or_else(wrong)?;
     let fortran = field(&header, "fortran_order").ok_or_else(wrong)? == "True";
-    let header = Header {
-        file,
-        place,
-        descr: descr.trim_matches(['\'', '"']),
-        shape,
-        fortran,
-    };
-    decode(&header, from, limit)
+    let descr = descr.trim_matches(['\'', '"']).to_owned();
+    Ok((descr, shape, fortran))
 }
 
 /// The elements of an array, as the bytes after its header hold them.
@@ -140,10 +191,7 @@ pub(super) fn read(mut from: impl Read, file: &str, place: &str, limit: &Limit) 
 /// As [`read`].
 pub(super) fn decode(header: &Header, mut from: impl Read, limit: &Limit) -> Result<Array> {
     let Header { file, place, .. } = *header;
-    let fail = |reason: String| {
-        let help = "write the array again with numpy.save or numpy.savez";
-        bad(file, place, reason, help)
-    };
+    let fail = |reason: String| bad(file, place, reason, AGAIN);
     let element = Element::named(header.descr).ok_or_else(|| {
         fail(format!(
             "holds elements of type {}; expected integers, floats or booleans",

@@ -6,15 +6,17 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kernels::CsrBuf;
 use memmap2::Mmap;
 use rayon::prelude::*;
 
+use super::checksum::{self, BLOCK};
 use super::header::{AGAIN, io};
-use super::{Element, Header, List, bad, checksum};
+use super::{Element, Header, List, Section, bad};
 use crate::dataset::{Dataset, Features, Links};
 use crate::graph::{Graph, Relations};
 use crate::{Error, Result};
@@ -26,6 +28,8 @@ const MAX_CLASSES: u64 = 1 << 16;
 #[derive(Debug)]
 pub struct Stored {
     file: String,
+    /// For those who read it all and should not keep it in memory.
+    from: (PathBuf, File),
     map: Arc<Mmap>,
     header: Header,
 }
@@ -50,6 +54,7 @@ impl Stored {
         let header = Header::decode(&name, &map)?;
         Ok(Stored {
             file: name,
+            from: (path.to_owned(), file),
             map: Arc::new(map),
             header,
         })
@@ -63,17 +68,31 @@ impl Stored {
     /// Reads every section and compares its checksum.
     ///
     /// # Errors
-    /// [`Error::Data`] naming the first section that is damaged.
+    /// [`Error::Data`] naming the first section that is damaged; [`Error::Io`].
     pub fn verify(&self) -> Result<()> {
         for s in &self.header.sections {
-            let bytes = &self.map[s.offset as usize..(s.offset + s.bytes) as usize];
-            let sum = checksum::section(bytes);
+            let sum = self.sum(s)?;
             if sum != s.checksum {
                 let reason = format!("checksum {sum:016x} instead of {:016x}", s.checksum);
                 return Err(bad(&self.file, &s.name, reason, AGAIN));
             }
         }
         Ok(())
+    }
+
+    /// The checksum of a section as it is in the file.
+    fn sum(&self, s: &Section) -> Result<u64> {
+        let (path, file) = &self.from;
+        let block = |buffer: &mut Vec<u8>, k: u64| {
+            let at = k * BLOCK as u64;
+            let part = &mut buffer[..(s.bytes - at).min(BLOCK as u64) as usize];
+            file.read_exact_at(part, s.offset + at)
+                .map(|()| checksum::block(part))
+        };
+        let blocks = (0..s.bytes.div_ceil(BLOCK as u64)).into_par_iter();
+        let sums = blocks.map_init(|| vec![0; BLOCK], block);
+        let sums: Vec<u64> = sums.collect::<std::io::Result<_>>().map_err(io(path))?;
+        Ok(checksum::chain(sums))
     }
 
     /// The graph, its arrays in the mapped file.

@@ -214,6 +214,10 @@ fn a_writer_that_is_given_up_leaves_what_was_there() {
     writer.put("indptr", &[0u64; 11]).expect("space");
     drop(writer);
     same(&data, &load(text(&path), 0).expect("untouched"));
+    // No process has this number: what a killed one left is removed by the next writer.
+    let left = dir.path().join("a.halo.tmp-4294967295");
+    std::fs::write(&left, "half").expect("a writable folder");
+    save(&data, "test", None, &path).expect("valid");
     assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 1);
 }
 

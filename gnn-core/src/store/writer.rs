@@ -43,6 +43,7 @@ impl Writer {
     /// [`crate::Error::Io`] when it cannot be made.
     pub fn create(path: &Path) -> Result<Writer> {
         let temporary = temporary(path);
+        sweep(path);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -109,14 +110,12 @@ impl Writer {
         let sums: Vec<u64> = sums
             .collect::<std::io::Result<_>>()
             .map_err(io(&self.temporary))?;
-        let mut chain = Chain::default();
-        sums.into_iter().for_each(|sum| chain.add(sum));
         self.sections.push(Section {
             name: name.into(),
             kind: T::NAME.into(),
             offset,
             bytes: bytes.len() as u64,
-            checksum: chain.value(),
+            checksum: checksum::chain(sums),
         });
         self.end = (offset + bytes.len() as u64).next_multiple_of(ALIGN);
         Ok(())
@@ -158,6 +157,31 @@ pub(super) fn temporary(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".tmp-{}", std::process::id()));
     path.with_file_name(name)
+}
+
+/// Removes what killed writers of the same file left behind. Only a system that says which processes
+/// there are can tell.
+fn sweep(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return;
+    };
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let left = format!("{}.tmp-", name.to_string_lossy());
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|n| n.strip_prefix(&left));
+        let process = process.and_then(|p| p.trim_end_matches(".halo").parse::<u32>().ok());
+        let gone =
+            |p: u32| Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{p}")).exists();
+        if process.is_some_and(gone) {
+            // Another process may have removed it first.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// A section that is filled piece by piece.

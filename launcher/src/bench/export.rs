@@ -1,7 +1,7 @@
 //! A data set as arrays that any Python reads: one `.npy` file each in a folder of this benchmark.
 
 use crate::error::{Error, Result};
-use gnn_core::dataset::{Dataset, Features};
+use gnn_core::dataset::Dataset;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ impl Drop for Folder {
 /// When a file cannot be written; [`Error::Refused`] for sparse features, of which the libraries
 /// make nothing faster than dense ones.
 pub fn write(data: &Dataset, folder: &Path) -> Result<()> {
-    let Features::Dense(x) = &data.features else {
+    let Some(x) = data.features.dense() else {
         return Err(Error::refused(
             format!("against: the features of {} are sparse", data.name),
             "compare on a data set with dense features, sbm:… or rmat:… for instance",
@@ -59,9 +59,12 @@ pub fn write(data: &Dataset, folder: &Path) -> Result<()> {
     array("indices", "<i8", format!("({},)", indices.len()), &|out| {
         each(out, indices, |&v| i64::from(v).to_le_bytes())
     })?;
-    array("feat", "<f4", format!("({n}, {})", x.ncols()), &|out| {
-        each(out, x, |v| v.to_le_bytes())
-    })?;
+    array(
+        "feat",
+        "<f4",
+        format!("({n}, {})", data.features.dim()),
+        &|out| each(out, x, |v| v.to_le_bytes()),
+    )?;
     array("label", "<i8", format!("({n},)"), &|out| {
         each(out, &data.labels, |&c| i64::from(c).to_le_bytes())
     })?;

@@ -5,8 +5,10 @@
 
 mod bench;
 mod commands;
+mod convert;
 mod help;
 mod progress;
+mod step;
 mod train;
 mod words;
 mod worker;
@@ -63,6 +65,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         about: "list the data sets that need no file",
         run: commands::datasets,
+    },
+    Command {
+        name: "convert",
+        arguments: "SRC DST [--mem 1GB] [--symmetrise] [--relabel degree] …",
+        about: "write a data set or an edge list in the form that is mapped into memory",
+        run: convert::convert,
     },
     Command {
         name: "doctor",

@@ -1,6 +1,6 @@
 //! `halobook bench epoch`: epochs of a real worker, and of libraries by turns.
 
-use super::step::Steps;
+use super::super::step::Steps;
 use super::{at_least_one, disturbed, pythons, spread_json};
 use gnn_core::model::{Memory, ModelKind};
 use launcher::bench::epoch::{self, Form, Kind, Outcome, Request};

@@ -1,9 +1,9 @@
 //! `halobook bench kernels`: every kernel against this machine's limits, and against libraries.
 
+use super::super::step::Steps;
 use super::super::words::Words;
 use super::kernels_bench::{self, Clock, Input, Limits, Line, Outcome, Spread, working_sets};
 use super::machine::{CLOCK, limits_json};
-use super::step::Steps;
 use super::{disturbed, positive, pythons, spread_json};
 use gnn_core::model::ModelKind;
 use kernels::Par;

@@ -1,8 +1,8 @@
 //! `halobook bench machine`: the limits that kernels run into.
 
+use super::super::step::Steps;
 use super::super::words::Words;
 use super::kernels_bench::{Clock, Limits, working_sets};
-use super::step::Steps;
 use super::{disturbed, positive, spread_json};
 use kernels::Par;
 use launcher::Result;

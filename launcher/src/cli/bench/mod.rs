@@ -3,7 +3,6 @@
 mod epoch;
 mod kernels;
 mod machine;
-mod step;
 
 use super::words::Words;
 use kernels_bench::Spread;

@@ -1,0 +1,421 @@
+//! `halobook convert`: any data set, or an edge list of any length, to a stored graph.
+
+use super::step::Steps;
+use super::words::Words;
+use gnn_core::convert::{
+    self as converting, EdgeSource, Ids, NpyEdges, Options, Relabel, Step, Summary, TextEdges,
+};
+use gnn_core::dataset;
+use gnn_core::graph::SelfLoops;
+use gnn_core::store::{self, Stored};
+use launcher::{Error, Result};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What `--help` says beyond the first lines.
+pub const HELP: &str = "
+  SRC  what train takes as --data, or an edge list: text (.txt .csv .tsv .edges .el, each also .gz)
+       with two ids a line, .npy [E, 2]; edge lists are sorted on disk within --mem
+  DST  a file NAME.halo, or a folder that gets graph.halo; train reads either as --data
+
+      --mem SIZE          bytes of memory for edge lists: 500MB, 1GB, 2GiB [1GB]
+      --symmetrise        store every edge in both directions
+      --dedup             store repeated edges once (what edge lists do)
+      --keep-duplicates   store repeated edges as often as they come
+      --self-loops WHAT   drop (what edge lists do), add or keep
+      --induce FILE       keep the vertices named in FILE, one a line, and the edges between them
+      --relabel HOW       none, compact (leave vertices without edges out), or degree
+      --ids KIND          u32 or u64; training takes u64 only with fewer than 2^32 vertices [u32]
+      --vertices N        number of vertices, where the last ones have no edges
+      --name NAME         name as it is shown
+      --split NAME        which split of the source becomes the standard one
+      --seed N            seed of what is generated [0]
+      --quiet             no progress
+      --json              end with one JSON object on standard output
+
+Data sets stay as they are but for what is asked. The result is read once more and its checksums are
+compared before the command ends. While it is written it has another name.
+";
+
+/// Endings of edge lists in text.
+const TEXT: [&str; 6] = ["txt", "csv", "tsv", "edges", "el", "edgelist"];
+
+/// Runs the command.
+pub fn convert(words: &[String]) -> Result<i32> {
+    let words = Words::sort(
+        words,
+        &["symmetrise", "dedup", "keep-duplicates", "quiet", "json"],
+        &[
+            "mem",
+            "self-loops",
+            "induce",
+            "relabel",
+            "ids",
+            "vertices",
+            "name",
+            "split",
+            "seed",
+        ],
+    )?;
+    let [from, to] = words.names(["SRC", "DST"]).map_err(|e| {
+        let help = "write `halobook convert SRC DST`; --help lists the flags";
+        Error::refused(e.to_string(), help)
+    })?;
+    let list = edge_list(Path::new(from));
+    let options = options(&words, list.is_some())?;
+    let target = target(Path::new(to))?;
+    let began = Instant::now();
+    let mut pace = Pace::new(words.has("quiet"));
+    let summary = match list {
+        Some(kind) => {
+            if let Some(flag) = ["split", "seed"].iter().find(|f| words.value(f).is_some()) {
+                return Err(Error::refused(
+                    format!("--{flag}: an edge list has none"),
+                    format!("leave --{flag} out"),
+                ));
+            }
+            let mut source = open(kind, Path::new(from), &options)?;
+            let name = words
+                .value("name")
+                .map_or_else(|| stem(from), str::to_owned);
+            converting::edges(source.as_mut(), &name, &target, &options, &mut |step| {
+                pace.tell(step)
+            })?
+        }
+        None => in_memory(&words, from, &target, &options, &mut pace)?,
+    };
+    pace.say("comparing checksums");
+    Stored::open(&target)?.verify()?;
+    drop(pace);
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{}: {} vertices, {} edges, {} bytes in {seconds:.2} s ({:.2} M edges/s)",
+        target.display(),
+        summary.vertices,
+        summary.edges,
+        summary.bytes,
+        summary.edges as f64 / 1e6 / seconds.max(1e-9),
+    );
+    if words.has("json") {
+        let object = json!({
+            "path": target, "vertices": summary.vertices, "edges": summary.edges, "read": summary.read,
+            "runs": summary.runs, "bytes": summary.bytes, "seconds": seconds,
+        });
+        println!("{object}");
+    }
+    Ok(0)
+}
+
+/// A data set that is loaded as training would, changed, and written.
+fn in_memory(
+    words: &Words,
+    from: &str,
+    target: &Path,
+    options: &Options,
+    pace: &mut Pace,
+) -> Result<Summary> {
+    pace.say("loading");
+    let split = words.value("split").unwrap_or(dataset::STANDARD);
+    let seed = words.number("seed")?.unwrap_or(0);
+    let mut data = dataset::load_split(from, split, seed)?;
+    let read = data.graph.n_edges() as u64;
+    if let Some(name) = words.value("name") {
+        data.name = name.to_owned();
+    }
+    if let Some(n) = options.vertices.filter(|&n| n != data.n() as u64) {
+        return Err(Error::refused(
+            format!("vertices: {n}, but {from} has {}", data.n()),
+            "leave --vertices out for a data set",
+        ));
+    }
+    pace.say("changing edges and vertices");
+    let (data, ids) = converting::apply(data, options)?;
+    pace.say("writing");
+    let bytes = store::save(&data, from, ids.as_deref(), target)?;
+    Ok(Summary {
+        vertices: data.n() as u64,
+        edges: data.graph.n_edges() as u64,
+        read,
+        runs: 0,
+        bytes,
+    })
+}
+
+/// Kinds of edge lists.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum List {
+    Text,
+    Npy,
+}
+
+/// The kind of edge list that a file is, by its name.
+fn edge_list(path: &Path) -> Option<List> {
+    if !path.is_file() {
+        return None;
+    }
+    let ending = |path: &Path| path.extension()?.to_str().map(str::to_lowercase);
+    match ending(path)?.as_str() {
+        "npy" => Some(List::Npy),
+        "gz" => edge_list_text(&ending(&path.with_extension("")).unwrap_or_default()),
+        other => edge_list_text(other),
+    }
+}
+
+fn edge_list_text(ending: &str) -> Option<List> {
+    TEXT.contains(&ending).then_some(List::Text)
+}
+
+fn open(kind: List, path: &Path, options: &Options) -> Result<Box<dyn EdgeSource>> {
+    Ok(match kind {
+        List::Text => Box::new(TextEdges::open(path, options.block())?),
+        List::Npy => Box::new(NpyEdges::open(path, options.block())?),
+    })
+}
+
+/// The name of a file without folder and endings.
+fn stem(path: &str) -> String {
+    let name = Path::new(path).file_name().unwrap_or_default();
+    let name = name.to_string_lossy();
+    name.split('.').next().unwrap_or(&name).to_owned()
+}
+
+/// The file to write: `DST` itself, or `graph.halo` in the folder that it is then.
+fn target(to: &Path) -> Result<PathBuf> {
+    let is_file = to.extension().is_some_and(|e| e == store::ENDING) && !to.is_dir();
+    let folder = if is_file { to.parent() } else { Some(to) };
+    if let Some(folder) = folder.filter(|f| !f.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    }
+    Ok(if is_file {
+        to.to_owned()
+    } else {
+        to.join(store::IN_FOLDER)
+    })
+}
+
+fn options(words: &Words, list: bool) -> Result<Options> {
+    let base = if list {
+        Options::default()
+    } else {
+        Options::as_is()
+    };
+    let choose = |flag: &str, known: &[&str]| -> Result<Option<usize>> {
+        let Some(word) = words.value(flag) else {
+            return Ok(None);
+        };
+        let found = known.iter().position(|k| *k == word);
+        found.map(Some).ok_or_else(|| {
+            Error::refused(
+                format!("{flag}: expected {}, got {word}", known.join(", ")),
+                format!("write --{flag} {}", known[0]),
+            )
+        })
+    };
+    if words.has("dedup") && words.has("keep-duplicates") {
+        return Err(Error::refused(
+            "--dedup and --keep-duplicates exclude each other",
+            "leave one of them out",
+        ));
+    }
+    let loops = [SelfLoops::Drop, SelfLoops::Add, SelfLoops::Keep];
+    let relabels = [Relabel::None, Relabel::Compact, Relabel::Degree];
+    Ok(Options {
+        mem: words.value("mem").map_or(Ok(base.mem), size)?,
+        symmetrise: words.has("symmetrise"),
+        dedup: words.has("dedup") || (base.dedup && !words.has("keep-duplicates")),
+        self_loops: choose("self-loops", &["drop", "add", "keep"])?
+            .map_or(base.self_loops, |k| loops[k]),
+        induce: words.value("induce").map(ids).transpose()?,
+        relabel: choose("relabel", &["none", "compact", "degree"])?
+            .map_or(base.relabel, |k| relabels[k]),
+        ids: match choose("ids", &["u32", "u64"])? {
+            Some(1) => Ids::U64,
+            _ => Ids::U32,
+        },
+        vertices: words.number("vertices")?,
+    })
+}
+
+/// Vertex ids from a file, one a line.
+fn ids(path: &str) -> Result<Vec<u64>> {
+    let text = std::fs::read_to_string(path).map_err(Error::io(Path::new(path)))?;
+    let lines = text.lines().map(str::trim).enumerate();
+    lines
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(k, line)| {
+            line.parse().map_err(|_| {
+                Error::refused(
+                    format!("induce: {path}: line {}: expected a vertex id", k + 1),
+                    "write one vertex id a line",
+                )
+            })
+        })
+        .collect()
+}
+
+/// A number of bytes: a number, perhaps with a decimal or binary unit.
+fn size(text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1.0),
+        "k" | "kb" => Some(1e3),
+        "m" | "mb" => Some(1e6),
+        "g" | "gb" => Some(1e9),
+        "t" | "tb" => Some(1e12),
+        "kib" => Some(f64::from(1 << 10)),
+        "mib" => Some(f64::from(1 << 20)),
+        "gib" => Some(f64::from(1 << 30)),
+        _ => None,
+    };
+    let number = digits.trim().parse::<f64>().ok().filter(|x| *x >= 0.0);
+    unit.zip(number)
+        .map(|(unit, x)| (unit * x) as u64)
+        .ok_or_else(|| {
+            Error::refused(
+                format!("mem: expected a size, got {text}"),
+                "write --mem 1GB or --mem 500MiB",
+            )
+        })
+}
+
+/// Progress with rate and time left.
+struct Pace {
+    steps: Steps,
+    /// The step, when it began, and when it was last shown.
+    now: Option<(&'static str, Instant, Instant)>,
+}
+
+/// How often progress is shown.
+const SHOWN: Duration = Duration::from_millis(500);
+
+impl Pace {
+    fn new(quiet: bool) -> Pace {
+        Pace {
+            steps: Steps::new(quiet),
+            now: None,
+        }
+    }
+
+    fn say(&mut self, what: &str) {
+        self.steps.show(what);
+    }
+
+    fn tell(&mut self, step: Step) {
+        let time = Instant::now();
+        let (began, shown) = match self.now {
+            Some((what, began, shown)) if what == step.what => (began, Some(shown)),
+            _ => (time, None),
+        };
+        if shown.is_some_and(|shown| time - shown < SHOWN) {
+            return;
+        }
+        self.now = Some((step.what, began, time));
+        self.steps.show(&line(step, (time - began).as_secs_f64()));
+    }
+}
+
+/// One line of progress, `seconds` after the step began.
+fn line(step: Step, seconds: f64) -> String {
+    let done = format!(
+        "{}: {:.1} M edges, {:.0} %",
+        step.what,
+        step.edges as f64 / 1e6,
+        100.0 * step.share
+    );
+    if seconds < 0.1 || step.share <= 0.0 {
+        return done;
+    }
+    let rate = step.edges as f64 / 1e6 / seconds;
+    let left = seconds * (1.0 - step.share) / step.share;
+    format!("{done}, {rate:.2} M/s, {left:.0} s left")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<i32> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        convert(&words)
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [
+            ("1GB", 1_000_000_000),
+            ("1.5 MiB", 3 << 19),
+            ("200", 200),
+            ("64mib", 64 << 20),
+        ] {
+            assert_eq!(size(text).expect(text), bytes);
+        }
+        for text in ["", "GB", "1XB", "-1GB", "NaN"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn progress_names_rate_and_time_left() {
+        let step = Step {
+            what: "reading edges",
+            edges: 30_000_000,
+            share: 0.25,
+        };
+        let text = line(step, 10.0);
+        assert_eq!(
+            text,
+            "reading edges: 30.0 M edges, 25 %, 3.00 M/s, 30 s left"
+        );
+        assert_eq!(line(step, 0.0), "reading edges: 30.0 M edges, 25 %");
+    }
+
+    #[test]
+    fn wrong_words_are_refused() {
+        for (line, part) in [
+            ("karate", "expected SRC DST"),
+            (
+                "karate /tmp/x --self-loops some",
+                "expected drop, add, keep",
+            ),
+            (
+                "karate /tmp/x --relabel x",
+                "expected none, compact, degree",
+            ),
+            ("karate /tmp/x --mem lots", "expected a size"),
+            ("karate /tmp/x --dedup --keep-duplicates", "exclude"),
+            ("karate /tmp/x --induce /nowhere", "/nowhere"),
+        ] {
+            let e = run(line).expect_err(line).to_string();
+            assert!(e.contains(part), "{line}: {e}");
+        }
+    }
+
+    #[test]
+    fn data_sets_and_edge_lists_are_converted() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        let load = |path: &str| dataset::load(path, 0).expect("just written");
+        run(&format!("sbm:nodes=50 {} --seed 3 --quiet", at("folder"))).expect("converts");
+        let (got, want) = (load(&at("folder")), dataset::load("sbm:nodes=50", 3));
+        let want = want.expect("built in");
+        assert_eq!((&got.graph, &got.labels), (&want.graph, &want.labels));
+        std::fs::write(at("list.txt"), "0 1\n1 0\n2 0\n0 1\n3 3\n").expect("writable");
+        std::fs::write(at("keep"), "# some\n0\n2\n").expect("writable");
+        let edges = |flags: &str| {
+            let line = format!("{} {} --quiet {flags}", at("list.txt"), at("a/b.halo"));
+            run(&line).expect("converts");
+            let got = load(&at("a/b.halo"));
+            (got.n(), got.graph.n_edges())
+        };
+        assert_eq!(edges(""), (4, 3));
+        assert_eq!(edges("--symmetrise"), (4, 4));
+        assert_eq!(edges("--keep-duplicates --self-loops keep"), (4, 5));
+        assert_eq!(edges("--self-loops add --vertices 9"), (9, 12));
+        assert_eq!(edges("--relabel compact --json"), (4, 3));
+        assert_eq!(edges(&format!("--induce {}", at("keep"))), (2, 1));
+        assert_eq!(load(&at("a/b.halo")).name, "list");
+        let e = run(&format!("{} {} --seed 1", at("list.txt"), at("c"))).expect_err("no seed");
+        assert!(e.to_string().contains("--seed"));
+    }
+}
