@@ -6,16 +6,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use gnn_core::convert::{Options, Summary, TextEdges, edges};
+use gnn_core::record::clock::peak_memory_bytes;
 use gnn_core::rng;
 use gnn_core::store::Stored;
-
-/// The largest resident memory of this process so far, in bytes; none where the system does not say.
-fn peak() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
-    let kb: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kb << 10)
-}
 
 /// Random edges between `vertices`, some of them several times.
 fn write(path: &std::path::Path, count: u64, vertices: u64) -> std::io::Result<u64> {
@@ -54,10 +47,7 @@ fn an_edge_list_larger_than_the_limit_is_converted_within_it() {
     Stored::open(&target)
         .and_then(|s| s.verify())
         .expect("whole");
-    let Some(peak) = peak() else {
-        eprintln!("SKIP: this system does not say how much memory was resident");
-        return;
-    };
+    let peak = peak_memory_bytes();
     eprintln!(
         "{count} lines ({bytes} bytes): {edges} edges in {runs} runs, {seconds:.1} s, peak {} MB of {} MB",
         peak / 1_000_000,

@@ -17,6 +17,14 @@ pub enum Error {
         /// What to do, one line.
         help: String,
     },
+    /// Something that lies elsewhere and could not be reached.
+    #[error("{what}")]
+    Unreachable {
+        /// What could not be reached and why, one line.
+        what: String,
+        /// What to do instead, one line.
+        help: String,
+    },
     /// An error of the core.
     #[error("{0}")]
     Core(#[from] gnn_core::Error),
@@ -85,7 +93,7 @@ impl Error {
     /// One line: what to do.
     pub fn help(&self) -> String {
         match self {
-            Error::Refused { help, .. } => help.clone(),
+            Error::Refused { help, .. } | Error::Unreachable { help, .. } => help.clone(),
             Error::Core(error) => error.help(),
             Error::Io { .. } => "check that the path exists and may be read and written".into(),
             Error::Json { .. } => "the run folder was damaged; run it again".into(),

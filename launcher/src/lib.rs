@@ -13,10 +13,13 @@
 //! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
 //! | [`frames`] | rows become Polars frames; the only place that links Polars |
 //! | [`rank_error`] | what a failing rank says about itself |
+//! | [`datasets`] | the catalogue, and fetching what is in it |
+//! | [`tables`] | edges from Parquet files |
 //! | [`mod@bench`] | epochs timed, beside what libraries in a Python take |
 //! | [`tail`], [`mod@log`], [`mod@stop`], [`doctor`] | follow, read, end, check |
 
 pub mod bench;
+pub mod datasets;
 pub mod doctor;
 mod error;
 pub mod frames;
@@ -32,6 +35,7 @@ pub mod stop;
 pub mod store;
 mod supervise;
 pub mod sys;
+pub mod tables;
 pub mod tail;
 mod time;
 mod train;

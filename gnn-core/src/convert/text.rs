@@ -57,7 +57,7 @@ impl TextEdges {
         } else if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
             let mut unpacked = zstd::stream::read::Decoder::with_buffer(plain).map_err(io)?;
             // A frame of a few bytes may ask for a window of gigabytes.
-            let window = block.ilog2().clamp(10, 27);
+            let window = (16 * block).ilog2().clamp(22, 27);
             unpacked.window_log_max(window).map_err(io)?;
             Box::new(unpacked)
         } else {

@@ -1,5 +1,6 @@
 //! Data sets without any file: their names, their keys, and what generated ones have in common.
 
+pub(super) mod like;
 mod rmat;
 mod sbm;
 
@@ -11,7 +12,7 @@ use crate::rng::{self, Purpose};
 use crate::{Error, Result};
 
 /// Names that need no file.
-pub(super) const NAMES: [&str; 3] = ["karate", "sbm", "rmat"];
+pub(super) const NAMES: [&str; 4] = ["karate", "sbm", "rmat", "like"];
 
 /// Makes a data set from its full name, the part behind the colon, and a seed.
 pub(super) type Make = fn(&str, &str, u64) -> Result<Dataset>;
@@ -25,6 +26,7 @@ pub(super) fn find(name: &str) -> Option<Make> {
         }),
         "sbm" => Some(sbm::make),
         "rmat" => Some(rmat::make),
+        "like" => Some(like::make),
         _ => None,
     }
 }

@@ -31,6 +31,10 @@ pub fn catalogue() -> &'static [CatalogueEntry] {
             name: "rmat:scale=12,edge-factor=8,feat=16,classes=4",
             about: "power-law graph (Graph500) with learnable features",
         },
+        CatalogueEntry {
+            name: "like:flickr,scale=0.1",
+            about: "look-alike of a published data set, synthetic; `halobook datasets` lists them",
+        },
     ]
 }
 

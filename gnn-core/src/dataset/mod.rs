@@ -94,6 +94,7 @@ mod texts;
 mod typed;
 
 pub use about::{About, TypeCount, Types};
+pub use builtin::like::names as look_alikes;
 pub use limit::Limit;
 pub(crate) use links::random_pair;
 pub use links::{Links, Pair};

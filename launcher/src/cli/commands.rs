@@ -123,19 +123,6 @@ pub fn strategies(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
-/// `halobook datasets`.
-pub fn datasets(words: &[String]) -> Result<i32> {
-    Words::sort(words, &[], &[])?.names([])?;
-    for entry in gnn_core::dataset::catalogue() {
-        println!("{:<55} {}", entry.name, entry.about);
-    }
-    println!(
-        "{:<55} a folder with graph.npz, or with edges.csv, features and labels",
-        "PATH"
-    );
-    Ok(0)
-}
-
 /// `halobook doctor`.
 pub fn doctor(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &["json"], &[])?;

@@ -7,7 +7,9 @@ use gnn_core::convert::{
 };
 use gnn_core::dataset;
 use gnn_core::graph::SelfLoops;
+use gnn_core::record::clock::peak_memory_bytes;
 use gnn_core::store::{self, Stored};
+use launcher::tables::ParquetEdges;
 use launcher::{Error, Result};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,8 @@ use std::time::{Duration, Instant};
 /// What `--help` says beyond the first lines.
 pub const HELP: &str = "
   SRC  what train takes as --data, or an edge list: text (.txt .csv .tsv .edges .el, each also .gz)
-       with two ids a line, .npy [E, 2]; edge lists are sorted on disk within --mem
+       with two ids a line, .npy [E, 2], .parquet with columns src and dst (Arrow IPC is not read);
+       edge lists are sorted on disk within --mem
   DST  a file NAME.halo, or a folder that gets graph.halo; train reads either as --data
 
       --mem SIZE          bytes of memory for edge lists: 500MB, 1GB, 2GiB [1GB]
@@ -89,18 +92,28 @@ pub fn convert(words: &[String]) -> Result<i32> {
     Stored::open(&target)?.verify()?;
     drop(pace);
     let seconds = began.elapsed().as_secs_f64();
+    let peak = peak_memory_bytes();
+    let opening = Instant::now();
+    // Opened as training opens it: structure looked at, nothing read that is not needed for it.
+    let opened = Stored::open(&target)?.dataset();
+    if !matches!(opened, Err(gnn_core::Error::Unsupported { .. })) {
+        opened?;
+    }
+    let open_ms = opening.elapsed().as_secs_f64() * 1e3;
     println!(
-        "{}: {} vertices, {} edges, {} bytes in {seconds:.2} s ({:.2} M edges/s)",
+        "{}: {} vertices, {} edges, {} bytes in {seconds:.2} s ({:.2} M edges/s), peak memory {} MB, opened in {open_ms:.1} ms",
         target.display(),
         summary.vertices,
         summary.edges,
         summary.bytes,
         summary.edges as f64 / 1e6 / seconds.max(1e-9),
+        peak / 1_000_000,
     );
     if words.has("json") {
         let object = json!({
             "path": target, "vertices": summary.vertices, "edges": summary.edges, "read": summary.read,
-            "runs": summary.runs, "bytes": summary.bytes, "seconds": seconds,
+            "runs": summary.runs, "bytes": summary.bytes, "seconds": seconds, "mem_peak_bytes": peak,
+            "open_ms": open_ms,
         });
         println!("{object}");
     }
@@ -147,6 +160,7 @@ fn in_memory(
 enum List {
     Text,
     Npy,
+    Parquet,
 }
 
 /// The kind of edge list that a file is, by its name.
@@ -157,6 +171,7 @@ fn edge_list(path: &Path) -> Option<List> {
     let ending = |path: &Path| path.extension()?.to_str().map(str::to_lowercase);
     match ending(path)?.as_str() {
         "npy" => Some(List::Npy),
+        "parquet" => Some(List::Parquet),
         "gz" => edge_list_text(&ending(&path.with_extension("")).unwrap_or_default()),
         other => edge_list_text(other),
     }
@@ -170,6 +185,7 @@ fn open(kind: List, path: &Path, options: &Options) -> Result<Box<dyn EdgeSource
     Ok(match kind {
         List::Text => Box::new(TextEdges::open(path, options.block())?),
         List::Npy => Box::new(NpyEdges::open(path, options.block())?),
+        List::Parquet => Box::new(ParquetEdges::open(path, options.block())?),
     })
 }
 

@@ -32,6 +32,9 @@ pub fn command(command: &Command) -> String {
     if command.name == "bench" {
         text.push_str(super::bench::help());
     }
+    if command.name == "datasets" {
+        text.push_str(super::datasets::HELP);
+    }
     if command.name == "convert" {
         text.push_str(super::convert::HELP);
     }

@@ -6,6 +6,7 @@
 mod bench;
 mod commands;
 mod convert;
+mod datasets;
 mod help;
 mod progress;
 mod step;
@@ -62,9 +63,9 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "datasets",
-        arguments: "",
-        about: "list the data sets that need no file",
-        run: commands::datasets,
+        arguments: "[get NAME | verify PATH] [--to DIR] [--json]",
+        about: "list data sets, built-in ones and a catalogue; get one of them",
+        run: datasets::datasets,
     },
     Command {
         name: "convert",

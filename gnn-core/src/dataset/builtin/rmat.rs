@@ -88,14 +88,14 @@ fn edges(scale: u32, m: u64, seed: u64) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// A random-looking bijection of `0..2^scale`, so that hubs are not the smallest ids.
-struct Shuffle {
+pub(super) struct Shuffle {
     mask: u64,
     half: u32,
     factors: [u64; 3],
 }
 
 impl Shuffle {
-    fn new(scale: u32, seed: u64) -> Shuffle {
+    pub(super) fn new(scale: u32, seed: u64) -> Shuffle {
         let key = rng::key(seed, 0, Purpose::Shuffle, 0);
         // Odd factors are invertible modulo a power of two.
         let factors = [0, 1, 2].map(|k| rng::at(key, k) | 1);
@@ -106,7 +106,7 @@ impl Shuffle {
         }
     }
 
-    fn apply(&self, v: u64) -> u32 {
+    pub(super) fn apply(&self, v: u64) -> u32 {
         let mut x = v ^ (self.factors[0] >> 32 & self.mask);
         for factor in self.factors {
             x = x.wrapping_mul(factor) & self.mask;
