@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{Options, Relabel};
-use crate::dataset::{Dataset, Links};
+use crate::dataset::{About, Dataset, Links, TypeCount, Types};
 use crate::graph::{EdgeOptions, Graph, Relations, SelfLoops};
 use crate::{Error, Result};
 
@@ -121,6 +121,8 @@ fn select(data: Dataset, ids: &[u32]) -> Result<Dataset> {
             Graph::from_typed_edges(ids.len(), &src, &dst, &relations)?
         }
     };
+    let node_types: Option<Vec<u16>> = data.node_types.as_ref().map(|of| pick(of, ids));
+    let about = about(&data.about, ids, node_types.as_deref(), &graph);
     let classes = data.n_classes;
     let row = |&v: &u32, of: &[u8]| of[v as usize * classes..][..classes].to_vec();
     Ok(Dataset {
@@ -133,10 +135,37 @@ fn select(data: Dataset, ids: &[u32]) -> Result<Dataset> {
         multi_labels: data
             .multi_labels
             .map(|of| ids.iter().flat_map(|v| row(v, &of)).collect()),
-        node_types: data.node_types.map(|of| pick(&of, ids)),
+        node_types,
+        about,
         links: data.links.map(|links| moved(&links, &number)),
         ..data
     })
+}
+
+/// What is said of a data set after only the vertices `ids` of it are left.
+fn about(of: &About, ids: &[u32], types: Option<&[u16]>, graph: &Graph) -> About {
+    let count = |list: &[TypeCount], types: &[u16]| -> Vec<TypeCount> {
+        let mut list = list.to_vec();
+        list.iter_mut().for_each(|t| t.count = 0);
+        for &t in types {
+            if let Some(t) = list.get_mut(usize::from(t)) {
+                t.count += 1;
+            }
+        }
+        list
+    };
+    let relations = graph.relations().map_or(&[][..], Relations::types);
+    About {
+        types: Types {
+            vertices: count(&of.types.vertices, types.unwrap_or(&[])),
+            relations: count(&of.types.relations, relations),
+        },
+        ids: of.ids.as_ref().map(|names| {
+            let name = |&v: &u32| names.get(v as usize).unwrap_or_default();
+            ids.iter().map(name).collect()
+        }),
+        ..of.clone()
+    }
 }
 
 fn pick<T: Copy + Send + Sync>(of: &[T], ids: &[u32]) -> Vec<T> {

@@ -10,6 +10,7 @@
 //! | `sort` | more keys than memory holds, in order |
 //! | `rows` | keys in order become a stored graph |
 //! | `number` | which vertices stay, and their new numbers |
+//! | `vertices` | labels, split and features beside an edge list |
 //! | `data` | the same options for a data set in memory |
 
 mod data;
@@ -18,6 +19,7 @@ mod number;
 mod rows;
 mod sort;
 mod text;
+mod vertices;
 
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,10 @@ mod tests;
 pub use data::apply;
 pub use npy::NpyEdges;
 pub use text::TextEdges;
+pub use vertices::Vertices;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::graph::SelfLoops;
 use crate::{Error, Result};
@@ -94,6 +98,8 @@ pub struct Options {
     pub ids: Ids,
     /// Number of vertices, where the last ones may be without edges.
     pub vertices: Option<u64>,
+    /// Labels, split and features of the vertices.
+    pub table: Option<Arc<Vertices>>,
 }
 
 impl Default for Options {
@@ -108,6 +114,7 @@ impl Default for Options {
             relabel: Relabel::None,
             ids: Ids::U32,
             vertices: None,
+            table: None,
         }
     }
 }
@@ -202,7 +209,11 @@ fn narrow(
     // The degrees are those of the stored graph, so it is made once in the order of the ids.
     let first = First::beside(path);
     let read = gathered.read;
-    let plain = rows::write(gathered, name, &first.0, None, options, tell)?;
+    let bare = Options {
+        table: None,
+        ..options.clone()
+    };
+    let plain = rows::write(gathered, name, &first.0, None, &bare, tell)?;
     let mut stored = rows::StoredEdges::open(&first.0, options.block())?;
     let numbers = numbers.by_degree(stored.degrees()?, options.working()?)?;
     // Everything was done to the edges before; now they only move.
@@ -281,7 +292,8 @@ fn gather<K: Key>(
     let mut sorter = Sorter::<K>::new(options.sorter()?, options.dedup, folder);
     let (mut read, mut kept, mut block) = (0, 0, Vec::new());
     // One more than the largest id.
-    let mut vertices = numbers.count().or(options.vertices).unwrap_or(0);
+    let rows = options.table.as_ref().map_or(0, |t| t.end());
+    let mut vertices = numbers.count().or(options.vertices).unwrap_or(rows);
     let fixed = numbers.count().or(options.vertices);
     loop {
         let more = source.next(&mut block)?;

@@ -72,6 +72,9 @@ fn write_as<K: Key, W: Width>(
         let reason = format!("{vertices} vertices are more than a graph can have");
         return Err(bad(name, "edges", reason, "use --relabel compact"));
     };
+    if let Some(table) = &options.table {
+        table.write(&mut out, vertices, ids)?;
+    }
     let mut rows = Rows::<W> {
         starts: out.section("indptr", starts),
         sources: out.last_section("indices"),
@@ -99,15 +102,22 @@ fn write_as<K: Key, W: Width>(
     let edges = rows.sources.count();
     out.close(rows.starts)?;
     out.close(rows.sources)?;
+    let table = options.table.as_ref();
+    let classes = table.map_or(0, |t| t.classes() as u64);
+    let width = table.map(|t| t.width() as u64).filter(|&w| w > 0);
     let bytes = out.finish(Header {
         name: name.into(),
         source: name.into(),
         synthetic: false,
-        task: Task::LinkPrediction.into(),
+        task: if classes > 0 {
+            Task::NodeClassification.into()
+        } else {
+            Task::LinkPrediction.into()
+        },
         vertices,
         edges,
-        feature_width: vertices,
-        classes: 0,
+        feature_width: width.unwrap_or(vertices),
+        classes,
         relations: None,
         sections: Vec::new(),
     })?;

@@ -100,7 +100,7 @@ pub(crate) use links::random_pair;
 pub use links::{Links, Pair};
 pub use load::{CatalogueEntry, catalogue, load, load_for, load_split, load_within};
 pub(crate) use npy::Head as NpyHead;
-pub use split::STANDARD;
+pub use split::{STANDARD, random as random_split};
 pub use tables::{Column, EdgeTable, VertexTable};
 pub use texts::Texts;
 

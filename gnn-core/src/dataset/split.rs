@@ -76,7 +76,7 @@ fn no_numbers(k: usize, reason: &str) -> Error {
 
 /// 60/20/20 % of the labelled vertices at random, for data that comes without a split. It belongs to
 /// the data: it does not depend on the run's seed.
-pub(super) fn random(labels: &[i32]) -> [Vec<bool>; 3] {
+pub fn random(labels: &[i32]) -> [Vec<bool>; 3] {
     let mut masks = builtin::split(labels.len(), 0, [0.6, 0.2, 0.2]);
     for mask in &mut masks {
         let labelled = mask.iter_mut().zip(labels);

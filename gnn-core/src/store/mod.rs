@@ -21,6 +21,7 @@
 //! | `split` | `u8` `[n]` | 1 training, 2 validation, 3 test, 0 none |
 //! | `node_type` | `u16` `[n]` | types of vertices |
 //! | `vertex_id` | `u64` `[n]` | ids in the source, where vertices were left out or numbered anew |
+//! | `about` | `u8` | JSON: names and counts of types, names of classes and vertices, notes |
 //! | `train_link`, `val_link`, `test_link`, `val_neg`, `test_neg` | `u32` `[2 · M]` | pairs held out for link prediction |
 //!
 //! # What is checked when
@@ -35,6 +36,7 @@
 //!
 //! Unsafe: mapping a file, in `open`.
 
+mod about;
 mod checksum;
 mod header;
 mod list;

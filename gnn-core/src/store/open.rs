@@ -14,10 +14,11 @@ use kernels::CsrBuf;
 use memmap2::Mmap;
 use rayon::prelude::*;
 
+use super::about::Saved;
 use super::checksum::{self, BLOCK};
 use super::header::{AGAIN, io};
 use super::{Element, Header, List, Section, bad};
-use crate::dataset::{Dataset, Features, Links};
+use crate::dataset::{About, Dataset, Features, Links};
 use crate::graph::{Graph, Relations};
 use crate::{Error, Result};
 
@@ -170,6 +171,7 @@ impl Stored {
             multi_labels: multi.map(List::into_vec),
             node_types: node_types.map(List::into_vec),
             links: self.links(n)?,
+            about: self.about(n)?,
         })
     }
 
@@ -293,6 +295,22 @@ impl Stored {
             Ok(()) => Ok(Features::Sparse(x)),
             Err(e) => wrong("feat_indptr", e.to_string()),
         }
+    }
+
+    fn about(&self, n: usize) -> Result<About> {
+        let bytes = self.header.section("about").map_or(0, |s| s.bytes);
+        let saved = match self.part::<u8>("about", bytes)? {
+            None => Saved::default(),
+            Some(json) => serde_json::from_slice(&json).map_err(|e| {
+                bad(
+                    &self.file,
+                    "about",
+                    format!("is not understood: {e}"),
+                    AGAIN,
+                )
+            })?,
+        };
+        Ok(saved.about(n))
     }
 
     fn links(&self, n: usize) -> Result<Option<Links>> {

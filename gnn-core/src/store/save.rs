@@ -4,9 +4,10 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
+use super::about::Saved;
 use super::{Header, Writer};
 use crate::Result;
-use crate::dataset::{Dataset, Features};
+use crate::dataset::{About, Dataset, Features};
 
 /// Writes `data` to the file `path`; `ids` are the vertices' ids in the `source`, where they are
 /// others: `[n]`. Returns the file's bytes.
@@ -49,6 +50,10 @@ pub fn save(data: &Dataset, source: &str, ids: Option<&[u64]>, path: &Path) -> R
     }
     if let Some(ids) = ids {
         out.put("vertex_id", ids)?;
+    }
+    let about = serde_json::to_vec(&Saved::of(&data.about)).expect("plain values");
+    if data.about != About::default() {
+        out.put("about", &about)?;
     }
     if let Some(links) = &data.links {
         for (name, pairs) in [

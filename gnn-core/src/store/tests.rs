@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::{Dataset, Features, load, load_for};
+use crate::dataset::{About, Dataset, Features, TypeCount, load, load_for};
 use crate::spec::{RunSpec, TaskKind};
 use crate::testing::{random_dataset, with_relations};
 
@@ -37,6 +37,11 @@ fn same(a: &Dataset, b: &Dataset) {
         (&a.name, a.n_classes, a.synthetic, a.task),
         (&b.name, b.n_classes, b.synthetic, b.task)
     );
+    let said = |d: &Dataset| About {
+        format: "",
+        ..d.about.clone()
+    };
+    assert_eq!(said(a), said(b));
     assert_eq!(
         (&a.multi_labels, &a.node_types, &a.links),
         (&b.multi_labels, &b.node_types, &b.links)
@@ -47,6 +52,14 @@ fn same(a: &Dataset, b: &Dataset) {
 fn what_is_written_is_loaded_again() {
     let mut typed = with_relations(random_dataset(50, 300, 4, 3, false, 1), 5, 2);
     typed.node_types = Some((0..50).map(|v| v % 3).collect());
+    typed.about.types.vertices = ["a", "b", "c"]
+        .map(|name| TypeCount {
+            name: name.into(),
+            count: 17,
+        })
+        .into();
+    typed.about.ids = Some((0..50).map(|v| format!("v\"{v}\n")).collect());
+    typed.about.notes = vec!["a note".into()];
     let mut unlabelled = random_dataset(30, 80, 2, 2, false, 3);
     unlabelled.labels = vec![-1; 30];
     unlabelled.features = Features::identity(30);

@@ -9,10 +9,11 @@ use gnn_core::dataset;
 use gnn_core::graph::SelfLoops;
 use gnn_core::record::clock::peak_memory_bytes;
 use gnn_core::store::{self, Stored};
-use launcher::tables::ParquetEdges;
+use launcher::tables::{self, ParquetEdges};
 use launcher::{Error, Result};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What `--help` says beyond the first lines.
@@ -31,6 +32,8 @@ pub const HELP: &str = "
       --relabel HOW       none, compact (leave vertices without edges out), or degree
       --ids KIND          u32 or u64; training takes u64 only with fewer than 2^32 vertices [u32]
       --vertices N        number of vertices, where the last ones have no edges
+      --vertex-table FILE .parquet or .csv beside an edge list, a row a vertex: columns id, label, split
+                          (train, val, test), and features; held in memory
       --name NAME         name as it is shown
       --split NAME        which split of the source becomes the standard one
       --seed N            seed of what is generated [0]
@@ -56,6 +59,7 @@ pub fn convert(words: &[String]) -> Result<i32> {
             "relabel",
             "ids",
             "vertices",
+            "vertex-table",
             "name",
             "split",
             "seed",
@@ -234,6 +238,16 @@ fn options(words: &Words, list: bool) -> Result<Options> {
             "leave one of them out",
         ));
     }
+    let table = match words.value("vertex-table") {
+        None => None,
+        Some(_) if !list => {
+            return Err(Error::refused(
+                "--vertex-table: a data set has its own labels and features",
+                "leave --vertex-table out",
+            ));
+        }
+        Some(path) => Some(Arc::new(tables::vertices(Path::new(path))?)),
+    };
     let loops = [SelfLoops::Drop, SelfLoops::Add, SelfLoops::Keep];
     let relabels = [Relabel::None, Relabel::Compact, Relabel::Degree];
     Ok(Options {
@@ -250,6 +264,7 @@ fn options(words: &Words, list: bool) -> Result<Options> {
             _ => Ids::U32,
         },
         vertices: words.number("vertices")?,
+        table,
     })
 }
 
@@ -431,6 +446,13 @@ mod tests {
         assert_eq!(edges("--relabel compact --json"), (4, 3));
         assert_eq!(edges(&format!("--induce {}", at("keep"))), (2, 1));
         assert_eq!(load(&at("a/b.halo")).name, "list");
+        std::fs::write(at("v.csv"), "id,label,x\n0,0,0.5\n2,1,1.5\n3,1,2.5\n").expect("writable");
+        let table = format!("--relabel degree --vertex-table {}", at("v.csv"));
+        assert_eq!(edges(&table), (4, 3));
+        let got = load(&at("a/b.halo"));
+        // By falling degree: 0, 1, then 2 and 3 without in-edges.
+        assert_eq!((&got.labels[..], got.n_classes), (&[0, -1, 1, 1][..], 2));
+        assert_eq!(got.features.dense(), Some(&[0.5, 0.0, 1.5, 2.5][..]));
         let e = run(&format!("{} {} --seed 1", at("list.txt"), at("c"))).expect_err("no seed");
         assert!(e.to_string().contains("--seed"));
     }

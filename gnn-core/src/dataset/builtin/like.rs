@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use self::published::{ALL, Published, Width};
 use super::rmat::Shuffle;
 use super::{Key, Keys, normal_features, split};
-use crate::dataset::{Dataset, Features, Task};
+use crate::dataset::{About, Dataset, Features, Task};
 use crate::graph::{EdgeOptions, Graph, Relations, SelfLoops};
 use crate::rng::{self, Purpose};
 use crate::{Error, Result};
@@ -91,6 +91,7 @@ pub(super) fn make(name: &str, spec: &str, seed: u64) -> Result<Dataset> {
         multi_labels,
         node_types,
         links: None,
+        about: About::default(),
     })
 }
 

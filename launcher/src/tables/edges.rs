@@ -1,8 +1,7 @@
 //! Edge tables in Parquet files, as a source of edges for a conversion.
 //!
 //! # Not done
-//! Arrow IPC files: their reader is not built in. Parquet row groups are decoded whole, so memory
-//! beyond a conversion's limit grows with the largest of them.
+//! Row groups are decoded whole, so memory beyond a conversion's limit grows with the largest one.
 
 use crate::error::{Error, Result};
 use gnn_core::Error as CoreError;
@@ -71,12 +70,8 @@ impl ParquetEdges {
     }
 
     fn wrong(&self, place: &str, reason: String) -> CoreError {
-        CoreError::Data {
-            file: self.path.display().to_string(),
-            place: place.into(),
-            reason,
-            help: "write vertex ids as whole numbers from 0, without missing ones".into(),
-        }
+        let help = "write vertex ids as whole numbers from 0, without missing ones";
+        super::wrong(&self.path, place, reason, help)
     }
 }
 
