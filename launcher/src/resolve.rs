@@ -102,9 +102,8 @@ pub fn resolve(spec: RunSpec) -> Result<Resolved> {
     let began = Instant::now();
     let owner = (spec.ranks > 1)
         .then(|| {
-            partition::find(&spec.partition)?
-                .partitioner
-                .assign(&data.graph, spec.ranks, spec.seed)
+            let method = partition::Method::parse(&spec.partition)?;
+            partition::Request::of(method, &data, spec.ranks, spec.seed).assign()
         })
         .transpose()?;
     let partition_ms = if owner.is_some() {

@@ -2,7 +2,7 @@
 
 use crate::graph::Block;
 
-/// Facts of one part; the columns of the `partition` frame.
+/// Facts of one part; columns of the `partition` frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PartFacts {
     /// Part, equal to the rank that owns it.
@@ -19,57 +19,102 @@ pub struct PartFacts {
     pub cut_edges: u64,
     /// Training vertices owned.
     pub train_nodes: u64,
+    /// Validation vertices owned.
+    pub val_nodes: u64,
+    /// Test vertices owned.
+    pub test_nodes: u64,
     /// Bytes of the owned feature rows.
     pub feature_bytes: u64,
     /// Parts from which rows are read.
     pub peers: u32,
 }
 
+/// Facts of a whole cut.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// Of each part.
+    pub parts: Vec<PartFacts>,
+    /// In-edges from part to part: `cut[dst][src]`, the diagonal those that stay: `[parts][parts]`.
+    pub cut: Vec<Vec<u64>>,
+}
+
+impl Facts {
+    /// Mean copies of a vertex on other parts than its own: halo vertices of all parts over
+    /// vertices (GNNPipe's α; the mean number of parts a vertex is on is one more).
+    pub fn alpha(&self) -> f64 {
+        self.sum(|f| f.halo_nodes) as f64 / self.sum(|f| f.nodes).max(1) as f64
+    }
+
+    /// Share of edges that are cut.
+    pub fn cut_share(&self) -> f64 {
+        self.sum(|f| f.cut_edges) as f64 / self.sum(|f| f.edges).max(1) as f64
+    }
+
+    /// Share of the largest part over an equal share of a column: 1 is perfect balance, and what
+    /// there is none of is balanced.
+    pub fn balance(&self, of: impl Fn(&PartFacts) -> u64) -> f64 {
+        let largest = self.parts.iter().map(&of).max().unwrap_or(0);
+        match self.sum(of) {
+            0 => 1.0,
+            sum => largest as f64 * self.parts.len() as f64 / sum as f64,
+        }
+    }
+
+    /// Sum of a column.
+    pub fn sum(&self, of: impl Fn(&PartFacts) -> u64) -> u64 {
+        self.parts.iter().map(of).sum()
+    }
+}
+
+/// Which vertices are labelled: `[n]` each.
+#[derive(Debug, Clone, Copy)]
+pub struct Masks<'a> {
+    /// Training vertices.
+    pub train: &'a [bool],
+    /// Validation vertices.
+    pub val: &'a [bool],
+    /// Test vertices.
+    pub test: &'a [bool],
+}
+
 /// Facts of every part. `full` is the full-graph block that is trained on, `owner: [n]`,
-/// `train: [n]`, and `row_bytes` the bytes of one feature row.
-pub fn facts(
-    full: &Block,
-    owner: &[u32],
-    parts: usize,
-    train: &[bool],
-    row_bytes: u64,
-) -> Vec<PartFacts> {
+/// and `row_bytes` the bytes of one feature row.
+pub fn facts(full: &Block, owner: &[u32], parts: usize, masks: Masks, row_bytes: u64) -> Facts {
     let mut all: Vec<PartFacts> = (0..parts)
         .map(|p| PartFacts {
             part: p as u32,
             ..PartFacts::default()
         })
         .collect();
+    let mut cut = vec![vec![0u64; parts]; parts];
     let order = by_owner(owner, parts);
-    // The part (plus one) that saw a vertex, or read from a part, last.
+    // The part (plus one) that saw a vertex last.
     let mut seen = vec![0u32; owner.len()];
-    let mut read = vec![0u32; parts];
     for &v in &order {
         let v = v as usize;
         let p = owner[v];
-        let f = &mut all[p as usize];
+        let (f, row) = (&mut all[p as usize], &mut cut[p as usize]);
         f.nodes += 1;
-        f.train_nodes += u64::from(train[v]);
-        let span = full.csr().span(v);
-        f.edges += span.len() as u64;
-        for &s in full.csr().indices[span]
-            .iter()
-            .filter(|&&s| owner[s as usize] != p)
-        {
-            f.cut_edges += 1;
-            if std::mem::replace(&mut seen[s as usize], p + 1) != p + 1 {
+        f.train_nodes += u64::from(masks.train[v]);
+        f.val_nodes += u64::from(masks.val[v]);
+        f.test_nodes += u64::from(masks.test[v]);
+        for &s in &full.csr().indices[full.csr().span(v)] {
+            let from = owner[s as usize];
+            row[from as usize] += 1;
+            if from != p && std::mem::replace(&mut seen[s as usize], p + 1) != p + 1 {
                 f.halo_nodes += 1;
-            }
-            if std::mem::replace(&mut read[owner[s as usize] as usize], p + 1) != p + 1 {
-                f.peers += 1;
             }
         }
     }
-    for f in &mut all {
+    for (p, (f, row)) in all.iter_mut().zip(&cut).enumerate() {
+        f.edges = row.iter().sum();
+        f.cut_edges = f.edges - row[p];
+        let read = |(q, &edges): (usize, &u64)| q != p && edges > 0;
+        f.peers = row.iter().enumerate().filter(|&e| read(e)).count() as u32;
         f.feature_bytes = f.nodes * row_bytes;
         f.halo_share = f.halo_nodes as f64 / (f.nodes + f.halo_nodes).max(1) as f64;
     }
-    all
+    Facts { parts: all, cut }
 }
 
 /// Vertices ordered by owner, then by id.

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::graph::{Block, EdgeOptions, Propagation, Relations};
+use crate::graph::{Block, EdgeOptions, Graph, Propagation, Relations};
 
 fn graphs() -> impl Strategy<Value = Graph> {
     (0usize..40).prop_flat_map(|n| {
@@ -18,6 +18,75 @@ fn graphs() -> impl Strategy<Value = Graph> {
             Graph::from_edges(n, &src, &dst, EdgeOptions::AS_IS).expect("edges within the graph")
         })
     })
+}
+
+/// Every partitioner, with those knobs that change what it does.
+const EVERY: [&str; 16] = [
+    "metis",
+    "metis:balance=train+edges",
+    "metis:balance=vertices+val+test,slack=0.1",
+    "metis:balance=types+type-edges",
+    "metis:thin=coarse",
+    "metis:thin=input,passes=3",
+    "chunk",
+    "chunk:by=edges",
+    "hash",
+    "random",
+    "ldg",
+    "ldg:order=natural,slack=0",
+    "fennel",
+    "bytegnn",
+    "bytegnn:hops=1,blocks=0,alpha=1,beta=0,gamma=0",
+    "hongtu:chunks=2",
+];
+
+fn ask<'a>(method: &str, graph: &'a Graph, parts: usize, seed: u64) -> Request<'a> {
+    Request::new(Method::parse(method).expect("known"), graph, parts, seed)
+}
+
+/// The balance that a method's documentation states, where it states one.
+fn check_bound(request: &Request, owner: &[u32]) {
+    let (g, parts) = (request.graph, request.parts);
+    let (n, label) = (g.n(), request.method.label());
+    let load = |weight: &dyn Fn(usize) -> usize| -> Vec<usize> {
+        let mut load = vec![0; parts];
+        (0..n).for_each(|v| load[owner[v] as usize] += weight(v));
+        load
+    };
+    let nodes = load(&|_| 1);
+    let largest = nodes.iter().copied().max().unwrap_or(0);
+    match request.method.entry.name {
+        "chunk" if label == "chunk" => assert!(largest <= n.div_ceil(parts)),
+        "chunk" => {
+            let heaviest = (0..n).map(|v| g.in_degree(v)).max().unwrap_or(0);
+            let edges = load(&|v| g.in_degree(v));
+            assert!(
+                edges
+                    .iter()
+                    .all(|&e| e <= g.n_edges() / parts + heaviest + 1)
+            );
+        }
+        "random" => assert!(largest <= n.div_ceil(parts)),
+        "ldg" | "fennel" => {
+            let share = (1.0 + request.number("slack")) * n as f64 / parts as f64;
+            assert!(largest <= share.ceil() as usize, "{label}: {nodes:?}");
+        }
+        "metis" | "hongtu" if !label.contains("balance") && n > 0 && parts < n => {
+            let simple = undirected::undirected(g).expect("valid");
+            let mean = simple.n_edges() / n + 1;
+            let work = load(&|v| simple.in_degree(v) + mean);
+            let heaviest = (0..n)
+                .map(|v| simple.in_degree(v) + mean)
+                .max()
+                .unwrap_or(0);
+            let most = 1.03 * work.iter().sum::<usize>() as f64 / parts as f64;
+            assert!(
+                work.iter().all(|&w| w as f64 <= most + heaviest as f64),
+                "{label}: {work:?}"
+            );
+        }
+        _ => {}
+    }
 }
 
 fn check_parts_of(full: &Block, owner: &[u32], parts: usize) {
@@ -69,7 +138,16 @@ fn check_parts_of(full: &Block, owner: &[u32], parts: usize) {
         assert!(l.send[r].is_empty() && l.recv_counts()[r] == 0);
     }
     let train: Vec<bool> = (0..owner.len()).map(|v| v % 3 == 0).collect();
-    for (f, l) in facts(full, owner, parts, &train, 8).iter().zip(&locals) {
+    let masks = Masks {
+        train: &train,
+        val: &train,
+        test: &train,
+    };
+    let all = facts(full, owner, parts, masks, 8);
+    assert_eq!(all.sum(|f| f.edges), full.n_edges() as u64);
+    let halo: usize = locals.iter().map(|l| l.halo.len()).sum();
+    assert!((all.alpha() * owner.len() as f64 - halo as f64).abs() < 1e-6);
+    for (f, l) in all.parts.iter().zip(&locals) {
         assert_eq!(
             (f.part, f.nodes, f.halo_nodes),
             (l.rank, l.own.len() as u64, l.halo.len() as u64)
@@ -91,6 +169,7 @@ fn check_parts_of(full: &Block, owner: &[u32], parts: usize) {
             f.train_nodes,
             l.own.iter().filter(|&&v| train[v as usize]).count() as u64
         );
+        assert_eq!((f.val_nodes, f.test_nodes), (f.train_nodes, f.train_nodes));
         assert_eq!(f.feature_bytes, 8 * f.nodes);
         assert!((0.0..1.0).contains(&f.halo_share));
     }
@@ -103,12 +182,53 @@ proptest! {
         g in graphs(), parts in 1usize..7, seed: u64, gcn: bool,
     ) {
         let full = g.propagation(if gcn { Propagation::GcnSym } else { Propagation::Mean });
-        for entry in PARTITIONERS {
-            let owner = entry.partitioner.assign(&g, parts, seed).expect("any graph can be cut");
+        let labels: Vec<u64> = (0..g.n() as u64).map(|v| crate::rng::below(seed, v, 4)).collect();
+        let mask = |k: u64| labels.iter().map(|&l| l == k).collect::<Vec<bool>>();
+        let (train, val, test) = (mask(0), mask(1), mask(2));
+        let types: Vec<u16> = labels.iter().map(|&l| (l % 2) as u16).collect();
+        for method in EVERY {
+            let request = Request {
+                train: &train,
+                val: &val,
+                test: &test,
+                node_types: &types,
+                ..ask(method, &g, parts, seed)
+            };
+            let owner = request.assign().expect("any graph can be cut");
             prop_assert_eq!(owner.len(), g.n());
             prop_assert!(owner.iter().all(|&p| (p as usize) < parts));
-            prop_assert_eq!(&owner, &entry.partitioner.assign(&g, parts, seed).expect("again"));
+            let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+            let again = alone.install(|| request.assign()).expect("again");
+            prop_assert_eq!(&owner, &again, "{}: the same on one thread", method);
+            prop_assert!(parts > 1 || owner.iter().all(|&p| p == 0));
+            check_bound(&request, &owner);
             check_parts_of(&full, &owner, parts);
+        }
+    }
+
+    #[test]
+    fn a_vertex_cut_gives_each_edge_one_part_and_few_replicas(g in graphs(), parts in 1usize..7, seed: u64) {
+        let owner = ask("hash", &g, parts, seed).assign().expect("cuts");
+        let edge_cut = VertexCut::by_destination(&g, &owner, parts);
+        let streamed = VertexCut::streamed(&ask("hash", &g, parts, seed)).expect("cuts");
+        for cut in [&edge_cut, &streamed] {
+            prop_assert_eq!(cut.part.len(), g.n_edges());
+            prop_assert!(cut.part.iter().all(|&p| (p as usize) < parts));
+            let replicas = cut.replicas(&g);
+            prop_assert!(replicas.iter().all(|&r| r >= 1 && r as usize <= parts));
+            prop_assert!(parts > 1 || cut.replication_factor(&g) <= 1.0);
+        }
+        let mut load = vec![0; parts];
+        streamed.part.iter().for_each(|&p| load[p as usize] += 1);
+        let most = (1.05 * g.n_edges() as f64 / parts as f64).ceil() as usize;
+        prop_assert!(load.iter().all(|&l| l <= most));
+        // An edge cut's replicas are its halo, but for vertices that only their own part reads.
+        let halo: Vec<LocalPart> = (0..parts)
+            .map(|r| LocalPart::new(&g.propagation(Propagation::Sum), &owner, r, parts).expect("valid"))
+            .collect();
+        for v in 0..g.n() as u32 {
+            let copies = halo.iter().filter(|l| l.halo.contains(&v)).count() as u32;
+            prop_assert!(edge_cut.replicas(&g)[v as usize] <= copies + 1);
         }
     }
 
@@ -146,24 +266,18 @@ fn metis_finds_planted_communities_and_balances() {
     let d = crate::dataset::load("sbm:nodes=4000,classes=4,degree=20,homophily=0.95", 3)
         .expect("built in");
     let full = d.graph.propagation(Propagation::Mean);
-    let cut = |name: &str| {
-        let owner = find(name)
-            .expect("registered")
-            .partitioner
-            .assign(&d.graph, 4, 1)
-            .expect("cut");
-        facts(&full, &owner, 4, &d.train, 0)
+    let masks = Masks {
+        train: &d.train,
+        val: &d.val,
+        test: &d.test,
     };
-    let edges =
-        |f: &[PartFacts]| f.iter().map(|f| f.cut_edges).sum::<u64>() as f64 / full.n_edges() as f64;
-    let (metis, hash) = (cut("metis"), cut("hash"));
-    assert!(
-        edges(&metis) < 0.15 && edges(&hash) > 0.7,
-        "{} {}",
-        edges(&metis),
-        edges(&hash)
-    );
-    for f in &metis {
+    let cut = |name: &str| {
+        let owner = ask(name, &d.graph, 4, 1).assign().expect("cut");
+        facts(&full, &owner, 4, masks, 0)
+    };
+    let (metis, hash) = (cut("metis").cut_share(), cut("hash").cut_share());
+    assert!(metis < 0.15 && hash > 0.7, "{metis} {hash}");
+    for f in &cut("metis").parts {
         assert!((900..1100).contains(&f.nodes), "{} vertices", f.nodes);
     }
 }
@@ -178,11 +292,53 @@ fn names_are_unique_and_misspellings_are_helped() {
         "unknown partitioner 'mettis'; did you mean 'metis'?"
     );
     let g = Graph::from_edges(3, &[], &[], EdgeOptions::SIMPLE).expect("no edges");
-    assert!(
-        PARTITIONERS
-            .iter()
-            .all(|e| e.partitioner.assign(&g, 0, 0).is_err())
-    );
+    let refused = |e: &PartitionerEntry| ask(e.name, &g, 0, 0).assign().is_err();
+    assert!(PARTITIONERS.iter().all(refused));
+    let masked = Request {
+        train: &[true],
+        ..ask("chunk", &g, 2, 0)
+    };
+    assert!(masked.assign().is_err(), "a mask of one vertex for three");
+}
+
+#[test]
+fn methods_are_read_and_written_with_their_knobs() {
+    for (text, label) in [
+        ("metis", "metis"),
+        (
+            " metis : balance = train+edges , slack=0.03",
+            "metis:balance=train+edges",
+        ),
+        ("fennel:gamma=1.25", "fennel:gamma=1.25"),
+        ("bytegnn:hops=3,alpha=1", "bytegnn:alpha=1,hops=3"),
+    ] {
+        let method = Method::parse(text).expect("known");
+        assert_eq!(method.label(), label);
+        let again = Method::parse(label).expect("its own label");
+        assert_eq!(again.knobs, method.knobs);
+    }
+    for (text, says) in [
+        ("metis:balance=trian", "balance: trian is not a value"),
+        ("ldg:balance=train", "balance with partitioner ldg"),
+        ("metis:slak=1", "did you mean 'slack'"),
+        ("chunk:by", "expected knob=value"),
+        ("hongtu:chunks=0", "chunks: 0 is not"),
+    ] {
+        let e = Method::parse(text).expect_err("wrong");
+        assert!(e.to_string().contains(says), "{e}");
+        assert!(!e.help().is_empty());
+    }
+    for entry in PARTITIONERS {
+        for knob in entry.knobs {
+            let default = crate::spec::Value::from_word(knob.default);
+            assert!((knob.check)(&default), "{} {}", entry.name, knob.name);
+        }
+    }
+    let g = Graph::from_edges(3, &[0], &[1], EdgeOptions::SIMPLE).expect("valid");
+    let e = ask("metis:balance=train", &g, 2, 0)
+        .assign()
+        .expect_err("no masks");
+    assert!(e.to_string().contains("balance of train"), "{e}");
 }
 
 #[test]

@@ -190,7 +190,7 @@ keys! {
     threads None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
     launch None, KeyType::Choice(&["auto", "threads", "mpi", "slurm"]), "where ranks run", word => |s: String| match s.as_str() { "threads" => Launch::Threads, "mpi" => Launch::Mpi, "slurm" => Launch::Slurm, _ => Launch::Auto }, |l: &Launch| text(match l { Launch::Auto => "auto", Launch::Threads => "threads", Launch::Mpi => "mpi", Launch::Slurm => "slurm" });
     backend None, KeyType::Choice(crate::backend::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
-    partition None, KeyType::Text, "partitioner: metis, chunk or hash", word => same, |s: &String| text(s);
+    partition None, KeyType::Text, "partitioner: metis, chunk, hash, random, ldg, fennel, bytegnn or hongtu; knobs after a colon, metis:balance=train+edges", word => same, |s: &String| text(s);
     eval_every None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
     warmup None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;
     stall None, KeyType::Float(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;

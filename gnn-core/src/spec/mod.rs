@@ -6,12 +6,13 @@
 //! checked against its entry.
 
 mod keys;
+mod knobs;
 
 pub use keys::{KEYS, Key, KeyType, find_key, normalise};
+pub use knobs::{Knob, Knobs};
 
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
-use crate::strategy::Knobs;
 use serde::{Deserialize, Serialize};
 
 /// A value as it was written, before its key gives it a type.
@@ -41,6 +42,15 @@ impl Value {
         match word.parse::<f64>() {
             Ok(f) if word.bytes().any(|b| b.is_ascii_digit()) => Value::Float(f),
             _ => Value::Str(word.to_owned()),
+        }
+    }
+
+    /// The number it is, if it is one.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Value::Int(i) => Some(*i as f64),
+            Value::Float(x) => Some(*x),
+            Value::Bool(_) | Value::Str(_) => None,
         }
     }
 }
@@ -215,7 +225,7 @@ pub struct RunSpec {
     pub launch: Launch,
     /// Device: `cpu` or `cuda`.
     pub backend: String,
-    /// Partitioner name.
+    /// Partitioner, with its knobs if any: `metis`, `metis:balance=train+edges`.
     pub partition: String,
     /// Evaluate every this many epochs (and after the last).
     pub eval_every: usize,
@@ -306,7 +316,7 @@ impl RunSpec {
 
     fn check_names(&self) -> Result<()> {
         crate::strategy::find(&self.strategy)?;
-        crate::partition::find(&self.partition)?;
+        crate::partition::Method::parse(&self.partition)?;
         if !crate::backend::DEVICES.contains(&self.backend.as_str()) {
             return Err(Error::Spec {
                 key: "backend".into(),

@@ -4,9 +4,8 @@ use super::{Built, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
-use crate::spec::{KEYS, RunSpec, Value, normalise};
+use crate::spec::{KEYS, Knob, Knobs, RunSpec, Value};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// When a strategy gives exactly what `single` gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,36 +26,6 @@ pub enum Determinism {
     SameRanks,
     /// The same distribution.
     Statistical,
-}
-
-/// One of a strategy's own settings.
-#[derive(Debug, Clone, Copy)]
-pub struct Knob {
-    /// Name, as in a cell.
-    pub name: &'static str,
-    /// Default, as it would be written.
-    pub default: &'static str,
-    /// What it does, with its unit.
-    pub doc: &'static str,
-    /// Whether a written value is allowed.
-    pub check: fn(&Value) -> bool,
-}
-
-/// A strategy's settings, complete with defaults.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Knobs(BTreeMap<String, Value>);
-
-impl Knobs {
-    /// The settings by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.0.iter()
-    }
-
-    /// A yes-or-no setting; false when there is none of that name.
-    pub fn flag(&self, name: &str) -> bool {
-        self.0.get(name) == Some(&Value::Bool(true))
-    }
 }
 
 /// All that is known of a strategy without running it.
@@ -90,27 +59,8 @@ impl Entry {
     /// [`Error::UnknownName`] for a key nobody knows, [`Error::Spec`] for a value that is not
     /// allowed.
     pub fn parse_knobs(&self, pairs: Vec<(String, Value)>) -> Result<Knobs> {
-        let mut knobs = BTreeMap::new();
-        for knob in self.knobs {
-            knobs.insert(knob.name.to_owned(), Value::from_word(knob.default));
-        }
-        for (key, value) in pairs {
-            let key = normalise(&key);
-            let Some(knob) = self.knobs.iter().find(|k| k.name == key) else {
-                let mut known: Vec<&str> = KEYS.iter().map(|k| k.name).collect();
-                known.extend(self.knobs.iter().map(|k| k.name));
-                return Err(Error::unknown("key", &key, &known));
-            };
-            if !(knob.check)(&value) {
-                return Err(Error::Spec {
-                    key,
-                    reason: format!("{value} is not a value of this knob of {}", self.name),
-                    help: format!("{}: {} (default {})", knob.name, knob.doc, knob.default),
-                });
-            }
-            knobs.insert(key, value);
-        }
-        Ok(Knobs(knobs))
+        let run: Vec<&str> = KEYS.iter().map(|k| k.name).collect();
+        Knobs::parse(self.name, self.knobs, pairs, &run)
     }
 
     /// Refuses what this strategy cannot run.

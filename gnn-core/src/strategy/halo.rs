@@ -148,7 +148,12 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let whole = data.graph.propagation(cx.plan.spec.model.propagation());
     let part = LocalPart::new(&whole, owner, me, ranks)?;
     let row_bytes = (data.features.bytes() / data.graph.n().max(1)) as u64;
-    let cut = partition::facts(&whole, owner, ranks, &data.train, row_bytes)[me];
+    let masks = partition::Masks {
+        train: &data.train,
+        val: &data.val,
+        test: &data.test,
+    };
+    let cut = partition::facts(&whole, owner, ranks, masks, row_bytes).parts[me];
     drop(whole);
     let read = part.recv_counts();
     let rows = Rows::of(data, &part.own);

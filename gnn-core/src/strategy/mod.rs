@@ -12,7 +12,8 @@ mod halo;
 pub(crate) mod single;
 
 pub use crate::model::Neighbours;
-pub use entry::{Determinism, Entry, Exact, Knob, Knobs};
+pub use crate::spec::{Knob, Knobs};
+pub use entry::{Determinism, Entry, Exact};
 pub use full_graph::FullGraph;
 pub use neighbours::OverBlock;
 

@@ -286,10 +286,9 @@ fn halo_bytes_equal_the_closed_form_for_every_partitioner() {
         let block = data.graph.propagation(model.propagation());
         for partitioner in partition::PARTITIONERS {
             for ranks in 2..=4 {
-                let owner = partitioner
-                    .partitioner
-                    .assign(&data.graph, ranks, 1)
-                    .expect("assigns");
+                let method = partition::Method::parse(partitioner.name).expect("registered");
+                let request = partition::Request::of(method, &data, ranks, 1);
+                let owner = request.assign().expect("assigns");
                 let mut boundary = std::collections::BTreeSet::new();
                 for v in 0..block.n_dst {
                     for &s in &block.csr().indices[block.csr().span(v)] {

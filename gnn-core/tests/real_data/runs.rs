@@ -42,9 +42,10 @@ pub fn train(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
     let ranks = spec.ranks;
     let folder = tempfile::tempdir().expect("temporary folder");
     if ranks > 1 {
-        let graph = gnn_core::dataset::load_for(&spec).expect("loads").graph;
-        let metis = partition::find("metis").expect("registered").partitioner;
-        let owner = metis.assign(&graph, ranks, 0).expect("assigns");
+        let data = gnn_core::dataset::load_for(&spec).expect("loads");
+        let metis = partition::Method::parse("metis").expect("registered");
+        let request = partition::Request::of(metis, &data, ranks, 0);
+        let owner = request.assign().expect("assigns");
         let bytes: Vec<u8> = owner.iter().flat_map(|o| o.to_le_bytes()).collect();
         std::fs::write(folder.path().join("part.bin"), bytes).expect("writes");
     }

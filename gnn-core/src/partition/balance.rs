@@ -1,0 +1,134 @@
+//! What parts should have equally much of, in METIS's terms: weights of vertices.
+
+use metis::Idx;
+
+use crate::graph::Graph;
+use crate::partition::Request;
+use crate::{Error, Result};
+
+/// Words of a balance wish, beside `work`.
+const WORDS: [&str; 7] = [
+    "vertices",
+    "edges",
+    "train",
+    "val",
+    "test",
+    "types",
+    "type-edges",
+];
+
+/// Whether a text is a wish: `work`, or words joined by `+`.
+pub(super) fn is_wish(text: &str) -> bool {
+    text == "work" || text.split('+').all(|word| WORDS.contains(&word))
+}
+
+/// Weights of the vertices, one column a constraint, `[n · constraints]`, and how many there are.
+/// A constraint that no vertex has weight in is left out. `graph` is the undirected one, with
+/// `edges` directed edges.
+pub(super) fn weights(request: &Request, graph: &Graph, edges: Idx) -> Result<(Vec<Idx>, usize)> {
+    let wish = request.word("balance");
+    if wish == "work" {
+        return Ok((work(graph, edges), 1));
+    }
+    let words: Vec<&str> = wish.split('+').collect();
+    let n = graph.n();
+    let all = |v: usize| v < n;
+    let mut columns: Vec<Vec<Idx>> = Vec::new();
+    // The types share all vertices among them, so balancing each balances all.
+    if !words.contains(&"types") {
+        columns.push(counts(n, all));
+    }
+    if words.contains(&"edges") {
+        columns.push(incident(graph, edges, all));
+    }
+    for (word, mask) in [
+        ("train", request.train),
+        ("val", request.val),
+        ("test", request.test),
+    ] {
+        if words.contains(&word) {
+            known(request, word, mask.len())?;
+            columns.push(counts(n, |v| mask[v]));
+        }
+    }
+    for (word, by_edges) in [("types", false), ("type-edges", true)] {
+        if !words.contains(&word) {
+            continue;
+        }
+        known(request, word, request.node_types.len())?;
+        let of = |t: u16| move |v: usize| request.node_types[v] == t;
+        for t in 0..=request.node_types.iter().copied().max().unwrap_or(0) {
+            columns.push(if by_edges {
+                incident(graph, edges, of(t))
+            } else {
+                counts(n, of(t))
+            });
+        }
+    }
+    columns.retain(|c| c.iter().any(|&w| w > 0));
+    let constraints = columns.len();
+    let mut weights = Vec::with_capacity(n * constraints);
+    (0..n).for_each(|v| weights.extend(columns.iter().map(|c| c[v])));
+    Ok((weights, constraints))
+}
+
+fn known(request: &Request, word: &str, len: usize) -> Result<()> {
+    if len == request.graph.n() {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: format!("balance of {word}"),
+        reason: "the data set does not say which vertices those are".into(),
+        help: "balance vertices or edges, or choose another data set".into(),
+    })
+}
+
+fn counts(n: usize, of: impl Fn(usize) -> bool) -> Vec<Idx> {
+    (0..n).map(|v| Idx::from(of(v))).collect()
+}
+
+/// Incident edges of some vertices.
+fn incident(graph: &Graph, edges: Idx, of: impl Fn(usize) -> bool) -> Vec<Idx> {
+    let scale = (f64::from(Idx::MAX) / 4.0 / f64::from(edges.max(1))).min(1.0);
+    let weight = |v: usize| (graph.in_degree(v) as f64 * scale) as Idx;
+    (0..graph.n())
+        .map(|v| if of(v) { weight(v) } else { 0 })
+        .collect()
+}
+
+/// Incident edges plus their mean, scaled down where the sum would not fit into METIS's integers.
+fn work(graph: &Graph, edges: Idx) -> Vec<Idx> {
+    let n = graph.n();
+    let mean = edges as usize / n + 1;
+    let total = (edges as usize + n * mean) as f64;
+    let scale = (f64::from(Idx::MAX) / 4.0 / total).min(1.0);
+    (0..n)
+        .map(|v| (((graph.in_degree(v) + mean) as f64 * scale) as Idx).max(1))
+        .collect()
+}
+
+/// Moves vertices, lowest ids first, from parts above `1 + slack` of the mean weight plus the
+/// heaviest vertex to the lightest parts. METIS stays below that on all but tiny graphs, and then
+/// nothing moves. `weights: [n]`.
+pub(super) fn relieve(owner: &mut [u32], weights: &[Idx], parts: usize, slack: f64) {
+    let mut load = vec![0i64; parts];
+    for (&p, &w) in owner.iter().zip(weights) {
+        load[p as usize] += i64::from(w);
+    }
+    let total: i64 = load.iter().sum();
+    let heaviest = i64::from(weights.iter().copied().max().unwrap_or(0));
+    let most = ((1.0 + slack) * total as f64 / parts as f64) as i64 + heaviest;
+    if load.iter().all(|&l| l <= most) {
+        return;
+    }
+    for (p, &w) in owner.iter_mut().zip(weights) {
+        if load[*p as usize] > most {
+            let lightest = (0..parts)
+                .min_by_key(|&q| load[q])
+                .expect("at least one part");
+            load[*p as usize] -= i64::from(w);
+            load[lightest] += i64::from(w);
+            *p = lightest as u32;
+        }
+    }
+}

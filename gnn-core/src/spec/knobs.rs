@@ -1,0 +1,92 @@
+//! Settings that only one strategy or one partitioner has: listed by it, checked against its list.
+
+use super::{Value, normalise};
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One setting of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Knob {
+    /// Name, as in a cell.
+    pub name: &'static str,
+    /// Default, as it would be written.
+    pub default: &'static str,
+    /// What it does, with its unit.
+    pub doc: &'static str,
+    /// Whether a written value is allowed.
+    pub check: fn(&Value) -> bool,
+}
+
+/// Settings by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Knobs(BTreeMap<String, Value>);
+
+impl Knobs {
+    /// Settings out of written pairs, complete with the defaults of `list`. `owner` is whose they
+    /// are; `also` are keys of others, for the nearest name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownName`] for a key that is not in the list, [`Error::Spec`] for a value that
+    /// is not allowed.
+    pub fn parse(
+        owner: &str,
+        list: &[Knob],
+        pairs: impl IntoIterator<Item = (String, Value)>,
+        also: &[&str],
+    ) -> Result<Knobs> {
+        let mut knobs = BTreeMap::new();
+        for knob in list {
+            knobs.insert(knob.name.to_owned(), Value::from_word(knob.default));
+        }
+        for (key, value) in pairs {
+            let key = normalise(&key);
+            let Some(knob) = list.iter().find(|k| k.name == key) else {
+                let known: Vec<&str> = also
+                    .iter()
+                    .copied()
+                    .chain(list.iter().map(|k| k.name))
+                    .collect();
+                return Err(Error::unknown("key", &key, &known));
+            };
+            if !(knob.check)(&value) {
+                return Err(Error::Spec {
+                    key,
+                    reason: format!("{value} is not a value of this knob of {owner}"),
+                    help: format!("{}: {} (default {})", knob.name, knob.doc, knob.default),
+                });
+            }
+            knobs.insert(key, value);
+        }
+        Ok(Knobs(knobs))
+    }
+
+    /// The settings by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.0.iter()
+    }
+
+    /// A yes-or-no setting; false when there is none of that name.
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.get(name) == Some(&Value::Bool(true))
+    }
+
+    /// A setting that is a number; 0 when there is none of that name.
+    pub fn number(&self, name: &str) -> f64 {
+        self.0.get(name).and_then(Value::as_f64).unwrap_or(0.0)
+    }
+
+    /// A setting that is a whole number; 0 when there is none of that name.
+    pub fn count(&self, name: &str) -> usize {
+        self.number(name) as usize
+    }
+
+    /// A setting that is text; empty when there is none of that name.
+    pub fn word(&self, name: &str) -> &str {
+        match self.0.get(name) {
+            Some(Value::Str(text)) => text,
+            _ => "",
+        }
+    }
+}
