@@ -16,4 +16,10 @@ pub struct Plan {
     pub oversubscribed: bool,
     /// Milliseconds that the partitioner took (0 for one rank).
     pub partition_ms: f64,
+    /// Memory that it took beside the data set.
+    #[serde(default)]
+    pub partition_peak_bytes: u64,
+    /// The partitioner, with knobs that are not default, after limits have chosen.
+    #[serde(default)]
+    pub partition_method: String,
 }

@@ -37,6 +37,8 @@ pub(crate) fn world_on<T: Send>(
         in_process: true,
         oversubscribed: true,
         partition_ms: 0.0,
+        partition_peak_bytes: 0,
+        partition_method: String::new(),
     });
     std::thread::scope(|scope| {
         let ranks: Vec<_> = ThreadTransport::world(ranks)

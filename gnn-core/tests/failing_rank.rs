@@ -86,6 +86,8 @@ fn run(folder: &Path, entries: &'static [Entry]) -> Result<gnn_core::Outcome> {
         in_process: true,
         oversubscribed: true,
         partition_ms: 0.0,
+        partition_peak_bytes: 0,
+        partition_method: String::new(),
     };
     work(&plan, folder, World::Threads(3), entries)
 }

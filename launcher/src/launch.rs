@@ -4,14 +4,15 @@ use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Status};
 use crate::mpi::Family;
 use crate::resolve::{Resolved, Starter};
-use crate::{store, sys};
+use crate::{partition, store, sys};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Writes what ranks read: `plan.json` and, with several ranks, `part.bin`.
+/// Writes what ranks read, `plan.json` and, with several ranks, `part.bin`; and what the plot of the
+/// cut reads, `partition.json`.
 ///
 /// # Errors
 /// When the run folder cannot be written.
@@ -24,6 +25,9 @@ pub fn write_plan(run_dir: &Path, resolved: &Resolved) -> Result<()> {
     if let Some(owner) = &resolved.owner {
         let bytes: Vec<u8> = owner.iter().flat_map(|r| r.to_le_bytes()).collect();
         store::write_atomic(&run_dir.join("part.bin"), &bytes)?;
+    }
+    if let Some(report) = &resolved.report {
+        partition::write_report(&run_dir.join("partition.json"), report)?;
     }
     store::write_atomic(&path, &plan)
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`request`] | flags, files and cells become one [`gnn_core::spec::RunSpec`] |
 //! | [`resolve`] | a request becomes a plan, or is refused before anything starts |
+//! | [`partition`] | a cut by itself, and the cache of cuts |
 //! | [`launch`], [`mpi`] | a plan becomes processes in a group of their own |
 //! | `supervise` | watch ranks, end the whole run when one fails, say why |
 //! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
@@ -28,6 +29,7 @@ pub mod launch;
 pub mod log;
 pub mod manifest;
 pub mod mpi;
+pub mod partition;
 pub mod rank_error;
 pub mod request;
 pub mod resolve;

@@ -4,14 +4,13 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
 use gnn_core::dataset::{self, Dataset};
-use gnn_core::partition;
+use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Report, Request};
 use gnn_core::plan::Plan;
 use gnn_core::spec::{Launch, RunSpec};
 use gnn_core::strategy::{self, Determinism, Entry};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::path::Path;
-use std::time::Instant;
 
 /// How ranks will be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +59,8 @@ pub struct Resolved {
     pub plan: Plan,
     /// Owner of each vertex, with more than one rank.
     pub owner: Option<Vec<u32>>,
+    /// The cut as a whole, with more than one rank.
+    pub report: Option<Report>,
     /// How ranks are started.
     pub starter: Starter,
     /// The strategy's entry.
@@ -75,12 +76,20 @@ pub struct Resolved {
 }
 
 /// Decides everything that can be decided before a rank starts: checks the combination, finds the
-/// MPI, loads the data set, cuts it.
+/// MPI, loads the data set, cuts it (or takes the cut from the cache of cuts).
 ///
 /// # Errors
 /// Whatever is wrong with the request: [`Error::Core`] for data and combinations,
 /// [`Error::Refused`] for what this machine cannot do.
 pub fn resolve(spec: RunSpec) -> Result<Resolved> {
+    resolve_with(spec, Some(&crate::partition::cache()))
+}
+
+/// [`resolve`] with cuts taken from a cache and kept there, or cut anew without one.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_with(spec: RunSpec, cache: Option<&Cache>) -> Result<Resolved> {
     let entry = strategy::find(&spec.strategy)?;
     entry.check(&spec)?;
     let host = Host::this();
@@ -99,31 +108,32 @@ pub fn resolve(spec: RunSpec) -> Result<Resolved> {
         (host.cores / spec.ranks).max(1)
     };
     let oversubscribed = starter != Starter::Slurm && spec.ranks * threads > host.cores;
-    let began = Instant::now();
-    let owner = (spec.ranks > 1)
-        .then(|| {
-            let method = partition::Method::parse(&spec.partition)?;
-            partition::Request::of(method, &data, spec.ranks, spec.seed).assign()
-        })
+    let cut = (spec.ranks > 1)
+        .then(|| cut(&spec, &data, cache))
         .transpose()?;
-    let partition_ms = if owner.is_some() {
-        began.elapsed().as_secs_f64() * 1e3
-    } else {
-        0.0
-    };
     let data_name = spec.data.clone();
     let spec = RunSpec {
         data: absolute(&spec.data),
         ..spec
     };
     let in_process = starter == Starter::Threads;
-    let mut notes = Vec::new();
+    let partition_method = cut
+        .as_ref()
+        .map_or_else(String::new, |c| c.0.method.clone());
+    let mut notes: Vec<String> = Vec::new();
+    let failed = cut.as_ref().and_then(|c| c.0.cache_failed.as_ref());
+    notes.extend(failed.map(|why| format!("the cut is not kept: {why}")));
     if oversubscribed {
         notes.push(format!(
             "oversubscribed: {} ranks of {threads} thread(s) share {} cores; read shapes, not speed-ups",
             spec.ranks, host.cores
         ));
     }
+    let (partition_ms, partition_peak_bytes) =
+        cut.as_ref().map_or((0.0, 0), |c| (c.0.ms, c.0.peak_bytes));
+    let (owner, report) = cut.map_or((None, None), |(cut, report)| {
+        (Some(cut.owner), Some(report))
+    });
     Ok(Resolved {
         plan: Plan {
             spec,
@@ -131,8 +141,11 @@ pub fn resolve(spec: RunSpec) -> Result<Resolved> {
             in_process,
             oversubscribed,
             partition_ms,
+            partition_peak_bytes,
+            partition_method,
         },
         owner,
+        report,
         starter,
         entry,
         data: facts,
@@ -140,6 +153,26 @@ pub fn resolve(spec: RunSpec) -> Result<Resolved> {
         host,
         notes,
     })
+}
+
+/// The cut that the run uses, within the memory that this machine has free.
+fn cut(spec: &RunSpec, data: &Dataset, cache: Option<&Cache>) -> Result<(Cut, Report)> {
+    let limits = Limits {
+        bytes: partition::machine_bytes(),
+        ms: None,
+    };
+    let method = Method::parse(&spec.partition)?;
+    let cut = Request::of(method, data, spec.ranks, spec.seed)
+        .within(limits)
+        .cut(cache)?;
+    let masks = Masks {
+        train: &data.train,
+        val: &data.val,
+        test: &data.test,
+    };
+    let facts = partition::facts(data.graph.csr(), &cut.owner, spec.ranks, masks, 0);
+    let report = Report::of(&spec.data, data, &cut, &facts, None, spec.seed);
+    Ok((cut, report))
 }
 
 fn facts(data: &Dataset) -> DataFacts {
@@ -242,7 +275,7 @@ mod tests {
 
     fn refuse(pairs: &[(&str, Value)]) -> Error {
         let spec = RunSpec::from_pairs(pairs.iter().cloned()).expect("a well-formed request");
-        match resolve(spec) {
+        match resolve_with(spec, None) {
             Ok(_) => panic!("{pairs:?} should have been refused"),
             Err(error) => error,
         }
@@ -287,7 +320,8 @@ mod tests {
             ("ranks", word("3")),
             ("launch", word("threads")),
         ];
-        let resolved = resolve(RunSpec::from_pairs(pairs).expect("valid")).expect("runs");
+        let resolved =
+            resolve_with(RunSpec::from_pairs(pairs).expect("valid"), None).expect("runs");
         let owner = resolved.owner.expect("more than one rank");
         assert_eq!(owner.len(), 34);
         assert!(owner.iter().all(|&r| r < 3));

@@ -216,6 +216,16 @@ impl Graph {
         &self.indices[self.indptr[v] as usize..self.indptr[v + 1] as usize]
     }
 
+    /// The in-edges as a sparse matrix without weights: `[n, n]`.
+    pub fn csr(&self) -> kernels::Csr<'_> {
+        kernels::Csr {
+            indptr: &self.indptr,
+            indices: &self.indices,
+            weights: None,
+            n_cols: self.n,
+        }
+    }
+
     /// Types of the edges, where they have any.
     pub fn relations(&self) -> Option<&Relations> {
         self.relations.as_ref()

@@ -72,6 +72,23 @@ pub(super) fn weights(request: &Request, graph: &Graph, edges: Idx) -> Result<(V
     Ok((weights, constraints))
 }
 
+/// How many constraints the wish makes, at most.
+pub(super) fn constraints(request: &Request) -> usize {
+    let types = usize::from(request.node_types.iter().copied().max().unwrap_or(0)) + 1;
+    let wish = request.word("balance");
+    if wish == "work" {
+        return 1;
+    }
+    let words: Vec<&str> = wish.split('+').collect();
+    let all = usize::from(!words.contains(&"types"));
+    let of = |word: &&str| match *word {
+        "types" | "type-edges" => types,
+        "vertices" => 0,
+        _ => 1,
+    };
+    all + words.iter().map(of).sum::<usize>()
+}
+
 fn known(request: &Request, word: &str, len: usize) -> Result<()> {
     if len == request.graph.n() {
         return Ok(());

@@ -1,6 +1,6 @@
 //! What a cut costs, known before any training.
 
-use crate::graph::Block;
+use kernels::Csr;
 
 /// Facts of one part; columns of the `partition` frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -77,9 +77,10 @@ pub struct Masks<'a> {
     pub test: &'a [bool],
 }
 
-/// Facts of every part. `full` is the full-graph block that is trained on, `owner: [n]`,
-/// and `row_bytes` the bytes of one feature row.
-pub fn facts(full: &Block, owner: &[u32], parts: usize, masks: Masks, row_bytes: u64) -> Facts {
+/// Facts of every part. `full: [n, n]` are the in-edges that count, those of the full-graph block
+/// that is trained on or of the graph itself, `owner: [n]`, and `row_bytes` the bytes of one feature
+/// row.
+pub fn facts(full: Csr<'_>, owner: &[u32], parts: usize, masks: Masks, row_bytes: u64) -> Facts {
     let mut all: Vec<PartFacts> = (0..parts)
         .map(|p| PartFacts {
             part: p as u32,
@@ -98,7 +99,7 @@ pub fn facts(full: &Block, owner: &[u32], parts: usize, masks: Masks, row_bytes:
         f.train_nodes += u64::from(masks.train[v]);
         f.val_nodes += u64::from(masks.val[v]);
         f.test_nodes += u64::from(masks.test[v]);
-        for &s in &full.csr().indices[full.csr().span(v)] {
+        for &s in &full.indices[full.span(v)] {
             let from = owner[s as usize];
             row[from as usize] += 1;
             if from != p && std::mem::replace(&mut seen[s as usize], p + 1) != p + 1 {

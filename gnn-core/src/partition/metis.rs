@@ -49,9 +49,9 @@ pub(super) const ENTRY: PartitionerEntry = PartitionerEntry {
         },
         Knob {
             name: "thin",
-            default: "never",
-            doc: "drop edges while coarsening (coarse), or of the input too (input); never",
-            check: |v| matches!(v, Value::Str(s) if ["never", "coarse", "input"].contains(&s.as_str())),
+            default: "auto",
+            doc: "drop edges while coarsening (coarse), or of the input too (input); never; or auto, as little as the limits of memory and time allow",
+            check: |v| matches!(v, Value::Str(s) if THINNINGS.contains(&s.as_str())),
         },
         Knob {
             name: "passes",
@@ -62,6 +62,9 @@ pub(super) const ENTRY: PartitionerEntry = PartitionerEntry {
     ],
     partitioner: &Metis,
 };
+
+/// The words of `thin`.
+const THINNINGS: [&str; 4] = ["auto", "never", "coarse", "input"];
 
 /// METIS draws from one generator of the process, so two cuts at the same time would disturb each
 /// other's numbers and the result would depend on timing.
@@ -86,7 +89,9 @@ impl Partitioner for Metis {
             ))
         })?;
         let (weights, constraints) = balance::weights(request, &simple, edges)?;
-        let thinning = request.word("thin");
+        let (settled, _) = request.settled();
+        let thinning = settled.word("thin");
+        let thins = !matches!(thinning, "auto" | "never");
         let (xadj, adjncy) = if thinning == "input" {
             arrays(&thin(&simple, simple.n_edges().div_ceil(n)))
         } else {
@@ -102,7 +107,7 @@ impl Partitioner for Metis {
         let mut metis = metis::Graph::new(constraints as Idx, parts, &xadj, &adjncy)
             .map_err(|e| fail(e.to_string()))?
             .set_vwgt(&weights);
-        if thinning != "never" {
+        if thins {
             let mut options = [-1 as Idx; metis::NOPTIONS];
             options[DROPEDGES] = 1;
             options[NIPARTS] = 1;

@@ -18,15 +18,21 @@
 
 mod balance;
 mod bytegnn;
+mod cache;
 mod chunk;
+mod cut;
+mod digest;
 mod facts;
 mod fennel;
 mod hash;
 mod hongtu;
 mod ldg;
 mod metis;
+mod need;
 mod random;
+mod report;
 mod request;
+mod rows;
 mod stream;
 mod thin;
 mod undirected;
@@ -34,15 +40,20 @@ mod vertex_cut;
 mod view;
 
 pub use bytegnn::ByteGnn;
+pub use cache::Cache;
 pub use chunk::Chunk;
+pub use cut::Cut;
 pub use facts::{Facts, Masks, PartFacts, facts};
 pub use fennel::Fennel;
 pub use hash::Hash;
 pub use hongtu::{HongTu, Throughputs, TwoLevel, Volumes};
 pub use ldg::Ldg;
 pub use metis::Metis;
+pub use need::{Need, machine_bytes, slowness};
 pub use random::Random;
+pub use report::{Picture, Report};
 pub use request::{Limits, Method, Request};
+pub use rows::rows;
 pub use vertex_cut::VertexCut;
 pub use view::LocalPart;
 

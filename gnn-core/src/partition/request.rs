@@ -67,6 +67,13 @@ impl Method {
         Method::new(name.trim(), pairs)
     }
 
+    /// The same with one knob set to a word that it allows.
+    pub(super) fn with(&self, knob: &str, word: &str) -> Method {
+        let mut method = self.clone();
+        method.knobs.set(knob, Value::from_word(word));
+        method
+    }
+
     /// The text that [`Method::parse`] reads, without knobs that have their default.
     pub fn label(&self) -> String {
         let default = |name: &str| {

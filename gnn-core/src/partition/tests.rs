@@ -143,7 +143,7 @@ fn check_parts_of(full: &Block, owner: &[u32], parts: usize) {
         val: &train,
         test: &train,
     };
-    let all = facts(full, owner, parts, masks, 8);
+    let all = facts(full.csr(), owner, parts, masks, 8);
     assert_eq!(all.sum(|f| f.edges), full.n_edges() as u64);
     let halo: usize = locals.iter().map(|l| l.halo.len()).sum();
     assert!((all.alpha() * owner.len() as f64 - halo as f64).abs() < 1e-6);
@@ -273,13 +273,136 @@ fn metis_finds_planted_communities_and_balances() {
     };
     let cut = |name: &str| {
         let owner = ask(name, &d.graph, 4, 1).assign().expect("cut");
-        facts(&full, &owner, 4, masks, 0)
+        facts(full.csr(), &owner, 4, masks, 0)
     };
     let (metis, hash) = (cut("metis").cut_share(), cut("hash").cut_share());
     assert!(metis < 0.15 && hash > 0.7, "{metis} {hash}");
     for f in &cut("metis").parts {
         assert!((900..1100).contains(&f.nodes), "{} vertices", f.nodes);
     }
+}
+
+#[test]
+fn several_balances_hold_at_once_where_work_alone_does_not() {
+    // Training vertices all in one corner of a graph whose classes are its communities.
+    let mut d = crate::dataset::load("sbm:nodes=4000,classes=4,degree=12,homophily=0.9", 3)
+        .expect("built in");
+    let (train, first) = (d.labels.iter().map(|&l| l == 0), d.labels.clone());
+    d.train = train.collect();
+    d.node_types = Some(first.iter().map(|&l| u16::from(l == 1)).collect());
+    let balance = |method: &str| {
+        let m = Method::parse(method).expect("known");
+        let request = Request::of(m, &d, 4, 1);
+        let owner = request.assign().expect("cuts");
+        let masks = Masks {
+            train: &d.train,
+            val: &d.val,
+            test: &d.test,
+        };
+        let f = facts(d.graph.csr(), &owner, 4, masks, 0);
+        let typed = |t: u16| {
+            let is = |v: &usize| d.node_types.as_ref().expect("just set")[*v] == t;
+            let of = |p: u32| (0..4000).filter(is).filter(|&v| owner[v] == p).count();
+            let all = (0..4000).filter(is).count();
+            (0..4).map(of).max().expect("four") as f64 * 4.0 / all as f64
+        };
+        [
+            f.balance(|f| f.nodes),
+            f.balance(|f| f.edges),
+            f.balance(|f| f.train_nodes),
+            typed(1),
+        ]
+    };
+    let plain = balance("metis");
+    assert!(plain[2] > 2.0 && plain[3] > 2.0, "{plain:?}");
+    let [nodes, edges, train, _] = balance("metis:balance=train+edges");
+    assert!(
+        nodes < 1.08 && edges < 1.08 && train < 1.08,
+        "{nodes} {edges} {train}"
+    );
+    let [nodes, _, _, types] = balance("metis:balance=types");
+    assert!(nodes < 1.08 && types < 1.08, "{nodes} {types}");
+}
+
+#[test]
+fn limits_choose_thinning_or_refuse_with_numbers() {
+    let d = crate::dataset::load("rmat:scale=12,edge-factor=16", 3).expect("built in");
+    let ask = |text: &str, bytes: Option<u64>, ms: Option<f64>| {
+        let limits = Limits { bytes, ms };
+        let method = Method::parse(text).expect("known");
+        Request::of(method, &d, 4, 1).within(limits).cut(None)
+    };
+    let free = ask("metis", None, None).expect("no limit");
+    assert_eq!(free.method, "metis");
+    assert_eq!(
+        free.owner,
+        ask("metis:thin=never", None, None).expect("the same").owner
+    );
+    let coarse = ask("metis", Some(free.need.bytes - 1), None).expect("thins");
+    assert_eq!(coarse.method, "metis:thin=coarse");
+    let input = ask("metis", Some(coarse.need.bytes - 1), None).expect("thins more");
+    assert_eq!(input.method, "metis:thin=input");
+    let quick = ask("metis", None, Some(input.need.ms)).expect("thins for time");
+    assert_ne!(quick.method, "metis");
+    let e = ask("metis:thin=never", Some(free.need.bytes - 1), None).expect_err("too little");
+    let (says, help) = (e.to_string(), e.help());
+    assert!(says.contains("MB of memory beside the data set"), "{says}");
+    assert!(says.contains("4096 vertices"), "{says}");
+    assert!(help.starts_with("metis:thin=coarse needs"), "{help}");
+    let e = ask("metis", Some(10), None).expect_err("nothing fits");
+    assert!(e.help().contains("more memory"), "{}", e.help());
+}
+
+#[test]
+fn threads_that_ask_for_the_same_cut_make_it_once() {
+    let d = crate::dataset::load("rmat:scale=11", 3).expect("built in");
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let cache = Cache::new(dir.path().join("cuts"));
+    let ask = |seed: u64| {
+        let method = Method::parse("metis").expect("known");
+        Request::of(method, &d, 4, seed)
+            .cut(Some(&cache))
+            .expect("cuts")
+    };
+    let cuts: Vec<Cut> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| ask(1))).collect();
+        threads
+            .into_iter()
+            .map(|t| t.join().expect("cuts"))
+            .collect()
+    });
+    assert_eq!(cuts.iter().filter(|c| !c.cached).count(), 1, "made once");
+    assert!(
+        cuts.iter()
+            .all(|c| c.owner == cuts[0].owner && c.ms == cuts[0].ms)
+    );
+    assert!(!ask(2).cached, "another seed is another cut");
+    let method = Method::parse("metis:slack=0.1").expect("known");
+    let other = Request::of(method, &d, 4, 1)
+        .cut(Some(&cache))
+        .expect("cuts");
+    assert!(!other.cached, "another knob is another cut");
+    // Somebody's disk went bad.
+    for entry in std::fs::read_dir(cache.folder()).expect("lists").flatten() {
+        if entry.path().extension().is_some_and(|e| e == "cut") {
+            std::fs::write(entry.path(), "half a").expect("writes");
+        }
+    }
+    let again = ask(1);
+    assert!(
+        !again.cached && again.owner == cuts[0].owner,
+        "made again, the same"
+    );
+    assert!(ask(1).cached);
+    // A folder that cannot be made costs the cache, not the cut.
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").expect("writes");
+    let method = Method::parse("chunk").expect("known");
+    let nowhere = Cache::new(file.join("cuts"));
+    let cut = Request::of(method, &d, 4, 1)
+        .cut(Some(&nowhere))
+        .expect("cuts");
+    assert!(cut.cache_failed.is_some());
 }
 
 #[test]

@@ -39,10 +39,32 @@ pub fn peak_memory_bytes() -> u64 {
 
 /// `VmHWM`, where there is one.
 fn own_peak() -> Option<u64> {
+    own_status("VmHWM:")
+}
+
+/// A line of the process's status that counts bytes.
+fn own_status(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
+}
+
+/// Does something, and says how many bytes more were resident at its peak than before it. What
+/// other threads of the process do meanwhile is in it. Where the peak cannot be reset (outside
+/// Linux), a process that once was larger looks as if nothing was needed.
+pub fn peak_during<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: malloc_trim takes an integer, and may be called at any time by any thread.
+    unsafe {
+        // Memory that was freed before would be used again and be missing from the count.
+        libc::malloc_trim(0);
+    }
+    let before = own_status("VmRSS:").unwrap_or_else(peak_memory_bytes);
+    // Sets the peak to what is resident now. Refused by some sandboxes; then the peak is older.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let done = work();
+    (done, peak_memory_bytes().saturating_sub(before))
 }
 
 fn peak_of_usage() -> u64 {
@@ -95,6 +117,19 @@ mod tests {
     use super::*;
 
     /// What the child of the test below says.
+    #[test]
+    fn the_peak_of_some_work_is_what_it_held_at_once() {
+        let large = std::hint::black_box(vec![1u8; 96 << 20]);
+        drop(large);
+        let (sum, peak) = peak_during(|| {
+            let held = std::hint::black_box(vec![1u8; 48 << 20]);
+            held.iter().map(|&x| u64::from(x)).sum::<u64>()
+        });
+        assert_eq!(sum, 48 << 20);
+        // Other tests run beside this one, so only the scale is sure.
+        assert!(peak > 40 << 20, "{peak}");
+    }
+
     #[test]
     fn the_peak_is_said() {
         println!("peak {}", peak_memory_bytes());

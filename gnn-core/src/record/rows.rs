@@ -256,7 +256,7 @@ row! {
 }
 
 row! {
-    /// One part of the cut that a run used; written by its rank.
+    /// One part of a cut; of a run's, written by the part's rank.
     PartRow in "partition" {
         /// Part, equal to the rank that owns it.
         part: u32,
@@ -272,14 +272,33 @@ row! {
         cut_edges: u64,
         /// Training vertices owned.
         train_nodes: u64,
+        /// Validation vertices owned.
+        val_nodes: u64,
+        /// Test vertices owned.
+        test_nodes: u64,
         /// Bytes of the owned feature rows.
         feature_bytes: u64,
         /// Ranks from which rows are read.
         peers: u32,
-        /// Partitioner.
+        /// Vertices over an equal share of them; 1 where there are none.
+        node_balance: f64,
+        /// In-edges over an equal share of them.
+        edge_balance: f64,
+        /// Training vertices over an equal share of them.
+        train_balance: f64,
+        /// Copies of a vertex on other parts than its own, a mean over the whole cut.
+        alpha: f64,
+        /// Cut in-edges of the part of the same number when vertices are hashed; only where a cut
+        /// is asked for by itself.
+        hash_cut_edges: Option<u64>,
+        /// Remote vertices that it reads.
+        hash_halo_nodes: Option<u64>,
+        /// Partitioner, with knobs that are not default.
         method: String,
-        /// Time of the partitioner.
+        /// Time of the partitioner, now or when the cut was first made.
         partition_ms: f64,
+        /// Memory of the partitioner beside the data set.
+        partition_peak_bytes: u64,
     }
 }
 

@@ -67,6 +67,11 @@ impl Knobs {
         self.0.iter()
     }
 
+    /// Sets one; the caller knows that the value is allowed.
+    pub(crate) fn set(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
     /// A yes-or-no setting; false when there is none of that name.
     pub fn flag(&self, name: &str) -> bool {
         self.0.get(name) == Some(&Value::Bool(true))

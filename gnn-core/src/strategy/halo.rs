@@ -21,7 +21,7 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregation, At, ModelKind, Neighbours};
 use crate::partition::{self, LocalPart};
-use crate::record::{Direction, PredictedLane, RankFacts, rows::PartRow};
+use crate::record::{Direction, PredictedLane, RankFacts};
 use crate::spec::Value;
 use std::collections::BTreeMap;
 
@@ -153,7 +153,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         val: &data.val,
         test: &data.test,
     };
-    let cut = partition::facts(&whole, owner, ranks, masks, row_bytes).parts[me];
+    let cut = partition::facts(whole.csr(), owner, ranks, masks, row_bytes);
     drop(whole);
     let read = part.recv_counts();
     let rows = Rows::of(data, &part.own);
@@ -169,19 +169,15 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         train_nodes: rows.train_count() as u64,
         ..RankFacts::default()
     };
-    let row = PartRow {
-        part: me as u32,
-        nodes: cut.nodes,
-        edges: cut.edges,
-        halo_nodes: cut.halo_nodes,
-        halo_share: cut.halo_share,
-        cut_edges: cut.cut_edges,
-        train_nodes: cut.train_nodes,
-        feature_bytes: cut.feature_bytes,
-        peers: cut.peers,
-        method: cx.plan.spec.partition.clone(),
-        partition_ms: cx.plan.partition_ms,
-    };
+    let plan = &cx.plan;
+    let row = partition::rows(
+        &cut,
+        None,
+        &plan.partition_method,
+        plan.partition_ms,
+        plan.partition_peak_bytes,
+    )
+    .swap_remove(me);
     let overlap = cx.plan.spec.knobs.flag("overlap");
     let halo = Halo {
         send: part.send.into_iter().map(Kept::from).collect(),

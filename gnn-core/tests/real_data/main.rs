@@ -5,4 +5,5 @@
 
 mod cora;
 mod models;
+mod partition;
 mod runs;

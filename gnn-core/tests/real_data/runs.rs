@@ -55,6 +55,8 @@ pub fn train(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
         in_process: true,
         oversubscribed: ranks > 1,
         partition_ms: 0.0,
+        partition_peak_bytes: 0,
+        partition_method: String::new(),
     };
     work(&plan, folder.path(), World::Threads(ranks), STRATEGIES).expect("trains");
     let rows = std::fs::read_to_string(folder.path().join("rows/rank-0.jsonl")).expect("rows");

@@ -24,7 +24,7 @@
 //! | one of them | `Run::open("latest")`, or an id, or its beginning |
 //! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.partition()`, `.summary()` |
 //! | its settings | `r1.manifest()`, `r1.status()` |
-//! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"` |
+//! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"partition"` |
 //! | runs side by side | `compare(&[&r1, &r2], "curve")` |
 //! | a file for a talk | `r1.plot("stack").save("stack.svg")` |
 //! | your own HTML | `display::html("<b>bold</b>")` |
@@ -50,6 +50,6 @@ pub use frame_html::df_html;
 pub use launcher::Error;
 pub use or_end::OrEnd;
 pub use polars;
-pub use run::{Run, compare, runs, try_compare};
+pub use run::{Run, compare, partition, plot_partition, runs, try_compare};
 pub use show::Show;
 pub use source::Manifest;

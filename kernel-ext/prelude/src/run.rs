@@ -134,7 +134,8 @@ impl Run {
         source::load(&self.dir, name)
     }
 
-    /// A plot of this run: `curve`, `stack`, `balance`, `matrix` ([`KINDS`](crate::plot::KINDS)).
+    /// A plot of this run: `curve`, `stack`, `balance`, `matrix`, `partition`
+    /// ([`KINDS`](crate::plot::KINDS)).
     ///
     /// # Panics
     /// An unknown kind, or a frame that cannot be read.
@@ -177,11 +178,41 @@ pub fn try_compare(runs: &[&Run], kind: &str) -> std::result::Result<Plot, PlotE
         Ok(Case {
             setting: run.setting()?,
             frame: run.try_frame(kind.frame())?,
+            cut: match kind {
+                Kind::Partition => source::cut(&run.dir.join("partition.json"))?,
+                _ => None,
+            },
         })
     };
     let cases: Result<Vec<Case>> = runs.iter().map(case).collect();
     let cases = cases.map_err(|e| PlotError::Run(source::in_words(&e)))?;
     kind.draw(&cases)
+}
+
+/// The frame of a cut by its id, as `%partition -o` binds it.
+///
+/// # Panics
+/// When there is no such cut.
+pub fn partition(id: &str) -> DataFrame {
+    or_end(source::cut_frame(id))
+}
+
+/// The plot of the cut whose folder is `dir`: `partition`.
+///
+/// # Errors
+/// Another kind, or a folder that cannot be read.
+pub fn plot_partition(dir: impl AsRef<Path>, kind: &str) -> std::result::Result<Plot, PlotError> {
+    if Kind::parse(kind)? != Kind::Partition {
+        return Err(PlotError::Run(format!(
+            "plot {kind} shows a run, and this is a partition\nhelp: its kind is partition"
+        )));
+    }
+    let dir = dir.as_ref();
+    let id = dir.file_name().unwrap_or_default().to_string_lossy();
+    let words = |e: launcher::Error| PlotError::Run(source::in_words(&e));
+    let report = source::cut(&dir.join("report.json")).map_err(words)?;
+    let report = report.ok_or_else(|| PlotError::Run(format!("there is no partition {id}")))?;
+    crate::plot::cut(&report, &id)
 }
 
 /// Every run in the store, one row each, the oldest first.

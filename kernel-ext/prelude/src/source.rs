@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use launcher::partition::Report;
 pub use launcher::store::Manifest;
 use launcher::{Error, frames, store};
 use polars::prelude::DataFrame;
@@ -28,6 +29,18 @@ pub(crate) fn run_dir(id: &str) -> Result<PathBuf> {
 /// One row a run, all runs of the store.
 pub(crate) fn runs() -> Result<DataFrame> {
     frames::runs()
+}
+
+/// The report of a cut, where there is one.
+pub(crate) fn cut(path: &Path) -> Result<Option<Report>> {
+    path.exists()
+        .then(|| launcher::partition::read_report(path))
+        .transpose()
+}
+
+/// The frame of a cut by its id.
+pub(crate) fn cut_frame(id: &str) -> Result<DataFrame> {
+    frames::read_partition(&launcher::partition::dir(id)?.join("partition.parquet"))
 }
 
 /// What is wrong, then what to do.

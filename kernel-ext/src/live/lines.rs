@@ -12,6 +12,7 @@ use crate::magic::{Line, help};
 pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
     let shown = match line.name {
         "runs" => runs(line)?,
+        "partition" => return super::partition::partition(line, session),
         "plot" => plot(line, session)?,
         "log" => log(line, session)?,
         "stop" => stop(line, session)?,
@@ -53,7 +54,15 @@ fn the_run(line: &Line, session: &Session<'_>) -> Result<std::path::PathBuf, Fai
 }
 
 fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
-    // `%plot stack` means the latest run.
+    // `%plot stack` means the latest run, and a cut has one kind of plot.
+    let cut = line.args.first().and_then(|name| session.cut_dir(name));
+    if let Some(dir) = cut {
+        let kind = line.args.get(1).map_or("partition", String::as_str);
+        let dir = dir.map_err(|error| refused(&error))?;
+        let plot = halobook::plot_partition(&dir, kind)
+            .map_err(|error| Failure::config(error.to_string(), []))?;
+        return Ok(Shown::svg(plot.text, plot.svg));
+    }
     let (name, kind) = match line.args.as_slice() {
         [] => ("latest", "curve"),
         [only] if PLOTS.contains(&only.as_str()) => ("latest", only.as_str()),

@@ -4,6 +4,8 @@ mod card;
 pub mod catalogue;
 pub mod interrupt;
 mod lines;
+mod partition;
+mod program;
 mod report;
 mod train;
 
@@ -16,8 +18,11 @@ use interrupt::Interrupt;
 pub use lines::line;
 pub use train::train;
 
-/// The runs bound in this session: variable to run id.
+/// The runs and cuts bound in this session: variable to run id, or [`CUT`] and a cut's id.
 pub type Bound = Mutex<BTreeMap<String, String>>;
+
+/// Before the id of a cut.
+const CUT: &str = "partition:";
 
 /// What a magic may touch of the cell it stands in.
 pub struct Session<'a> {
@@ -32,12 +37,39 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// The run folder of a bound variable, an id, its beginning or `latest`.
-    fn run_dir(&self, name: &str) -> launcher::Result<std::path::PathBuf> {
+    /// What is bound to a variable.
+    fn of(&self, name: &str) -> Option<String> {
         let bound = self
             .bound
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        launcher::store::run_dir(bound.get(name).map_or(name, String::as_str))
+        bound.get(name).cloned()
+    }
+
+    /// The run folder of a bound variable, an id, its beginning or `latest`.
+    fn run_dir(&self, name: &str) -> launcher::Result<std::path::PathBuf> {
+        match self.of(name) {
+            Some(id) if id.starts_with(CUT) => Err(launcher::Error::refused(
+                format!("{name} is a partition, not a run"),
+                format!("write %plot {name} partition"),
+            )),
+            Some(id) => launcher::store::run_dir(&id),
+            None => launcher::store::run_dir(name),
+        }
+    }
+
+    /// The folder of the cut that a variable is bound to.
+    fn cut_dir(&self, name: &str) -> Option<launcher::Result<std::path::PathBuf>> {
+        let id = self.of(name)?;
+        id.strip_prefix(CUT).map(launcher::partition::dir)
+    }
+
+    /// Remembers what a variable is bound to.
+    fn remember_cut(&self, name: &str, id: &str) {
+        let mut bound = self
+            .bound
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        bound.insert(name.to_owned(), format!("{CUT}{id}"));
     }
 }

@@ -1,9 +1,7 @@
 //! `%%gnn`: a run as a process of its own, watched through its folder.
 
-use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use gnn_core::record::{now_ns, state};
@@ -12,8 +10,7 @@ use launcher::tail::Tail;
 
 use super::card::{Card, Lane};
 use super::interrupt::Meaning;
-use super::{Session, report};
-use crate::cell::shim;
+use super::{Session, program, report};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::TrainRequest;
 use crate::magic::table;
@@ -32,16 +29,7 @@ pub fn train(request: &TrainRequest, session: &Session<'_>) -> Outcome {
     let id = store::new_id();
     let run_dir = store::runs_dir().join(&id);
     let mut command = command(request, &id);
-    let child = command.spawn().map_err(|error| {
-        Failure::new(
-            "HaloConfigError",
-            format!("`halobook` cannot be started: {error}"),
-            [
-                "help: it should lie beside the kernel; HALOBOOK_BIN names another place"
-                    .to_owned(),
-            ],
-        )
-    })?;
+    let child = program::start(&mut command)?;
     let mut live = Live::new(child, &id, run_dir.clone(), session);
     let status = live.watch();
     let (stdout, stderr) = live.texts();
@@ -83,10 +71,9 @@ fn remember(session: &Session<'_>, request: &TrainRequest, id: &str) {
     }
 }
 
-/// `halobook train` with the cell's keys, in a process group of its own, so that no signal meant
-/// for the kernel reaches it.
+/// `halobook train` with the cell's keys.
 fn command(request: &TrainRequest, id: &str) -> Command {
-    let mut command = Command::new(program());
+    let mut command = program::halobook();
     command.args(["train", "--json", "--run-id", id]);
     if let Some(file) = &request.config {
         command.args(["--config", file]);
@@ -102,27 +89,7 @@ fn command(request: &TrainRequest, id: &str) -> Command {
     if request.dry_run {
         command.arg("--dry-run");
     }
-    shim::restore_environment(&mut command);
     command
-        .env_remove("EVCXR_TMPDIR")
-        .env_remove("EVCXR_CONFIG_DIR")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    command
-}
-
-fn program() -> PathBuf {
-    if let Some(program) = std::env::var_os("HALOBOOK_BIN") {
-        return program.into();
-    }
-    std::env::current_exe()
-        .ok()
-        .and_then(|exe| exe.canonicalize().ok())
-        .map(|exe| exe.with_file_name("halobook"))
-        .filter(|program| program.exists())
-        .unwrap_or_else(|| "halobook".into())
 }
 
 /// A failure before there was a run.
@@ -130,20 +97,7 @@ fn nothing_started(stderr: &str, status: ExitStatus, stopped: bool) -> Failure {
     if stopped {
         return Failure::new("HaloInterrupted", "interrupted before the run started", []);
     }
-    let mut what = None;
-    let mut rest = Vec::new();
-    for line in stderr
-        .lines()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty())
-    {
-        match line.strip_prefix("error: ") {
-            Some(text) if what.is_none() => what = Some(text.to_owned()),
-            _ => rest.push(line.to_owned()),
-        }
-    }
-    let what = what.unwrap_or_else(|| format!("`halobook train` ended with {status}"));
-    Failure::config(what, rest)
+    program::refusal(stderr, || format!("`halobook train` ended with {status}"))
 }
 
 /// A run under way.
@@ -168,28 +122,7 @@ struct Live<'a> {
 
 impl<'a> Live<'a> {
     fn new(mut child: Child, id: &str, run_dir: PathBuf, session: &'a Session<'a>) -> Live<'a> {
-        let pipes: [Option<Box<dyn Read + Send>>; 2] = [
-            child
-                .stdout
-                .take()
-                .map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
-            child
-                .stderr
-                .take()
-                .map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
-        ];
-        let readers = pipes
-            .into_iter()
-            .flatten()
-            .map(|mut pipe| {
-                std::thread::spawn(move || {
-                    let mut bytes = Vec::new();
-                    // What was read before an error is all there is to show.
-                    let _ = pipe.read_to_end(&mut bytes);
-                    String::from_utf8_lossy(&bytes).into_owned()
-                })
-            })
-            .collect();
+        let readers = program::readers(&mut child);
         Live {
             child,
             card: Card::new(id),

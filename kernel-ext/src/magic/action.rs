@@ -122,11 +122,15 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
                 return train(parsed, text, &rest[line.len()..]).map(Action::Train);
             }
             let parsed = flags::parse(magic, text, words)?;
-            lines.push(Line {
+            let read = Line {
                 name: magic.name,
                 args: parsed.args,
                 flags: parsed.flags,
-            });
+            };
+            if let Some(name) = read.flag("output") {
+                identifier(name.to_owned(), text)?;
+            }
+            lines.push(read);
             rust.push_str(&line[text.len()..]);
         } else {
             break;

@@ -79,7 +79,12 @@ const fn switch(long: &'static str, doc: &'static str) -> Flag {
 }
 
 /// The kinds of `%plot`.
-pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix"];
+pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix", "partition"];
+
+/// The partitioners.
+pub const METHODS: &[&str] = &[
+    "metis", "chunk", "hash", "random", "ldg", "fennel", "bytegnn", "hongtu",
+];
 
 /// Flags of `%%gnn`. Those of a run have the names of the command line and of a run file;
 /// `output` is the kernel's own.
@@ -223,8 +228,8 @@ const TRAIN_FLAGS: &[Flag] = &[
         "partition",
         None,
         "KIND",
-        Value::OneOf(&["metis", "chunk", "hash"]),
-        "partitioner",
+        Value::OneOf(METHODS),
+        "partitioner; knobs after a colon, metis:balance=train+edges",
     ),
     value(
         "eval-every",
@@ -270,6 +275,67 @@ const TRAIN_FLAGS: &[Flag] = &[
         "set any key, also a strategy's own",
     ),
     switch("dry-run", "resolve and check, start nothing"),
+];
+
+/// Flags of `%partition`, those of `halobook partition` and `output`.
+const PARTITION_FLAGS: &[Flag] = &[
+    value("ranks", Some('n'), "N", Value::Free, "number of parts"),
+    value(
+        "output",
+        Some('o'),
+        "NAME",
+        Value::Free,
+        "bind the frame to this variable",
+    ),
+    value(
+        "data",
+        None,
+        "NAME",
+        Value::Data,
+        "data set: a name, a built-in or a path",
+    ),
+    value(
+        "method",
+        None,
+        "NAME",
+        Value::OneOf(METHODS),
+        "partitioner; knobs after a colon, metis:slack=0.1",
+    ),
+    value(
+        "balance",
+        None,
+        "LIST",
+        Value::OneOf(&[
+            "work",
+            "vertices",
+            "edges",
+            "train",
+            "val",
+            "test",
+            "types",
+            "type-edges",
+        ]),
+        "what METIS balances; several separated by commas",
+    ),
+    value(
+        "set",
+        None,
+        "KNOB=VALUE",
+        Value::Free,
+        "a knob of the partitioner",
+    ),
+    value("seed", None, "N", Value::Free, "seed"),
+    value("split", None, "NAME", Value::Free, "split of the data"),
+    value(
+        "mem",
+        None,
+        "SIZE",
+        Value::Free,
+        "memory the partitioner may use: 2GB",
+    ),
+    value("time", None, "SECONDS", Value::Free, "time it may use"),
+    switch("no-cache", "cut anew, keep nothing"),
+    switch("dry-run", "say what it would need, cut nothing"),
 ];
 
 /// Every magic there is.
@@ -318,8 +384,23 @@ curve    loss and accuracy by epoch
 stack    where each epoch's time went: compute, exposed communication, waiting
 balance  the same by rank, with what each rank owns
 matrix   bytes from rank to rank
+partition  the cut: a small graph by owner, a large one as edges from part to part
 
-RUN is a bound name, an id (or its beginning) or `latest`.",
+RUN is a bound name, an id (or its beginning) or `latest`; for `partition` also the name that
+%partition has bound.",
+    },
+    Magic {
+        name: "partition",
+        kind: Kind::Line,
+        args: &[("DATA", Value::Data)],
+        flags: PARTITION_FLAGS,
+        summary: "cut a graph and see what that costs, before any training",
+        details: "\
+Its result is the partition frame: one row a part, with the hash baseline beside it; `-o part`
+binds it as a DataFrame, and `%plot part partition` draws the cut. Cuts are kept by the content
+of what was cut, and training takes them from there.
+
+    %partition karate -n 4 --method metis --balance train -o part",
     },
     Magic {
         name: "log",

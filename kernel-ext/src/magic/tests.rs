@@ -152,6 +152,7 @@ fn magics_complete() {
     assert_eq!(texts("%%gnn --ep"), ["--epochs"]);
     assert_eq!(texts("%%gnn --data ka"), ["karate"]);
     assert_eq!(texts("%%gnn --partition=me"), ["metis"]);
+    assert_eq!(texts("%partition --method fe"), ["fennel"]);
     assert_eq!(texts("%plot r1 st"), ["stack"]);
     assert_eq!(texts("%plot la"), ["latest"]);
     assert_eq!(texts("%%gnn -s ha"), ["halo"]);
@@ -159,6 +160,18 @@ fn magics_complete() {
     assert_eq!(texts("%%gnn\nlr = 1; model = \"sa"), ["\"sage\""]);
     assert_eq!(complete::at("let x = ", 8, &names), None);
     assert_eq!(complete::at("let x = 7\n%ru", 13, &names), None);
+}
+
+#[test]
+fn the_partitioners_are_those_of_the_registry() {
+    let known = gnn_core::partition::PARTITIONERS.iter().map(|e| e.name);
+    assert!(known.eq(table::METHODS.iter().copied()));
+    let plots: Vec<&str> = halobook::plot::KINDS.iter().map(|k| k.0).collect();
+    assert!(table::PLOTS.iter().all(|kind| plots.contains(kind)));
+    let Action::Refused(refusal) = expand("%partition karate -o 1st") else {
+        panic!("a name that cannot be bound");
+    };
+    assert!(refusal.message.contains("1st"));
 }
 
 #[test]

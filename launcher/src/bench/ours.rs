@@ -65,6 +65,7 @@ impl<'a> Runner<'a> {
         let copy = Resolved {
             plan: from.plan.clone(),
             owner: from.owner.clone(),
+            report: from.report.clone(),
             starter: from.starter.clone(),
             entry: from.entry,
             data: from.data.clone(),

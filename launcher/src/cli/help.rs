@@ -29,6 +29,9 @@ pub fn command(command: &Command) -> String {
     if command.name == "train" {
         text.push_str(&keys());
     }
+    if command.name == "partition" {
+        text.push_str(&super::partition::help());
+    }
     if command.name == "bench" {
         text.push_str(super::bench::help());
     }

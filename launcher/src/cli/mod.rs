@@ -8,6 +8,7 @@ mod commands;
 mod convert;
 mod datasets;
 mod help;
+mod partition;
 mod progress;
 mod step;
 mod train;
@@ -30,6 +31,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--key value …]",
         about: "train once and wait; --help lists the keys",
         run: train::train,
+    },
+    Command {
+        name: "partition",
+        arguments: "--data NAME|PATH -n PARTS [--method metis] [--balance train,edges]",
+        about: "cut a graph and see what that costs; --help lists methods and knobs",
+        run: partition::partition,
     },
     Command {
         name: "runs",

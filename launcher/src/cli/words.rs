@@ -53,6 +53,11 @@ impl Words {
         Ok(sorted)
     }
 
+    /// The names, in order.
+    pub fn all_names(&self) -> &[String] {
+        &self.names
+    }
+
     /// Whether a switch was given.
     pub fn has(&self, switch: &str) -> bool {
         self.flags.iter().any(|(flag, _)| flag == switch)

@@ -15,18 +15,23 @@ pub(crate) fn constant(name: &str, value: &str, height: usize) -> Column {
 
 /// A frame with the columns that `R` declares, `run_id` first.
 fn frame<R: Row>(rows: &[R], run_id: &str) -> PolarsResult<DataFrame> {
+    let mut columns = vec![constant("run_id", run_id, rows.len())];
+    columns.extend(declared(rows));
+    DataFrame::new(rows.len(), columns)
+}
+
+/// The columns that `R` declares.
+fn declared<R: Row>(rows: &[R]) -> Vec<Column> {
     let objects: Vec<Value> = rows
         .iter()
         .map(|row| serde_json::to_value(row).expect("a row struct is plain data with text keys"))
         .collect();
-    let mut columns = vec![constant("run_id", run_id, rows.len())];
-    for &(name, kind) in R::COLUMNS
+    let shown = R::COLUMNS
         .iter()
-        .filter(|c| !INTERNAL.contains(&(R::FRAME, c.0)))
-    {
-        columns.push(column(name, kind, &objects));
-    }
-    DataFrame::new(rows.len(), columns)
+        .filter(|c| !INTERNAL.contains(&(R::FRAME, c.0)));
+    shown
+        .map(|&(name, kind)| column(name, kind, &objects))
+        .collect()
 }
 
 /// One column of the objects, typed; null where a value is missing.
@@ -63,4 +68,9 @@ pub(crate) fn comm(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
 /// The `partition` frame.
 pub(crate) fn partition(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
     frame::<PartRow>(&rows.partition, run_id)
+}
+
+/// The `partition` frame of a cut without a run.
+pub(crate) fn partition_alone(rows: &[PartRow]) -> PolarsResult<DataFrame> {
+    DataFrame::new(rows.len(), declared(rows))
 }

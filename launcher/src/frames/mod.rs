@@ -22,6 +22,7 @@ pub(crate) use rows::metrics as metrics_row;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::store;
+use gnn_core::record::rows::PartRow;
 use polars::prelude::{DataFrame, NamedFrom, ParquetReader, ParquetWriter, SerReader, Series};
 use rows::Rows;
 use std::fs::File;
@@ -89,6 +90,33 @@ fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
 /// When the store cannot be listed.
 pub fn runs() -> Result<DataFrame> {
     summary::runs(&store::list()?).map_err(Error::frame("runs"))
+}
+
+/// The `partition` frame of a cut without a run.
+///
+/// # Errors
+/// What building reports.
+pub fn partition_frame(rows: &[PartRow]) -> Result<DataFrame> {
+    build::partition_alone(rows).map_err(Error::frame("partition"))
+}
+
+/// Writes it as Parquet.
+///
+/// # Errors
+/// When it cannot be built or written.
+pub fn write_partition(path: &Path, rows: &[PartRow]) -> Result<()> {
+    write(path, "partition", &mut partition_frame(rows)?)
+}
+
+/// Reads it back.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_partition(path: &Path) -> Result<DataFrame> {
+    let file = File::open(path).map_err(Error::io(path))?;
+    ParquetReader::new(file)
+        .finish()
+        .map_err(Error::frame("partition"))
 }
 
 /// Builds and writes every frame of a run, and enters into `manifest` what only the rows know:

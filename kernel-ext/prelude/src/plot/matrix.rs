@@ -1,6 +1,6 @@
 //! `matrix`: how many bytes went from which rank to which.
 
-use super::matrix_grid::{Scale, draw_grid};
+use super::matrix_grid::{Scale, TRAFFIC, draw_grid};
 use super::setting::stamp;
 use super::sheet::{Head, SIDE, Type, part, sheet, word};
 use super::text::table;
@@ -59,7 +59,8 @@ fn draw_matrix(case: &Case, by_layer: bool) -> Result<Plot, PlotError> {
     } else {
         vec![(String::new(), &sum)]
     };
-    let scale = Scale::over(grids.iter().flat_map(|(_, g)| g.iter().flatten().copied()));
+    let values = grids.iter().flat_map(|(_, g)| g.iter().flatten().copied());
+    let scale = Scale::over(values, TRAFFIC);
     let foot = stamp(&settings);
     let head = Head {
         title: title.clone(),

@@ -16,22 +16,50 @@ pub(super) fn ink_on(k: usize) -> Ink {
 /// Smallest ratio between the ends of the heat scale.
 const SPAN: f64 = 16.0;
 
+/// What a grid counts, and between whom.
+#[derive(Clone, Copy)]
+pub(super) struct Wording {
+    /// The unit, in words.
+    pub unit: &'static str,
+    /// A value as text.
+    pub text: fn(f64) -> String,
+    /// What rows are.
+    pub from: &'static str,
+    /// What columns are.
+    pub to: &'static str,
+    /// What the sum of a row is.
+    pub out: &'static str,
+    /// What the sum of a column is.
+    pub into: &'static str,
+}
+
+/// Bytes between ranks.
+pub(super) const TRAFFIC: Wording = Wording {
+    unit: "bytes (log scale)",
+    text: units::bytes,
+    from: "source rank",
+    to: "destination rank",
+    out: "sent",
+    into: "received",
+};
+
 /// Logarithmic heat scale over the positive values.
 pub(super) struct Scale {
     low: f64,
     high: f64,
+    wording: Wording,
 }
 
 impl Scale {
     /// The scale for `values`.
-    pub(super) fn over(values: impl Iterator<Item = f64>) -> Scale {
+    pub(super) fn over(values: impl Iterator<Item = f64>, wording: Wording) -> Scale {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for v in values.filter(|v| *v > 0.0) {
             (low, high) = (low.min(v), high.max(v));
         }
         // At least this span, so that nearly equal amounts look nearly equal.
         let low = low.min(high / SPAN);
-        Scale { low, high }
+        Scale { low, high, wording }
     }
 
     /// Heat step of `value`; `None` for nothing sent.
@@ -46,7 +74,7 @@ impl Scale {
 
     /// Draws the scale's steps with their amounts.
     pub(super) fn draw(&self, area: &Area<'_>) -> Result<(), PlotError> {
-        word(area, "bytes (log scale)", (0, 14), Type::new(11).faint())?;
+        word(area, self.wording.unit, (0, 14), Type::new(11).faint())?;
         let put = |y: i32, fill: Option<Ink>| {
             let rect = [(0, y * U), (20 * U, (y + 20) * U)];
             if let Some(ink) = fill {
@@ -65,7 +93,7 @@ impl Scale {
                 if i % 2 == 0 {
                     word(
                         area,
-                        &units::bytes(value),
+                        &(self.wording.text)(value),
                         (28, y + 10),
                         Type::new(11).faint(),
                     )?;
@@ -88,6 +116,7 @@ pub(super) fn draw_grid(
     sums: bool,
 ) -> Result<(), PlotError> {
     let n = grid.len() as i32;
+    let wording = scale.wording;
     let (left, top) = (SIDE + 50, 44);
     let edge = |i: i32| i * side * U / n;
     let cell = side / n;
@@ -95,12 +124,12 @@ pub(super) fn draw_grid(
     let face = Type::new(11).faint();
     word(
         area,
-        "destination rank",
+        wording.to,
         (left + side / 2, 10),
         Type::new(12).centered(),
     )?;
     let turned = Type::new(12).centered().turned();
-    word(area, "source rank", (SIDE + 6, top + side / 2), turned)?;
+    word(area, wording.from, (SIDE + 6, top + side / 2), turned)?;
     for i in (0..n).step_by(every) {
         let mid = (2 * i + 1) * side / (2 * n);
         word(
@@ -127,7 +156,7 @@ pub(super) fn draw_grid(
                 .map_err(PlotError::draw)?;
             if cell >= 34 {
                 let (text, ink) = match step {
-                    Some(k) => (units::bytes(*value), ink_on(k)),
+                    Some(k) => ((wording.text)(*value), ink_on(k)),
                     None => ("·".to_owned(), Ink::FAINT),
                 };
                 let size = if cell >= 56 { 12 } else { 9 };
@@ -138,15 +167,20 @@ pub(super) fn draw_grid(
     }
     word(area, name, (left, top + side + 14), Type::new(12).bold())?;
     if sums && cell >= 20 {
-        word(area, "sent", (left + side + 12, top - 11), face)?;
+        word(area, wording.out, (left + side + 12, top - 11), face)?;
         if cell >= 50 {
-            word(area, "received", (left - 9, top + side + 12), face.right())?;
+            word(
+                area,
+                wording.into,
+                (left - 9, top + side + 12),
+                face.right(),
+            )?;
         }
         for i in 0..grid.len() {
             let mid = (2 * i as i32 + 1) * side / (2 * n);
-            let sent = units::bytes(grid[i].iter().sum());
+            let sent = (wording.text)(grid[i].iter().sum());
             word(area, &sent, (left + side + 12, top + mid), Type::new(11))?;
-            let got = units::bytes(grid.iter().map(|row| row[i]).sum());
+            let got = (wording.text)(grid.iter().map(|row| row[i]).sum());
             if cell >= 50 {
                 let at = (left + mid, top + side + 12);
                 word(area, &got, at, Type::new(11).centered())?;

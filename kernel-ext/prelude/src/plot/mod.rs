@@ -6,6 +6,7 @@
 //! | [`stack()`] | `epochs` | where each epoch's time went, hidden communication outlined above |
 //! | [`balance()`] | `ranks` | compute and wait of each rank, with the nodes it holds |
 //! | [`matrix()`] | `comm` | bytes from rank to rank |
+//! | [`partition()`] | a cut's report | a small graph by owner, a large one as edges from part to part |
 //!
 //! Nothing here reads a file: a [`Case`] carries a run's [`Setting`] and frame. A frame that has
 //! no rows yet gives a sheet that says so. Every figure names its data, marks generated data
@@ -19,6 +20,8 @@ mod ink;
 mod matrix;
 mod matrix_grid;
 mod paper;
+mod partition;
+mod partition_graph;
 mod read;
 mod setting;
 mod sheet;
@@ -33,6 +36,7 @@ use std::path::Path;
 pub use balance::balance;
 pub use curve::{Axis, curve};
 pub use matrix::{matrix, matrix_by_layer};
+pub use partition::{cut, partition};
 pub use setting::{Case, Setting};
 pub use stack::stack;
 
@@ -117,6 +121,8 @@ pub enum Kind {
     Matrix,
     /// [`matrix_by_layer`].
     MatrixLayers,
+    /// [`partition()`].
+    Partition,
 }
 
 /// All kinds with their names and what they show, in the order help lists them.
@@ -139,6 +145,11 @@ pub const KINDS: &[(&str, Kind, &str)] = &[
         Kind::MatrixLayers,
         "bytes from rank to rank, layer by layer",
     ),
+    (
+        "partition",
+        Kind::Partition,
+        "the graph by owner, or edges from part to part",
+    ),
 ];
 
 impl Kind {
@@ -157,12 +168,13 @@ impl Kind {
             })
     }
 
-    /// The frame this kind reads: `epochs`, `ranks` or `comm`.
+    /// The frame this kind reads: `epochs`, `ranks`, `comm` or `partition`.
     pub fn frame(self) -> &'static str {
         match self {
             Kind::Curve | Kind::CurveSeconds | Kind::Stack => "epochs",
             Kind::Balance => "ranks",
             Kind::Matrix | Kind::MatrixLayers => "comm",
+            Kind::Partition => "partition",
         }
     }
 
@@ -178,6 +190,7 @@ impl Kind {
             Kind::Balance => balance(one(cases, "balance")?),
             Kind::Matrix => matrix(one(cases, "matrix")?),
             Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
+            Kind::Partition => partition(one(cases, "partition")?),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a figure must carry with it: the setting of each run it shows.
 
+use launcher::partition::Report;
 use polars::prelude::DataFrame;
 
 /// The setting of one run, stamped on every plot.
@@ -40,6 +41,8 @@ pub struct Case {
     pub setting: Setting,
     /// The frame of the kind's [`frame`](super::Kind::frame).
     pub frame: DataFrame,
+    /// The run's cut as a whole, where it has one; only [`partition`](super::partition()) reads it.
+    pub cut: Option<Report>,
 }
 
 impl Setting {

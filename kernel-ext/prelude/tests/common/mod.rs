@@ -22,7 +22,11 @@ pub fn setting(strategy: &str, ranks: u32) -> Setting {
 }
 
 pub fn case(setting: Setting, frame: DataFrame) -> Case {
-    Case { setting, frame }
+    Case {
+        setting,
+        frame,
+        cut: None,
+    }
 }
 
 /// A repeatable wobble in -1..1.

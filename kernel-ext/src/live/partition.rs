@@ -1,0 +1,153 @@
+//! `%partition`: a cut in a process of its own, its frame bound.
+
+use std::process::Command;
+use std::time::Duration;
+
+use launcher::{frames, partition as cutting};
+
+use super::{Session, program, report};
+use crate::front::{Failure, Outcome, Shown};
+use crate::magic::Line;
+use crate::text::escape;
+
+/// How often its end and an interrupt are looked for.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Cuts, binds the frame where a name is given, and shows it under one line about the whole.
+pub fn partition(line: &Line, session: &Session<'_>) -> Outcome {
+    let (stdout, stderr) = run(&mut command(line), session)?;
+    let notes: String = stderr
+        .lines()
+        .filter(|l| l.starts_with("note: "))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    session.output.stdout(&notes);
+    if line.flag("dry-run").is_some() {
+        return Ok(Some(Shown::text(stdout.trim_end())));
+    }
+    let last = stdout.lines().last().unwrap_or_default();
+    let summary: serde_json::Value = serde_json::from_str(last)
+        .map_err(|e| Failure::config(format!("`halobook partition` said no result: {e}"), []))?;
+    let id = summary["partition_id"].as_str().unwrap_or_default();
+    let dir = cutting::dir(id).map_err(|e| super::lines::refused(&e))?;
+    if let Some(name) = line.flag("output") {
+        session.remember_cut(name, id);
+        (session.bind)(&binding(name, id))?;
+    }
+    let refused = |e: launcher::Error| super::lines::refused(&e);
+    let frame = frames::read_partition(&dir.join("partition.parquet")).map_err(refused)?;
+    let report = cutting::read_report(&dir.join("report.json")).map_err(refused)?;
+    let line = one_line(&report);
+    let shown = report::frame(&frame);
+    let text = |mime: &str| shown.bundle[mime].as_str().unwrap_or_default().to_owned();
+    Ok(Some(Shown::html(
+        format!("{line}\n{}", text("text/plain")),
+        format!("<p>{}</p>{}", escape(&line), text("text/html")),
+    )))
+}
+
+/// The Rust that binds a frame. Its type is written out, so that nothing has to be inferred.
+fn binding(name: &str, id: &str) -> String {
+    format!("let {name}: halobook::polars::prelude::DataFrame = halobook::partition({id:?});\n")
+}
+
+/// `halobook partition` with the line's flags.
+fn command(line: &Line) -> Command {
+    let mut command = program::halobook();
+    command.arg("partition");
+    command.args(&line.args);
+    let passed = line.flags.iter().filter(|(name, _)| *name != "output");
+    for (name, value) in passed {
+        command.arg(format!("--{name}"));
+        if !value.is_empty() {
+            command.arg(value);
+        }
+    }
+    if line.flag("dry-run").is_none() {
+        command.arg("--json");
+    }
+    command
+}
+
+/// Runs it to its end; an interrupt ends it.
+fn run(command: &mut Command, session: &Session<'_>) -> Result<(String, String), Failure> {
+    let mut child = program::start(command)?;
+    let readers = program::readers(&mut child);
+    let mut interrupts = session.interrupt.watch();
+    let mut interrupted = false;
+    let status = loop {
+        if !interrupted && interrupts.look().is_some() {
+            interrupted = true;
+            launcher::sys::signal_group(child.id(), libc::SIGKILL);
+        }
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(LOOK),
+            Ok(Some(status)) => break status,
+            // It is no longer ours to wait for, which cannot be: nobody else waits for it.
+            Err(e) => return Err(Failure::config(format!("`halobook partition`: {e}"), [])),
+        }
+    };
+    let mut texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
+    let mut text = || texts.next().unwrap_or_default();
+    let (stdout, stderr) = (text(), text());
+    if interrupted {
+        let what = "interrupted before the cut was made; nothing is bound";
+        return Err(Failure::new("HaloInterrupted", what, []));
+    }
+    if !status.success() {
+        let otherwise = || format!("`halobook partition` ended with {status}");
+        return Err(program::refusal(&stderr, otherwise));
+    }
+    Ok((stdout, stderr))
+}
+
+/// The cut in one line, against the hash baseline.
+fn one_line(report: &gnn_core::partition::Report) -> String {
+    let percent = |x: f64| format!("{:.1} %", 100.0 * x);
+    let hash = report
+        .hash_cut_share
+        .map_or(String::new(), |x| format!(" (hash {})", percent(x)));
+    let synthetic = if report.synthetic { " (synthetic)" } else { "" };
+    format!(
+        "{}{synthetic}, {} into {} parts: {} of edges cut{hash} · replication factor {:.3} · \
+         largest part {:.2}× the mean of vertices, {:.2}× of edges, {:.2}× of training vertices · {:.0} ms{}",
+        report.data,
+        report.method,
+        report.parts,
+        percent(report.cut_share),
+        report.alpha,
+        report.node_balance,
+        report.edge_balance,
+        report.train_balance,
+        report.ms,
+        if report.cached {
+            " when it was first made"
+        } else {
+            ""
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::magic::{Action, expand};
+
+    #[test]
+    fn flags_go_to_the_program_and_the_name_stays() {
+        let cell = "%partition karate -n 4 --method metis --balance train,edges -o part --no-cache";
+        let Action::Lines { lines, .. } = expand(cell) else {
+            panic!("a line magic");
+        };
+        let command = command(&lines[0]);
+        let args: Vec<_> = command.get_args().map(|a| a.to_string_lossy()).collect();
+        assert_eq!(
+            args.join(" "),
+            "partition karate --ranks 4 --method metis --balance train,edges --no-cache --json"
+        );
+        assert_eq!(
+            binding("part", "x"),
+            "let part: halobook::polars::prelude::DataFrame = halobook::partition(\"x\");\n"
+        );
+    }
+}

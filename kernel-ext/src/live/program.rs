@@ -1,0 +1,91 @@
+//! The `halobook` program as a process of its own, and what it says when it refuses.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+use crate::cell::shim;
+use crate::front::Failure;
+
+/// `halobook` with its output piped, in a process group of its own, so that no signal meant for
+/// the kernel reaches it.
+pub fn halobook() -> Command {
+    let mut command = Command::new(path());
+    shim::restore_environment(&mut command);
+    command
+        .env_remove("EVCXR_TMPDIR")
+        .env_remove("EVCXR_CONFIG_DIR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    command
+}
+
+/// Starts it.
+///
+/// # Errors
+/// When it is not where it should be.
+pub fn start(command: &mut Command) -> Result<Child, Failure> {
+    command.spawn().map_err(|error| {
+        Failure::new(
+            "HaloConfigError",
+            format!("`halobook` cannot be started: {error}"),
+            [
+                "help: it should lie beside the kernel; HALOBOOK_BIN names another place"
+                    .to_owned(),
+            ],
+        )
+    })
+}
+
+/// Threads that read its standard output and its standard error to their ends.
+pub fn readers(child: &mut Child) -> Vec<JoinHandle<String>> {
+    let out = child
+        .stdout
+        .take()
+        .map(|p| Box::new(p) as Box<dyn Read + Send>);
+    let err = child
+        .stderr
+        .take()
+        .map(|p| Box::new(p) as Box<dyn Read + Send>);
+    let pipes = [out, err].into_iter().flatten();
+    pipes
+        .map(|mut pipe| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // What was read before an error is all there is to show.
+                let _ = pipe.read_to_end(&mut bytes);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        })
+        .collect()
+}
+
+/// A refusal out of what it wrote on standard error; `otherwise` when there is no error line.
+pub fn refusal(stderr: &str, otherwise: impl FnOnce() -> String) -> Failure {
+    let mut what = None;
+    let mut rest = Vec::new();
+    let lines = stderr.lines().map(str::trim_end);
+    for line in lines.filter(|line| !line.is_empty()) {
+        match line.strip_prefix("error: ") {
+            Some(text) if what.is_none() => what = Some(text.to_owned()),
+            _ => rest.push(line.to_owned()),
+        }
+    }
+    Failure::config(what.unwrap_or_else(otherwise), rest)
+}
+
+fn path() -> PathBuf {
+    if let Some(program) = std::env::var_os("HALOBOOK_BIN") {
+        return program.into();
+    }
+    std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.canonicalize().ok())
+        .map(|exe| exe.with_file_name("halobook"))
+        .filter(|program| program.exists())
+        .unwrap_or_else(|| "halobook".into())
+}

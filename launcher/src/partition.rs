@@ -1,0 +1,234 @@
+//! A cut by itself: what `halobook partition` and `%partition` do.
+//!
+//! Cuts are cached in `$HALOBOOK_HOME/partitions/*.cut` by the content of what was cut
+//! ([`gnn_core::partition::Cache`]); training uses the same folder. Each request also leaves a folder
+//! `$HALOBOOK_HOME/partitions/<id>` with the frame (`partition.parquet`, which a notebook binds) and
+//! `report.json`, which the plot reads.
+
+use crate::error::{Error, Result};
+use crate::{frames, store};
+use gnn_core::dataset::{self, Dataset};
+use gnn_core::partition::{self, Cache, Limits, Masks, Method, Need, Request, slowness};
+pub use gnn_core::partition::{Picture, Report};
+use gnn_core::record::rows::PartRow;
+use std::path::{Path, PathBuf};
+
+/// What is to be cut, and how.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Data set: a name, a built-in or a path.
+    pub data: String,
+    /// Which of its splits.
+    pub split: String,
+    /// Number of parts.
+    pub parts: usize,
+    /// Partitioner with its knobs.
+    pub method: Method,
+    /// Seed.
+    pub seed: u64,
+    /// What the partitioner may use.
+    pub limits: Limits,
+    /// Whether cuts are taken from the cache and kept in it.
+    pub cached: bool,
+}
+
+/// A cut by itself.
+#[derive(Debug)]
+pub struct Done {
+    /// Name of its folder.
+    pub id: String,
+    /// Its folder.
+    pub dir: PathBuf,
+    /// One row a part.
+    pub rows: Vec<PartRow>,
+    /// The cut as a whole.
+    pub report: Report,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// Folder of all cuts.
+pub fn folder() -> PathBuf {
+    store::home().join("partitions")
+}
+
+/// The cache that runs and cuts share.
+pub fn cache() -> Cache {
+    Cache::new(folder())
+}
+
+/// What the cut would need on this machine, without making it. The data set is loaded.
+///
+/// # Errors
+/// Whatever loading reports; [`Error::Core`] for a request that makes no sense.
+pub fn foresee(wanted: &Wanted) -> Result<Need> {
+    let data = load(wanted)?;
+    check_parts(wanted, &data)?;
+    let need = request(wanted, &data).need()?;
+    Ok(Need {
+        ms: need.ms * slowness(),
+        ..need
+    })
+}
+
+/// Cuts, compares with the hash baseline, and leaves frame and report in a folder of its own.
+///
+/// # Errors
+/// Whatever loading or cutting reports, a refusal where the machine or a limit is too small among
+/// them; [`Error::Io`] when the store cannot be written.
+pub fn partition(wanted: &Wanted) -> Result<Done> {
+    let data = load(wanted)?;
+    check_parts(wanted, &data)?;
+    let cache = cache();
+    let cut = request(wanted, &data).cut(wanted.cached.then_some(&cache))?;
+    let hash = Method::parse("hash")?;
+    let hashed = Request::of(hash, &data, wanted.parts, wanted.seed).assign()?;
+    let masks = Masks {
+        train: &data.train,
+        val: &data.val,
+        test: &data.test,
+    };
+    let row_bytes = (data.features.bytes() / data.n().max(1)) as u64;
+    let facts_of =
+        |owner: &[u32]| partition::facts(data.graph.csr(), owner, wanted.parts, masks, row_bytes);
+    let (facts, base) = (facts_of(&cut.owner), facts_of(&hashed));
+    let report = Report::of(&wanted.data, &data, &cut, &facts, Some(&base), wanted.seed);
+    let rows = partition::rows(&facts, Some(&base), &cut.method, cut.ms, cut.peak_bytes);
+    let mut notes: Vec<String> = cut.cache_failed.into_iter().collect();
+    if cut.method != wanted.method.label() {
+        notes.push(format!("limits chose {}", cut.method));
+    }
+    let id = store::new_id();
+    let dir = folder().join(&id);
+    std::fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
+    frames::write_partition(&dir.join("partition.parquet"), &rows)?;
+    write_report(&dir.join("report.json"), &report)?;
+    Ok(Done {
+        id,
+        dir,
+        rows,
+        report,
+        notes,
+    })
+}
+
+/// Writes a report for the plot to read.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_report(path: &Path, report: &Report) -> Result<()> {
+    let bytes = serde_json::to_vec(report).map_err(|source| Error::Json {
+        path: path.to_owned(),
+        source,
+    })?;
+    store::write_atomic(path, &bytes)
+}
+
+/// Reads a report that [`partition`] or a run left.
+///
+/// # Errors
+/// When there is none, or it is not one.
+pub fn read_report(path: &Path) -> Result<Report> {
+    let bytes = std::fs::read(path).map_err(Error::io(path))?;
+    serde_json::from_slice(&bytes).map_err(|source| Error::Json {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Folder of a cut by its id.
+///
+/// # Errors
+/// [`Error::Refused`] when there is none.
+pub fn dir(id: &str) -> Result<PathBuf> {
+    let dir = folder().join(id);
+    let plain = !id.is_empty() && !id.contains('/') && !id.starts_with('.');
+    if plain && dir.join("report.json").exists() {
+        return Ok(dir);
+    }
+    Err(Error::refused(
+        format!("there is no partition {id:?}"),
+        "make one: halobook partition --data karate -n 2",
+    ))
+}
+
+/// Bytes as people write them: `2GB`, `512MiB`, `1.5g`, `4096`.
+///
+/// # Errors
+/// [`Error::Refused`] for anything else.
+pub fn size(flag: &str, text: &str) -> Result<u64> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic());
+    let (number, unit) = text.split_at(at.unwrap_or(text.len()));
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1.0),
+        "k" | "kb" => Some(1e3),
+        "m" | "mb" => Some(1e6),
+        "g" | "gb" => Some(1e9),
+        "t" | "tb" => Some(1e12),
+        "kib" => Some(1024.0),
+        "mib" => Some(f64::from(1 << 20)),
+        "gib" => Some(f64::from(1 << 30)),
+        "tib" => Some(1024.0 * f64::from(1 << 30)),
+        _ => None,
+    };
+    let number = number
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|x| *x > 0.0 && x.is_finite());
+    match (number, factor) {
+        (Some(x), Some(f)) => Ok((x * f) as u64),
+        _ => Err(Error::refused(
+            format!("{flag}: expected a size, got {text}"),
+            format!("write --{flag} 2GB, 512MiB, or bytes"),
+        )),
+    }
+}
+
+fn load(wanted: &Wanted) -> Result<Dataset> {
+    Ok(dataset::load_split(
+        &wanted.data,
+        &wanted.split,
+        wanted.seed,
+    )?)
+}
+
+fn request<'a>(wanted: &Wanted, data: &'a Dataset) -> Request<'a> {
+    Request::of(wanted.method.clone(), data, wanted.parts, wanted.seed).within(wanted.limits)
+}
+
+fn check_parts(wanted: &Wanted, data: &Dataset) -> Result<()> {
+    if wanted.parts > data.n().max(1) {
+        return Err(Error::refused(
+            format!(
+                "{} parts for the {} vertices of {}",
+                wanted.parts,
+                data.n(),
+                data.name
+            ),
+            format!("use at most {} parts (-n)", data.n()),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_both_systems() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("2GB", 2_000_000_000),
+            ("1.5g", 1_500_000_000),
+            ("512 MiB", 512 << 20),
+            ("1TiB", 1 << 40),
+        ] {
+            assert_eq!(size("mem", text).expect(text), bytes);
+        }
+        for text in ["", "much", "-1GB", "2 giga", "0"] {
+            assert!(size("mem", text).is_err(), "{text}");
+        }
+    }
+}
