@@ -345,6 +345,44 @@ fn a_run_is_bound_as_frames() -> Outcome {
 }
 
 #[test]
+fn a_partition_is_bound_as_a_frame_and_drawn() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let answer = kernel.execute("%partition karate -n 3 --balance train -o part")?;
+    ok(&answer)?;
+    let html = answer.shown("text/html").context("no table")?;
+    ensure!(
+        html.contains("halo_nodes") && html.contains("hash"),
+        "{html}"
+    );
+    let answer = kernel.execute("part.height()")?;
+    ok(&answer)?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("3"),
+        "{:?}",
+        answer.iopub
+    );
+    for magic in ["%plot part partition", "%plot part"] {
+        let answer = kernel.execute(magic)?;
+        ok(&answer)?;
+        let svg = answer.shown("image/svg+xml").context("no figure")?;
+        ensure!(svg.contains("part 2") && svg.contains("halo"), "{svg}");
+    }
+    fails_with(&kernel.execute("%plot part curve")?, "HaloConfigError")?;
+    fails_with(&kernel.execute("%log part")?, "HaloConfigError")?;
+    fails_with(&kernel.execute("%partition karat -n 2")?, "HaloConfigError")?;
+    let cell = "%%gnn -n 2 -s halo -o r1\ndata = \"karate\"\nepochs = 2\nlaunch = \"threads\"\n";
+    ok(&run_cell(&mut kernel, cell)?.0)?;
+    let answer = kernel.execute("%plot r1 partition")?;
+    ok(&answer)?;
+    ensure!(
+        answer
+            .shown("image/svg+xml")
+            .is_some_and(|svg| svg.contains("part 1"))
+    );
+    Ok(())
+}
+
+#[test]
 fn an_interrupt_ends_a_run_at_an_epoch_and_keeps_variables() -> Outcome {
     let mut kernel = Kernel::start()?;
     ok(&kernel.execute("let before = 7_usize;")?)?;

@@ -332,3 +332,83 @@ fn samples_for_eyes() {
         stack(&[case(setting("halo", 2), DataFrame::empty())]).expect("complete"),
     );
 }
+
+/// A ring of `n` vertices in `parts` runs, as a report.
+fn ring(n: u32, parts: u32, picture: bool) -> launcher::partition::Report {
+    use launcher::partition::{Picture, Report};
+    let owner = |v: u32| v * parts / n;
+    let mut matrix = vec![vec![0; parts as usize]; parts as usize];
+    for v in 0..n {
+        for s in [(v + 1) % n, (v + n - 1) % n] {
+            matrix[owner(v) as usize][owner(s) as usize] += 1;
+        }
+    }
+    Report {
+        data: "rmat:scale=4".into(),
+        synthetic: true,
+        method: "chunk".into(),
+        parts,
+        seed: 3,
+        nodes: u64::from(n),
+        edges: 2 * u64::from(n),
+        cut_share: f64::from(parts) / f64::from(n),
+        alpha: 0.25,
+        node_balance: 1.0,
+        edge_balance: 1.0,
+        train_balance: 1.5,
+        hash_cut_share: Some(0.75),
+        hash_alpha: None,
+        ms: 1.0,
+        peak_bytes: 1,
+        predicted_bytes: 1,
+        cached: false,
+        matrix,
+        picture: picture.then(|| Picture {
+            owner: (0..n).map(owner).collect(),
+            train: (0..n).map(|v| v == 0).collect(),
+            boundary: (0..n)
+                .map(|v| owner(v) != owner((v + 1) % n) || owner(v) != owner((v + n - 1) % n))
+                .collect(),
+            edges: (0..n)
+                .map(|v| (v.min((v + 1) % n), v.max((v + 1) % n)))
+                .collect(),
+        }),
+    }
+}
+
+#[test]
+fn a_small_cut_is_drawn_by_owner_with_its_halo() {
+    let plot = checked(halobook::plot::cut(&ring(24, 4, true), "id").expect("draws"));
+    let rings = |class: u8| {
+        let is = |l: &&str| l.starts_with("<circle") && l.contains(&format!("hb-s{class}\""));
+        plot.svg.lines().filter(is).count()
+    };
+    // Two ends a part, and one in the legend.
+    assert_eq!(rings(14), 2 * 4 + 1);
+    assert_eq!(rings(0), 1 + 1, "the training vertex and its legend");
+    for says in [
+        "synthetic",
+        "hash 75 %",
+        "part 3",
+        "chunk into 4 parts",
+        "1.50 training",
+    ] {
+        assert!(plot.svg.contains(says), "{says}");
+    }
+    for says in ["part 3", "from 0", "cut"] {
+        assert!(plot.text.contains(says), "{}", plot.text);
+    }
+}
+
+#[test]
+fn a_large_cut_is_a_matrix_and_many_parts_share_cells() {
+    let plot = checked(halobook::plot::cut(&ring(4000, 8, false), "id").expect("draws"));
+    let heats: usize = (32..=40).map(|class| boxes(&plot.svg, class)).sum();
+    // A cell either way for each pair of neighbours round the ring, and the scale's nine.
+    assert_eq!(heats, 16 + 9);
+    let plot = checked(halobook::plot::cut(&ring(4000, 300, false), "id").expect("draws"));
+    assert!(plot.svg.contains("a cell is 5 × 5 parts") && plot.text.contains("more parts"));
+    let none = case(setting("single", 1), ranks(1, 1));
+    let plot = checked(Kind::Partition.draw(&[none]).expect("says so"));
+    assert!(plot.svg.contains("nothing was cut"));
+}
