@@ -21,12 +21,14 @@ fn graphs() -> impl Strategy<Value = Graph> {
 }
 
 /// Every partitioner, with those knobs that change what it does.
-const EVERY: [&str; 16] = [
+const EVERY: [&str; 18] = [
     "metis",
+    "metis:objective=volume,balance=vertices",
     "metis:balance=train+edges",
     "metis:balance=vertices+val+test,slack=0.1",
     "metis:balance=types+type-edges",
     "metis:thin=coarse",
+    "metis:passes=1,starts=1,balance=train+edges",
     "metis:thin=input,passes=3",
     "chunk",
     "chunk:by=edges",

@@ -310,6 +310,22 @@ fn samples_for_eyes() {
         "curve-stopped",
         curve(&stopped[1..2], Axis::Epoch).expect("complete"),
     );
+    for (name, report) in [
+        ("partition-ring", ring(24, 4, true)),
+        ("partition-8", ring(4000, 8, false)),
+    ] {
+        save(
+            name,
+            halobook::plot::cut(&report, "20260101-120000-cut").expect("draws"),
+        );
+    }
+    // A cut of the reader's own: the folder that `halobook partition` names.
+    if let Some(own) = std::env::var_os("HALOBOOK_PLOT_PARTITION") {
+        save(
+            "partition-own",
+            halobook::plot_partition(own, "partition").expect("a cut's folder"),
+        );
+    }
     save("stack-runs", stack(&runs).expect("complete"));
     save(
         "stack-30",
