@@ -111,6 +111,7 @@ fn every_method_gives_the_frame_and_beats_or_is_the_baseline() -> Outcome {
         ensure!(sum("nodes") == 34 && sum("edges") == 156, "{rows:?}");
         let alpha = sum("halo_nodes") as f64 / 34.0;
         for row in &rows {
+            ensure!(row["synthetic"] == false, "{row}");
             ensure!(
                 (row["alpha"].as_f64().context("alpha")? - alpha).abs() < 1e-9,
                 "{row}"

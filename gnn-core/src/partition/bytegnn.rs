@@ -121,9 +121,9 @@ impl Labels {
 fn blocks(graph: &Graph, labels: &Labels, hops: usize) -> Vec<u32> {
     let mut block = vec![NONE; graph.n()];
     let mut edge: Vec<u32> = Vec::new();
-    for v in 0..graph.n() {
+    for (v, b) in block.iter_mut().enumerate() {
         if labels.of[v] != UNLABELLED {
-            block[v] = edge.len() as u32;
+            *b = edge.len() as u32;
             edge.push(v as u32);
         }
     }

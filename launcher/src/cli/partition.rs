@@ -72,7 +72,7 @@ pub fn partition(words: &[String]) -> Result<i32> {
     let done = cutting::partition(&wanted)?;
     done.notes.iter().for_each(|note| eprintln!("note: {note}"));
     if words.has("json") {
-        let frame = frames::partition_frame(&done.rows)?;
+        let frame = frames::partition_frame(&done.rows, done.report.synthetic)?;
         frames::json_lines(&frame)
             .iter()
             .for_each(|line| println!("{line}"));

@@ -72,15 +72,20 @@ fn build(run_dir: &Path, frame: &str) -> Result<DataFrame> {
 /// A frame of one run; its last column says whether the data was generated.
 fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
     let run_id = &run.run_id;
-    let mut made = match frame {
+    let made = match frame {
         "epochs" => epochs::epochs(rows, run_id),
         "ranks" => build::ranks(rows, run_id),
         "comm" => build::comm(rows, run_id),
         _ => build::partition(rows, run_id),
     }
     .map_err(Error::frame(frame))?;
-    let synthetic = Series::new("synthetic".into(), vec![run.synthetic; made.height()]);
-    let with_mark = made.with_column(synthetic.into()).map(|made| made.clone());
+    marked(made, run.synthetic, frame)
+}
+
+/// A frame with the column `synthetic`.
+fn marked(mut made: DataFrame, synthetic: bool, frame: &str) -> Result<DataFrame> {
+    let mark = Series::new("synthetic".into(), vec![synthetic; made.height()]);
+    let with_mark = made.with_column(mark.into()).map(|made| made.clone());
     with_mark.map_err(Error::frame(frame))
 }
 
@@ -92,20 +97,21 @@ pub fn runs() -> Result<DataFrame> {
     summary::runs(&store::list()?).map_err(Error::frame("runs"))
 }
 
-/// The `partition` frame of a cut without a run.
+/// The `partition` frame of a cut without a run; `synthetic` says whether its data was generated.
 ///
 /// # Errors
 /// What building reports.
-pub fn partition_frame(rows: &[PartRow]) -> Result<DataFrame> {
-    build::partition_alone(rows).map_err(Error::frame("partition"))
+pub fn partition_frame(rows: &[PartRow], synthetic: bool) -> Result<DataFrame> {
+    let made = build::partition_alone(rows).map_err(Error::frame("partition"))?;
+    marked(made, synthetic, "partition")
 }
 
 /// Writes it as Parquet.
 ///
 /// # Errors
 /// When it cannot be built or written.
-pub fn write_partition(path: &Path, rows: &[PartRow]) -> Result<()> {
-    write(path, "partition", &mut partition_frame(rows)?)
+pub fn write_partition(path: &Path, rows: &[PartRow], synthetic: bool) -> Result<()> {
+    write(path, "partition", &mut partition_frame(rows, synthetic)?)
 }
 
 /// Reads it back.
