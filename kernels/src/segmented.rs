@@ -26,7 +26,7 @@
 use std::ops::Range;
 
 use crate::simd::Level;
-use crate::spmm::{self, SMALL};
+use crate::spmm::{self, Onto, SMALL};
 use crate::spmm_tile::{Visits, add_visits};
 use crate::{Csr, CsrBuf, Mat, Par, flat, flat_mut};
 
@@ -266,21 +266,29 @@ impl Row {
 /// # Panics
 /// When the shapes disagree or `rows` exceeds `m`.
 pub fn spmm_into(par: &Par, a: &Segmented, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-    at_level(Level::detect(), par, a, rows, x, out);
+    at_level(Level::detect(), par, a, rows, x, Onto::Set, out);
 }
 
-fn at_level(level: Level, par: &Par, a: &Segmented, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+/// Adds the same to `out[r, :]`.
+///
+/// # Panics
+/// Like [`spmm_into`].
+pub fn spmm_add_into(par: &Par, a: &Segmented, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+    at_level(Level::detect(), par, a, rows, x, Onto::Add, out);
+}
+
+fn at_level(
+    level: Level,
+    par: &Par,
+    a: &Segmented,
+    rows: Range<usize>,
+    x: &Mat,
+    onto: Onto,
+    out: &mut Mat,
+) {
     let (d, flat_x) = (x.ncols(), flat("spmm", x));
     let rest = a.rest.view();
-    spmm::at_level(
-        level,
-        par,
-        rest,
-        rows.clone(),
-        false,
-        (x.dim(), flat_x),
-        out,
-    );
+    spmm::at_level(level, par, rest, rows.clone(), onto, (x.dim(), flat_x), out);
     let edges = (a.before[rows.end] - a.before[rows.start]) as usize;
     if edges == 0 || d == 0 {
         return;
@@ -327,7 +335,11 @@ mod tests {
             spmm::naive(a.view(), first..a.rows(), &x, &mut want);
             for level in Level::available() {
                 let mut got = Mat::from_elem((a.rows(), d), 7.0);
-                at_level(level, &Par::new(1), &s, first..a.rows(), &x, &mut got);
+                let (one, rows) = (Par::new(1), first..a.rows());
+                at_level(level, &one, &s, rows.clone(), &x, Onto::Set, &mut got);
+                assert_close(&got, &want);
+                at_level(level, &one, &s, rows, &x, Onto::Add, &mut got);
+                got.slice_mut(ndarray::s![first.., ..]).mapv_inplace(|v| v / 2.0);
                 assert_close(&got, &want);
             }
         }

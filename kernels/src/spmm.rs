@@ -90,8 +90,32 @@ pub fn spmm_reduce_into(
 ) {
     let level = Level::detect();
     let shape = x.dim();
-    let mean = reduce == Reduce::Mean;
-    at_level(level, par, a, rows, mean, (shape, flat("spmm", x)), out);
+    let onto = match reduce {
+        Reduce::Sum => Onto::Set,
+        Reduce::Mean => Onto::Mean,
+    };
+    at_level(level, par, a, rows, onto, (shape, flat("spmm", x)), out);
+}
+
+/// Adds `Σ_e w_e · x[col_e, :]` to `out[r, :]` for the rows in `rows`: [`spmm_into`] onto what is
+/// there.
+///
+/// # Panics
+/// Like [`spmm_into`].
+pub fn spmm_add_into(par: &Par, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+    let x = (x.dim(), flat("spmm", x));
+    at_level(Level::detect(), par, a, rows, Onto::Add, x, out);
+}
+
+/// What becomes of a row's sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Onto {
+    /// It replaces what is there.
+    Set,
+    /// Its share of one edge replaces what is there.
+    Mean,
+    /// It is added to what is there, which comes first in the order of summation.
+    Add,
 }
 
 /// Columns `cols` of a run of rows; `out` holds exactly them, `cols.len()` wide.
@@ -108,7 +132,7 @@ pub(crate) fn at_level<T: Stored>(
     par: &Par,
     a: Csr<'_>,
     rows: Range<usize>,
-    mean: bool,
+    onto: Onto,
     x: ((usize, usize), &[T]),
     out: &mut Mat,
 ) {
@@ -140,7 +164,7 @@ pub(crate) fn at_level<T: Stored>(
             job.rows.len() * job.cols.len(),
             "job covers its output"
         );
-        T::run(level, a, (x, d), mean, job);
+        T::run(level, a, (x, d), onto, job);
     });
 }
 
@@ -220,15 +244,21 @@ pub(crate) mod tests {
             for level in Level::available() {
                 let mut got = Mat::from_elem((a.rows(), d), 7.0);
                 let flat = (x.dim(), x.as_slice().expect("made here"));
-                at_level(level, &Par::new(1), a.view(), first..a.rows(), false, flat, &mut got);
+                at_level(level, &Par::new(1), a.view(), first..a.rows(), Onto::Set, flat, &mut got);
                 assert_close(&got, &want);
                 let mut mean = Mat::from_elem((a.rows(), d), 7.0);
-                at_level(level, &Par::new(2), a.view(), first..a.rows(), true, flat, &mut mean);
+                at_level(level, &Par::new(2), a.view(), first..a.rows(), Onto::Mean, flat, &mut mean);
                 for r in first..a.rows() {
                     let n = a.view().span(r).len().max(1) as f32;
                     mean.row_mut(r).mapv_inplace(|v| v * n);
                 }
                 assert_close(&mean, &want);
+                let rows = first..a.rows();
+                at_level(level, &Par::new(2), a.view(), rows, Onto::Add, flat, &mut got);
+                let mut twice = want.clone();
+                twice.slice_mut(ndarray::s![first.., ..]).mapv_inplace(|v| v * 2.0);
+                assert_close(&got, &twice);
+                got.slice_mut(ndarray::s![first.., ..]).mapv_inplace(|v| v / 2.0);
                 assert!(got.rows().into_iter().take(first).all(|r| r.iter().all(|&v| v == 7.0)));
             }
         }

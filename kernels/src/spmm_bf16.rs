@@ -60,7 +60,7 @@ pub fn spmm_bf16_into(
 ) {
     expect_eq("spmm_bf16", "numbers in x", a.n_cols * d, x.len());
     let x = ((a.n_cols, d), x);
-    spmm::at_level(Level::detect(), par, a, rows, false, x, out);
+    spmm::at_level(Level::detect(), par, a, rows, spmm::Onto::Set, x, out);
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
             for level in Level::available() {
                 let mut got = Mat::zeros((a.rows(), d));
                 let x = ((a.n_cols, d), &stored[..]);
-                spmm::at_level(level, &Par::new(2), a.view(), 0..a.rows(), false, x, &mut got);
+                spmm::at_level(level, &Par::new(2), a.view(), 0..a.rows(), spmm::Onto::Set, x, &mut got);
                 assert_close(&got, &want);
             }
         }

@@ -10,7 +10,7 @@ use half::bf16;
 
 use crate::Csr;
 use crate::simd::Level;
-use crate::spmm::Job;
+use crate::spmm::{Job, Onto};
 use crate::vector::{Vector, at_level, prefetch};
 
 /// How many edges ahead rows of `x` are prefetched.
@@ -37,7 +37,7 @@ pub(crate) trait Stored: Copy + Sync {
     /// [`Vector::load_first`].
     unsafe fn load_first<V: Vector>(p: *const Self, m: V::Mask) -> V;
     /// Runs a job at a level that the processor supports; `x: [n, d]` comes with `d`.
-    fn run(level: Level, a: Csr<'_>, x: (&[Self], usize), mean: bool, job: Job<'_>);
+    fn run(level: Level, a: Csr<'_>, x: (&[Self], usize), onto: Onto, job: Job<'_>);
 }
 
 impl Stored for f32 {
@@ -51,8 +51,8 @@ impl Stored for f32 {
         // SAFETY: passed on to the caller.
         unsafe { V::load_first(p, m) }
     }
-    fn run(level: Level, a: Csr<'_>, x: (&[f32], usize), mean: bool, job: Job<'_>) {
-        at_level!(level, run(a: Csr<'_>, x: (&[f32], usize), mean: bool, job: Job<'_>));
+    fn run(level: Level, a: Csr<'_>, x: (&[f32], usize), onto: Onto, job: Job<'_>) {
+        at_level!(level, run(a: Csr<'_>, x: (&[f32], usize), onto: Onto, job: Job<'_>));
     }
 }
 
@@ -67,8 +67,8 @@ impl Stored for bf16 {
         // SAFETY: passed on to the caller.
         unsafe { V::load_first_bf16(p, m) }
     }
-    fn run(level: Level, a: Csr<'_>, x: (&[bf16], usize), mean: bool, job: Job<'_>) {
-        at_level!(level, run_bf16(a: Csr<'_>, x: (&[bf16], usize), mean: bool, job: Job<'_>));
+    fn run(level: Level, a: Csr<'_>, x: (&[bf16], usize), onto: Onto, job: Job<'_>) {
+        at_level!(level, run_bf16(a: Csr<'_>, x: (&[bf16], usize), onto: Onto, job: Job<'_>));
     }
 }
 
@@ -87,13 +87,13 @@ macro_rules! by_vectors {
 }
 
 #[inline(always)]
-fn run<V: Vector>(a: Csr<'_>, x: (&[f32], usize), mean: bool, job: Job<'_>) {
-    tiles::<V, f32>(a, x, mean, job);
+fn run<V: Vector>(a: Csr<'_>, x: (&[f32], usize), onto: Onto, job: Job<'_>) {
+    tiles::<V, f32>(a, x, onto, job);
 }
 
 #[inline(always)]
-fn run_bf16<V: Vector>(a: Csr<'_>, x: (&[bf16], usize), mean: bool, job: Job<'_>) {
-    tiles::<V, bf16>(a, x, mean, job);
+fn run_bf16<V: Vector>(a: Csr<'_>, x: (&[bf16], usize), onto: Onto, job: Job<'_>) {
+    tiles::<V, bf16>(a, x, onto, job);
 }
 
 /// Columns `first..first + wide` of `x: [_, d]`, to columns `skip..` of an output with `stride`
@@ -105,12 +105,12 @@ struct Tile {
     d: usize,
     skip: usize,
     stride: usize,
-    mean: bool,
+    onto: Onto,
 }
 
 /// All columns of a job, in tiles of about equally many vectors.
 #[inline(always)]
-fn tiles<V: Vector, T: Stored>(a: Csr<'_>, x: (&[T], usize), mean: bool, job: Job<'_>) {
+fn tiles<V: Vector, T: Stored>(a: Csr<'_>, x: (&[T], usize), onto: Onto, job: Job<'_>) {
     let (x, d) = x;
     let Job { rows, cols, out } = job;
     let width = cols.len();
@@ -125,7 +125,7 @@ fn tiles<V: Vector, T: Stored>(a: Csr<'_>, x: (&[T], usize), mean: bool, job: Jo
             d,
             skip: c,
             stride: width,
-            mean,
+            onto,
         };
         let weights = a.weights.unwrap_or(&[]);
         let (n, weighted) = (wide.div_ceil(V::LANES), a.weights.is_some());
@@ -155,32 +155,67 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
     let tail = t.wide - (N - 1) * V::LANES;
     assert!(tail >= 1 && tail <= V::LANES && t.first + t.wide <= t.d);
     assert!(a.n_cols * t.d <= x.len() && t.skip + t.wide <= t.stride);
-    assert!(rows.len() * t.stride <= out.len());
     // SAFETY: `tail` is within the lanes, as asserted above.
     let mask = unsafe { V::mask(tail) };
     for (k, r) in rows.enumerate() {
-        // SAFETY: a constant vector.
-        let mut sum = [unsafe { V::splat(0.0) }; N];
-        // SAFETY: the sizes of `x` and the mask are asserted above.
-        unsafe { gather::<V, T, N, W, true>(&mut sum, a, weights, a.span(r), x, t, mask) };
-        let n_edges = a.span(r).len();
-        if t.mean && n_edges > 0 {
-            // SAFETY: a constant vector.
-            let share = unsafe { V::splat(1.0 / n_edges as f32) };
-            for sum in &mut sum {
-                *sum = sum.mul(share);
-            }
-        }
-        // SAFETY: `k < rows.len()`, `rows.len() * stride <= out.len()` and `skip + wide <= stride`
-        // are asserted above; the mask as for loads.
+        let at = k * t.stride + t.skip;
+        let to = out[at..at + t.wide].as_mut_ptr();
+        let span = a.span(r);
+        let n_edges = span.len();
+        // SAFETY: `to` has `wide` numbers, which are `N - 1` vectors and `tail` more; the sizes of
+        // `x` and the mask are asserted above.
         unsafe {
-            let to = out.as_mut_ptr().add(k * t.stride + t.skip);
-            for (j, sum) in sum.into_iter().enumerate() {
-                if j + 1 < N {
-                    sum.store(to.add(j * V::LANES));
-                } else {
-                    sum.store_first(to.add(j * V::LANES), mask);
+            let mut sum = match t.onto {
+                Onto::Add => read::<V, N>(to, mask),
+                Onto::Set | Onto::Mean => [V::splat(0.0); N],
+            };
+            gather::<V, T, N, W, true>(&mut sum, a, weights, span, x, t, mask);
+            if t.onto == Onto::Mean && n_edges > 0 {
+                let share = V::splat(1.0 / n_edges as f32);
+                for sum in &mut sum {
+                    *sum = sum.mul(share);
                 }
+            }
+            store(sum, to, mask);
+        }
+    }
+}
+
+/// `N` vectors, the last of them through a mask.
+///
+/// # Safety
+/// `N - 1` vectors and the columns in the mask can be read.
+#[inline(always)]
+unsafe fn read<V: Vector, const N: usize>(from: *const f32, mask: V::Mask) -> [V; N] {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let mut all = [V::splat(0.0); N];
+        for (j, v) in all.iter_mut().enumerate() {
+            let from = from.add(j * V::LANES);
+            *v = if j + 1 < N {
+                V::load(from)
+            } else {
+                V::load_first(from, mask)
+            };
+        }
+        all
+    }
+}
+
+/// The other way.
+///
+/// # Safety
+/// `N - 1` vectors and the columns in the mask can be written.
+#[inline(always)]
+unsafe fn store<V: Vector, const N: usize>(all: [V; N], to: *mut f32, mask: V::Mask) {
+    for (j, v) in all.into_iter().enumerate() {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let to = to.add(j * V::LANES);
+            if j + 1 < N {
+                v.store(to);
+            } else {
+                v.store_first(to, mask);
             }
         }
     }
@@ -267,7 +302,7 @@ fn segments<V: Vector>(visits: Visits<'_>, x: (&[f32], usize), job: Job<'_>) {
             d,
             skip: c,
             stride: cols.len(),
-            mean: false,
+            onto: Onto::Add,
         };
         for s in visits.starts.windows(2) {
             let mine = &visits.row_of[s[0]..s[1]];
@@ -318,23 +353,9 @@ fn add_tile<V: Vector, T: Stored, const N: usize, const W: bool>(
         // SAFETY: `to` has `wide` numbers, which are `N - 1` vectors and `tail` more; the sizes of
         // `x` and the mask are asserted above.
         unsafe {
-            let mut sum = [V::splat(0.0); N];
-            for (j, sum) in sum.iter_mut().enumerate() {
-                let from = to.add(j * V::LANES);
-                *sum = if j + 1 < N {
-                    V::load(from)
-                } else {
-                    V::load_first(from, mask)
-                };
-            }
+            let mut sum = read::<V, N>(to, mask);
             gather::<V, T, N, W, false>(&mut sum, a, weights, a.span(k), x, t, mask);
-            for (j, sum) in sum.into_iter().enumerate() {
-                if j + 1 < N {
-                    sum.store(to.add(j * V::LANES));
-                } else {
-                    sum.store_first(to.add(j * V::LANES), mask);
-                }
-            }
+            store(sum, to, mask);
         }
     }
 }

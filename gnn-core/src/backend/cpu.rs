@@ -10,7 +10,7 @@ use kernels::adam::AdamParams;
 use kernels::pairs::{Pairs, products_backward_into, products_into};
 use kernels::segmented::{self, WIDE};
 use kernels::sgd::SgdParams;
-use kernels::{Csr, Par, gat, gat_backward, gat_dense, layernorm, linear, rspmm};
+use kernels::{Csr, Par, gat, gat_backward, gat_dense, layernorm, linear, rspmm, spmm};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -133,12 +133,14 @@ impl Backend for Cpu {
         out
     }
 
-    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
         let (x, out) = (x.host(), out.host_mut());
         let by_segment = (x.ncols() >= WIDE).then(|| a.segmented()).flatten();
-        match by_segment {
-            Some(a) => segmented::spmm_into(&self.par, a, rows, x, out),
-            None => kernels::spmm::spmm_into(&self.par, a.view(), rows, x, out),
+        match (by_segment, write) {
+            (Some(a), Write::Set) => segmented::spmm_into(&self.par, a, rows, x, out),
+            (Some(a), Write::Add) => segmented::spmm_add_into(&self.par, a, rows, x, out),
+            (None, Write::Set) => spmm::spmm_into(&self.par, a.view(), rows, x, out),
+            (None, Write::Add) => spmm::spmm_add_into(&self.par, a.view(), rows, x, out),
         }
     }
 
@@ -158,12 +160,11 @@ impl Backend for Cpu {
 
     fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {
         let (a, rows) = (with_values(a, values), 0..a.rows());
-        if write == Write::Set {
-            return kernels::spmm::spmm_into(&self.par, a, rows, b.host(), out.host_mut());
+        let (b, out) = (b.host(), out.host_mut());
+        match write {
+            Write::Set => spmm::spmm_into(&self.par, a, rows, b, out),
+            Write::Add => spmm::spmm_add_into(&self.par, a, rows, b, out),
         }
-        let mut product = self.pool.fresh(out.nrows(), out.ncols());
-        kernels::spmm::spmm_into(&self.par, a, rows, b.host(), product.host_mut());
-        kernels::elementwise::axpy(&self.par, 1.0, product.host(), out.host_mut());
     }
 
     fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat {

@@ -87,6 +87,14 @@ fn act(act: Act) -> ActOn {
     }
 }
 
+/// What becomes of the sums of a sparse product.
+fn reduce(write: Write) -> Reduce {
+    match write {
+        Write::Set => Reduce::Sum,
+        Write::Add => Reduce::Add,
+    }
+}
+
 impl Backend for Cuda {
     fn device(&self) -> &str {
         self.device.name()
@@ -130,9 +138,9 @@ impl Backend for Cuda {
         out
     }
 
-    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
         let (a, d) = (self.sparse(a), x.ncols());
-        ops::spmm(a, None, rows, x.buf(), d, Reduce::Sum, out.buf_mut());
+        ops::spmm(a, None, rows, x.buf(), d, reduce(write), out.buf_mut());
     }
 
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
@@ -165,13 +173,9 @@ impl Backend for Cuda {
     }
 
     fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {
-        let reduce = match write {
-            Write::Set => Reduce::Sum,
-            Write::Add => Reduce::Add,
-        };
         let (on, d) = (self.sparse(a), b.ncols());
         let (rows, values) = (0..a.rows(), values.map(Mat::buf));
-        ops::spmm(on, values, rows, b.buf(), d, reduce, out.buf_mut());
+        ops::spmm(on, values, rows, b.buf(), d, reduce(write), out.buf_mut());
     }
 
     fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat {

@@ -104,9 +104,9 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Copy, |b| b.copy(x)).told(&self.meter)
     }
 
-    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
         self.count(a, &rows);
-        self.timed(Phase::Aggregate, |b| b.spmm(a, rows, x, out));
+        self.timed(Phase::Aggregate, |b| b.spmm(a, rows, x, write, out));
     }
 
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {

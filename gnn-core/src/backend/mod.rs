@@ -111,9 +111,9 @@ pub trait Backend {
     /// A copy of `x` on the device.
     fn copy(&self, x: &Mat) -> Mat;
 
-    /// `out[r, :] = Σ_e w_e · x[col_e, :]` for `r` in `rows`, the other rows stay; `a: [m, n]`,
-    /// `x: [n, d]`, `out: [m, d]`.
-    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, out: &mut Mat);
+    /// Writes (or adds) `Σ_e w_e · x[col_e, :]` to `out[r, :]` for `r` in `rows`, the other rows
+    /// stay; `a: [m, n]`, `x: [n, d]`, `out: [m, d]`.
+    fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat);
 
     /// Writes (or adds) the sum of products `Σ op(a) · op(b)` to `out` and applies `then` to it.
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat);

@@ -10,7 +10,7 @@
 use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
 use super::rgcn::check;
 use super::seam::{edges_of, with_room};
-use crate::backend::{Mat, Term, Then};
+use crate::backend::{Mat, Term, Then, Write};
 use crate::error::Result;
 use std::rc::Rc;
 
@@ -109,13 +109,13 @@ impl Layer for RelationRound {
         if !self.last {
             let [a, _] = edges.block.within_relations()?;
             let mut y = backend.fresh(n * self.relations, self.width);
-            backend.spmm(a, 0..a.rows(), &sources, &mut y);
+            backend.spmm(a, 0..a.rows(), &sources, Write::Set, &mut y);
             let y = y.reshape(n, self.relations * self.width);
             return Ok((flow.with(y), Saved::default()));
         }
         let [a, _] = edges.block.by_relation()?;
         let mut y = backend.fresh(n, self.width);
-        backend.spmm(a, 0..n, &sources, &mut y);
+        backend.spmm(a, 0..n, &sources, Write::Set, &mut y);
         let own = flow.h0.as_ref().expect("the last dense layer made it");
         backend.axpby(1.0, own, 1.0, &mut y);
         Ok((y.into(), Saved::default()))
@@ -141,7 +141,7 @@ impl Layer for RelationRound {
             let g = grad.g.reshape(n * self.relations, self.width);
             (t, g, grad.h0)
         };
-        cx.backend.spmm(t, 0..t.rows(), &g, &mut parts);
+        cx.backend.spmm(t, 0..t.rows(), &g, Write::Set, &mut parts);
         let mut gx = parts.reshape(n_src, self.relations * self.width);
         let poll = &mut |cx: &mut crate::ctx::Ctx, _: &mut Mat| cx.comm.poll();
         edges.neighbours.push(cx, at, &mut gx, poll)?;

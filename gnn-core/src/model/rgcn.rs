@@ -139,7 +139,7 @@ impl Layer for Rgcn {
         } else {
             let [a, _] = edges.block.by_relation()?;
             let parts = sources.reshape(n_src * self.relations, self.d_out);
-            cx.backend.spmm(a, 0..n, &parts, &mut y);
+            cx.backend.spmm(a, 0..n, &parts, Write::Set, &mut y);
         }
         x.add_times(cx, &w[root], then, &mut y);
         saved.x = Some(x);
@@ -166,7 +166,8 @@ impl Layer for Rgcn {
         } else {
             let [_, t] = edges.block.by_relation()?;
             let mut parts = cx.backend.fresh(n_src * self.relations, self.d_out);
-            cx.backend.spmm(t, 0..parts.nrows(), &g, &mut parts);
+            cx.backend
+                .spmm(t, 0..parts.nrows(), &g, Write::Set, &mut parts);
             parts.reshape(n_src, self.width())
         };
         edges.neighbours.push(cx, at, &mut gz, &mut |cx, gz| {

@@ -8,6 +8,7 @@ mod entry;
 mod full_graph;
 mod neighbours;
 
+mod broadcast;
 mod halo;
 pub(crate) mod single;
 
@@ -25,7 +26,7 @@ use crate::record::{PredictedLane, RankFacts, rows::PartRow};
 use std::sync::Arc;
 
 /// Every built-in strategy.
-pub const STRATEGIES: &[Entry] = &[single::ENTRY, halo::ENTRY];
+pub const STRATEGIES: &[Entry] = &[single::ENTRY, halo::ENTRY, broadcast::ENTRY];
 
 /// The entry of a built-in strategy.
 ///

@@ -2,7 +2,7 @@
 //!
 //! A rank's sources are its own rows followed by the remote rows that its block reads.
 
-use crate::backend::{Kept, Mat};
+use crate::backend::{Kept, Mat, Write};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
@@ -13,7 +13,7 @@ use crate::record::Direction;
 ///
 /// Rows without remote sources are multiplied while remote rows travel, the others after. Every
 /// row adds its sources in the order of the full block, so that the forward pass has the very bits
-/// of one rank.
+/// of one rank, but where wide rows are aggregated by segments ([`kernels::segmented`]).
 pub struct OverBlock<N> {
     neighbours: N,
     block: Block,
@@ -51,29 +51,34 @@ impl<N: Neighbours> Aggregate for OverBlock<N> {
             let a = self.block.edges_t();
             let mut g = cx.backend.fresh(a.rows(), width);
             if alone {
-                cx.backend.spmm(a, 0..n, x, &mut g);
+                cx.backend.spmm(a, 0..n, x, Write::Set, &mut g);
                 return Ok(g);
             }
             // Remote rows first: they travel while the local ones are computed.
-            cx.backend.spmm(a, n..a.rows(), x, &mut g);
+            cx.backend.spmm(a, n..a.rows(), x, Write::Set, &mut g);
             self.neighbours.push(cx, at, &mut g, &mut |cx, g| {
-                in_pieces(cx, a, 0..n, |cx, rows| cx.backend.spmm(a, rows, x, g))
+                in_pieces(cx, a, 0..n, |cx, rows| {
+                    cx.backend.spmm(a, rows, x, Write::Set, g)
+                })
             })?;
             return Ok(g.truncate(n));
         }
         let a = self.block.edges();
         let mut out = cx.backend.fresh(n, width);
         if alone {
-            cx.backend.spmm(a, 0..n, x, &mut out);
+            cx.backend.spmm(a, 0..n, x, Write::Set, &mut out);
             return Ok(out);
         }
         let mut sources = with_room(cx, x, a.n_cols());
         let (interior, to) = (0..self.n_interior, &mut out);
         self.neighbours.pull(cx, at, &mut sources, &mut |cx, x| {
             let rows = interior.clone();
-            in_pieces(cx, a, rows, |cx, rows| cx.backend.spmm(a, rows, x, to))
+            in_pieces(cx, a, rows, |cx, rows| {
+                cx.backend.spmm(a, rows, x, Write::Set, to)
+            })
         })?;
-        cx.backend.spmm(a, self.n_interior..n, &sources, &mut out);
+        cx.backend
+            .spmm(a, self.n_interior..n, &sources, Write::Set, &mut out);
         Ok(out)
     }
 }
