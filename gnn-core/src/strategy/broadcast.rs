@@ -14,7 +14,7 @@
 //! # Exact when
 //! Always.
 
-use super::full_graph::{FullGraph, aggregations, input_of, model_of};
+use super::full_graph::{FullGraph, aggregations, input_of, model_of, part_row};
 use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
 use crate::backend::{Mat, Sparse, Write};
 use crate::comm::{Label, Ticket};
@@ -151,6 +151,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         backward: block_rows(whole.edges_t().view(), owner, &members, me),
         overlap: cx.plan.spec.knobs.flag("overlap"),
     };
+    let row = part_row(data, &whole, owner, cx);
     drop(whole);
     let own = std::mem::take(&mut members[me]);
     let rows = Rows::of(data, &own);
@@ -172,7 +173,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         rows,
         facts,
         predicted,
-        part: None,
+        part: Some(row),
     })
 }
 

@@ -9,11 +9,13 @@ use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features, Pair};
 use crate::error::Result;
-use crate::graph::Relations;
+use crate::graph::{Block, Relations};
 use crate::head::Head;
 use crate::model::{
     Aggregate, Aggregation, At, Input, Model, Optimiser, Shape, SparseInput, Weights,
 };
+use crate::partition;
+use crate::record::rows::PartRow;
 use crate::record::{Direction, Pass, PredictedLane};
 use crate::spec::FirstAggregate;
 use kernels::par::split_rows;
@@ -58,6 +60,20 @@ pub fn input_of(data: Arc<Dataset>, cx: &Ctx, ids: &[u32]) -> Input {
         Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
         Features::Mapped { .. } => unreachable!("selected rows are in memory"),
     }
+}
+
+/// This rank's row of the `partition` frame; `whole` is the graph as the model wants its edges.
+pub fn part_row(data: &Dataset, whole: &Block, owner: &[u32], cx: &Ctx) -> PartRow {
+    let row_bytes = (data.features.bytes() / data.n().max(1)) as u64;
+    let masks = partition::Masks {
+        train: &data.train,
+        val: &data.val,
+        test: &data.test,
+    };
+    let cut = partition::facts(whole.csr(), owner, cx.size(), masks, row_bytes);
+    let plan = &cx.plan;
+    let (ms, peak) = (plan.partition_ms, plan.partition_peak_bytes);
+    partition::rows(&cut, None, &plan.partition_method, ms, peak).swap_remove(cx.rank())
 }
 
 /// Whether the first layer's aggregate of dense features is made before the first epoch.

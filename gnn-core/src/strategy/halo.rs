@@ -12,7 +12,7 @@
 //! # Exact when
 //! Always.
 
-use super::full_graph::{FullGraph, aggregations, input_of, model_of};
+use super::full_graph::{FullGraph, aggregations, input_of, model_of, part_row};
 use super::neighbours::OverBlock;
 use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
 use crate::backend::{Kept, Mat};
@@ -20,7 +20,7 @@ use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregation, At, ModelKind, Neighbours};
-use crate::partition::{self, LocalPart};
+use crate::partition::LocalPart;
 use crate::record::{Direction, PredictedLane, RankFacts};
 use crate::spec::Value;
 use std::collections::BTreeMap;
@@ -147,13 +147,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let owner = setup.owner.as_deref().unwrap_or(&all_mine);
     let whole = data.graph.propagation(cx.plan.spec.model.propagation());
     let part = LocalPart::new(&whole, owner, me, ranks)?;
-    let row_bytes = (data.features.bytes() / data.graph.n().max(1)) as u64;
-    let masks = partition::Masks {
-        train: &data.train,
-        val: &data.val,
-        test: &data.test,
-    };
-    let cut = partition::facts(whole.csr(), owner, ranks, masks, row_bytes);
+    let row = part_row(data, &whole, owner, cx);
     drop(whole);
     let read = part.recv_counts();
     let rows = Rows::of(data, &part.own);
@@ -169,15 +163,6 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         train_nodes: rows.train_count() as u64,
         ..RankFacts::default()
     };
-    let plan = &cx.plan;
-    let row = partition::rows(
-        &cut,
-        None,
-        &plan.partition_method,
-        plan.partition_ms,
-        plan.partition_peak_bytes,
-    )
-    .swap_remove(me);
     let overlap = cx.plan.spec.knobs.flag("overlap");
     let halo = Halo {
         send: part.send.into_iter().map(Kept::from).collect(),

@@ -298,26 +298,46 @@ fn halo_bytes_equal_the_closed_form_for_every_partitioner() {
                     }
                 }
                 let trained = train(entry, &spec, &data, Some(owner), ranks);
-                let sent = |layer: u16, direction: Direction| -> u64 {
-                    let lanes = trained.iter().flat_map(|r| &r.sent[0]);
-                    lanes
-                        .filter(|(lane, _)| (lane.0, lane.1) == (layer, direction))
-                        .map(|(_, b)| b)
-                        .sum()
-                };
-                let sum = boundary.len() as u64;
-                for (layer, forward, backward) in travelling(model) {
-                    assert_eq!(
-                        sent(layer, Direction::Forward),
-                        4 * forward * sum,
-                        "{model}"
-                    );
-                    assert_eq!(
-                        sent(layer, Direction::Backward),
-                        4 * backward * sum,
-                        "{model}"
-                    );
-                }
+                assert_travelled(model, &trained, boundary.len() as u64);
+            }
+        }
+    }
+}
+
+/// Asserts that in the first epoch `rows` rows travelled each way and layer, all ranks together.
+fn assert_travelled(model: ModelKind, trained: &[Trained], rows: u64) {
+    let sent = |layer: u16, direction: Direction| -> u64 {
+        let lanes = trained.iter().flat_map(|r| &r.sent[0]);
+        lanes
+            .filter(|(lane, _)| (lane.0, lane.1) == (layer, direction))
+            .map(|(_, b)| b)
+            .sum()
+    };
+    for (layer, forward, backward) in travelling(model) {
+        let both = [
+            (Direction::Forward, forward),
+            (Direction::Backward, backward),
+        ];
+        for (direction, width) in both {
+            assert_eq!(sent(layer, direction), 4 * width * rows, "{model}");
+        }
+    }
+}
+
+/// The closed form of CAGNET 1D: each way and layer `4 · width · Σ_j (N − 1) · |V_j|`, whoever owns
+/// what, a rank without rows included.
+#[test]
+fn broadcast_bytes_equal_the_closed_form() {
+    let n = 90;
+    let data = Arc::new(random_dataset(n, 400, 6, 3, false, 4));
+    let entry = super::find("broadcast").expect("registered");
+    for &model in entry.models {
+        let spec = spec(entry, model, 2, 8);
+        for ranks in 1..=4 {
+            for empty in [false, true] {
+                let owner = random_owner(n, ranks, empty, 5);
+                let trained = train(entry, &spec, &data, Some(owner), ranks);
+                assert_travelled(model, &trained, ((ranks - 1) * n) as u64);
             }
         }
     }
