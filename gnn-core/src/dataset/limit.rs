@@ -32,12 +32,15 @@ impl Limit {
         }
     }
 
-    /// All memory of this machine.
+    /// All memory of this machine, or what a container leaves of it.
     pub fn machine() -> Limit {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let text = read("/proc/meminfo");
         let total = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
         let kib = total.and_then(|t| t.trim().split(' ').next()?.parse::<u64>().ok());
-        Limit::new(kib.map_or(UNKNOWN, |k| k.saturating_mul(1024)))
+        let total = kib.map_or(UNKNOWN, |k| k.saturating_mul(1024));
+        let group = read("/sys/fs/cgroup/memory.max").trim().parse().ok();
+        Limit::new(group.unwrap_or(total).min(total))
     }
 
     /// The whole limit, whatever is taken.

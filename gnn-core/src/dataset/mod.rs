@@ -72,6 +72,9 @@
 //! | `features.csv` or `features.npy` `[N, F]` | one vertex a line; optional (one-hot) |
 //! | `train.csv`, `val.csv`, `test.csv` (or `.txt`), or `masks.npy` `[3, N]` | vertex ids, one a line; optional (60/20/20 at random of the labelled vertices) |
 //! | `meta.json` | optional: `directed`, `num_classes`, `num_nodes` |
+//!
+//! Vertices may have names instead of numbers: then `edges` has two names a line, `labels` a name and
+//! a class, the parts a name a line, and there are no features.
 
 mod about;
 mod archive;

@@ -3,8 +3,8 @@
 //! Plain text, gzip or Zstandard. `#` and `%` begin comments. Fields are separated by the first of
 //! tab, comma, semicolon, bar and blanks that the first record has. The first two fields are the
 //! ends of an edge, by number or by name; whether the first record's ends are numbers decides it for
-//! the file. A first record that is a header (`source target`, `FromNodeId ToNodeId`, …) is left
-//! out. Further columns (weights, times) are counted and ignored. Also `.npy` files `[E, 2]`.
+//! the file. A first record of two words is a header, and left out, if numbers follow or if it begins
+//! with a usual word (`source`, `FromNodeId`, …). Further columns (weights, times) are counted and ignored. Also `.npy` files `[E, 2]`.
 //!
 //! Both directions are stored unless `meta.json` beside the file says `"directed": true`; repeats
 //! and self loops are dropped. Features, labels and splits may lie beside it, see
@@ -103,7 +103,11 @@ pub(super) struct EdgeList {
 }
 
 impl EdgeList {
-    fn read(at: &Path, limit: &Limit) -> Result<EdgeList> {
+    /// Reads a text file.
+    ///
+    /// # Errors
+    /// As [`EdgeLines::next`].
+    pub(super) fn read(at: &Path, limit: &Limit) -> Result<EdgeList> {
         let mut edges = EdgeLines::open(at, limit)?;
         let file = edges.file().to_owned();
         let (mut src, mut dst) = (Vec::new(), Vec::new());
@@ -151,7 +155,18 @@ pub(in crate::dataset) struct EdgeLines {
     separator: Option<char>,
     numbers: bool,
     width: usize,
-    started: bool,
+    turn: Turn,
+    /// The first record, when only the second one told that it is no header.
+    held: String,
+}
+
+/// Which record is the next edge.
+#[derive(Clone, Copy)]
+enum Turn {
+    Start,
+    Held,
+    Line,
+    End,
 }
 
 impl EdgeLines {
@@ -165,7 +180,8 @@ impl EdgeLines {
             separator: None,
             numbers: false,
             width: 0,
-            started: false,
+            turn: Turn::Start,
+            held: String::new(),
         })
     }
 
@@ -174,7 +190,7 @@ impl EdgeLines {
         &self.lines.file
     }
 
-    /// Fields of the first record.
+    /// Fields of the first edge.
     pub(in crate::dataset) fn width(&self) -> usize {
         self.width
     }
@@ -184,16 +200,19 @@ impl EdgeLines {
     /// # Errors
     /// [`crate::Error::Data`] naming the line.
     pub(in crate::dataset) fn next(&mut self) -> Result<Option<Edge<'_>>> {
-        if !self.started {
-            self.started = true;
-            if !self.start()? {
-                return Ok(None);
-            }
-        } else if self.lines.record(&['#', '%'])?.is_none() {
-            return Ok(None);
-        }
+        self.turn = match self.turn {
+            Turn::Start => self.start()?,
+            Turn::Held => Turn::Line,
+            Turn::Line if self.lines.record(&COMMENTS)?.is_some() => Turn::Line,
+            Turn::Line | Turn::End => Turn::End,
+        };
         let lines = &self.lines;
-        let mut fields = fields(lines.line(), self.separator);
+        let line = match self.turn {
+            Turn::Line => lines.line(),
+            Turn::Held => &self.held,
+            Turn::Start | Turn::End => return Ok(None),
+        };
+        let mut fields = fields(line, self.separator);
         let (Some(u), Some(v)) = (fields.next(), fields.next()) else {
             let help = "write source and target of one edge a line; is the file truncated?";
             return Err(lines.bad("has fewer than two fields", help));
@@ -204,41 +223,63 @@ impl EdgeLines {
         let number = |field: &str| {
             field.parse::<i64>().map_err(|_| {
                 let reason = format!("{} is not a whole number like the ids before", shown(field));
-                lines.bad(
-                    reason,
-                    "call all vertices by whole numbers, or the first ones by names too",
-                )
+                let help = "call all vertices by whole numbers, or the first ones by names too";
+                lines.bad(reason, help)
             })
         };
         Ok(Some(Edge::Numbers(number(u)?, number(v)?)))
     }
 
-    /// Finds out about the file from its first record. Whether there is one.
-    fn start(&mut self) -> Result<bool> {
-        for first in [true, false] {
-            let Some(line) = self.lines.record(&['#', '%'])? else {
-                return Ok(false);
-            };
-            let separators = ['\t', ',', ';', '|'];
-            self.separator = separators.into_iter().find(|&c| line.contains(c));
-            self.width = fields(line, self.separator).count();
-            let mut ends = fields(line, self.separator).take(2);
-            let word = |f: &str| f.to_lowercase().replace(['_', ' ', '-', ':'], "");
-            let header = ends
-                .clone()
-                .next()
-                .is_some_and(|f| HEADERS.contains(&word(f).as_str()));
-            self.numbers = ends.all(|f| f.parse::<i64>().is_ok());
-            if !(first && header) {
-                break;
-            }
+    /// Finds out about the file from its first records.
+    fn start(&mut self) -> Result<Turn> {
+        let Some(first) = self.lines.record(&COMMENTS)?.map(str::to_owned) else {
+            return Ok(Turn::End);
+        };
+        self.describe(&first);
+        let number = |f: &str| f.parse::<f64>().is_ok();
+        let numbers = fields(&first, self.separator).take(2).filter(|f| number(f));
+        let numbers = numbers.count();
+        let width = self.width.min(2);
+        self.numbers = numbers == width;
+        if numbers > 0 {
+            return Ok(Turn::Line);
         }
-        Ok(true)
+        // Two words: names, or a header that the second record tells from names, or its own words.
+        let word = |f: &str| f.to_lowercase().replace(['_', ' ', '-', ':'], "");
+        let start = fields(&first, self.separator).next().map(word);
+        let header = start.is_some_and(|w| HEADERS.contains(&w.as_str()));
+        let Some(second) = self.lines.record(&COMMENTS)?.map(str::to_owned) else {
+            self.held = first;
+            return Ok(if header { Turn::End } else { Turn::Held });
+        };
+        self.numbers = fields(&second, separator(&second)).take(2).all(number);
+        if header || self.numbers {
+            self.describe(&second);
+            return Ok(Turn::Line);
+        }
+        self.held = first;
+        Ok(Turn::Held)
+    }
+
+    /// Separator and width from an edge.
+    fn describe(&mut self, line: &str) {
+        self.separator = separator(line);
+        self.width = fields(line, self.separator).count();
     }
 }
 
+/// What lines that hold no record begin with.
+pub(super) const COMMENTS: [char; 2] = ['#', '%'];
+
+/// What separates the fields of a record; none for blanks.
+pub(super) fn separator(line: &str) -> Option<char> {
+    ['\t', ',', ';', '|']
+        .into_iter()
+        .find(|&c| line.contains(c))
+}
+
 /// The fields of a record, without quotes around them.
-fn fields(line: &str, separator: Option<char>) -> impl Iterator<Item = &str> + Clone {
+pub(super) fn fields(line: &str, separator: Option<char>) -> impl Iterator<Item = &str> + Clone {
     let by = move |c: char| match separator {
         Some(s) => c == s,
         None => c.is_whitespace(),

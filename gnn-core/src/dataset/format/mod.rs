@@ -5,7 +5,7 @@
 //! | `planetoid` | `ind.NAME.*` (Cora, Citeseer, Pubmed) |
 //! | `benchmark`, `heterophilous` | `.npz` files of gnn-benchmark and heterophilous-graphs |
 //! | `geom_gcn`, `musae` | text files of Geom-GCN and MUSAE |
-//! | `edge_list`, `matrix_market` | edges in text files |
+//! | `edge_list`, `named`, `matrix_market` | edges in text files |
 //! | `ogb` | Open Graph Benchmark, node, link and heterogeneous |
 //! | `rdf`, `openke` | RDF and knowledge graphs |
 //! | `pickle`, `objects`, `torch` | what Python pickled, as data |
@@ -18,6 +18,7 @@ mod geom_gcn;
 mod heterophilous;
 mod matrix_market;
 mod musae;
+mod named;
 mod objects;
 mod ogb;
 mod openke;
@@ -269,10 +270,16 @@ fn musae_or_edges(ask: &Ask, at: &Path) -> Result<Dataset> {
 /// A plain folder, or an edge list that nothing lies beside.
 fn plain(ask: &Ask, at: &Path) -> Result<Dataset> {
     let listing = Listing::of(at.parent().unwrap_or(Path::new(".")))?;
-    if listing.names().any(|n| beside(n)) {
-        return plain_folder(ask, at);
+    if !listing.names().any(|n| beside(n)) {
+        return edge_list::load(ask, at);
     }
-    edge_list::load(ask, at)
+    if !at.ends_with("edges.npy") {
+        let mut edges = edge_list::EdgeLines::open(at, ask.limit)?;
+        if let Some(edge_list::Edge::Names(..)) = edges.next()? {
+            return named::load(ask, at);
+        }
+    }
+    plain_folder(ask, at)
 }
 
 fn plain_folder(ask: &Ask, at: &Path) -> Result<Dataset> {

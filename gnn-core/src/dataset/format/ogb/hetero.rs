@@ -115,7 +115,10 @@ fn kinds(at: &Path, limit: &Limit) -> Result<Vec<Kind>> {
     let file = at.display().to_string();
     let mut counts = csv::named(at, limit)?;
     counts.sort();
-    counts.dedup_by(|a, b| a.0 == b.0);
+    if let Some(twice) = counts.windows(2).find(|w| w[0].0 == w[1].0) {
+        let reason = format!("'{}' is there twice", twice[0].0);
+        return Err(bad(&file, "types", reason, AGAIN));
+    }
     if counts.len() > MAX_TYPES {
         let reason = format!("{} types are more than {MAX_TYPES}", counts.len());
         return Err(bad(&file, "types", reason, AGAIN));

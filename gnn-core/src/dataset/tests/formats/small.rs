@@ -214,6 +214,42 @@ fn edge_lists_of_every_kind_are_read() {
 }
 
 #[test]
+fn a_folder_of_names_has_classes_and_parts_by_name() {
+    let files: [(&str, &[u8]); 5] = [
+        ("edges.csv", b"who,whom\nann,bob\nbob,cid\n"),
+        ("labels.csv", b"name,team\ncid,red\nann,blue\nbob,red\n"),
+        ("train.txt", b"ann\n"),
+        ("val.txt", b"bob\n"),
+        ("test.txt", b"cid\n"),
+    ];
+    // Two words before names cannot be told from names, so this header is a usual one.
+    let mut usual = files;
+    usual[0].1 = b"source,target\nann,bob\nbob,cid\n";
+    let (_dir, path) = written(&usual);
+    let d = load_path(&path).expect("valid");
+    assert_eq!(edges(&d), [vec![1], vec![0, 2], vec![1]]);
+    assert_eq!(
+        (d.labels.as_slice(), d.about.classes.join(" ")),
+        (&[0, 1, 1][..], "blue red".into())
+    );
+    assert!(d.train[0] && d.val[1] && d.test[2]);
+    let (_dir, path) = written(&files);
+    assert_eq!(load_path(&path).expect("valid").n(), 5);
+    let mut wrong = usual;
+    wrong[1].1 = b"cid,red\ndan,blue\n";
+    let (_dir, path) = written(&wrong);
+    let e = load_path(&path).expect_err("a name that no edge has");
+    assert!(
+        e.to_string()
+            .contains("labels.csv: line 2: no edge has a vertex 'dan'"),
+        "{e}"
+    );
+    // Any header is one where numbers follow.
+    let (_dir, path) = written(&[("a.csv", b"left,right\n0,1\n1,2\n")]);
+    assert_eq!(load_path(&path).expect("valid").n(), 3);
+}
+
+#[test]
 fn ogb_folders_are_read_as_text_and_as_arrays() {
     let (text, binary) = (read(&made::ogb_node()), read(&made::ogb_binary()));
     assert_eq!((text.name.as_str(), text.n_classes), ("tiny_set", 5));
