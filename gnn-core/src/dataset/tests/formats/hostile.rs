@@ -171,7 +171,7 @@ fn soak_many_rounds_of_damage_to_every_format() {
         eprintln!("SKIP: set HALOBOOK_SOAK=1 to run the slow tests");
         return;
     }
-    let (rounds, formats) = (5_000u64, made::all());
+    let (rounds, formats) = (2_000u64, made::all());
     for format in 0..formats.len() as u64 {
         for k in 0..rounds {
             let draw = |j: u64, n: u64| crate::rng::below(0x5eed + format, 16 * k + j, n);
