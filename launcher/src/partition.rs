@@ -124,7 +124,7 @@ pub fn write_report(path: &Path, report: &Report) -> Result<()> {
     store::write_atomic(path, &bytes)
 }
 
-/// Reads a report that [`partition`] or a run left.
+/// Reads a report that [`partition()`] or a run left.
 ///
 /// # Errors
 /// When there is none, or it is not one.

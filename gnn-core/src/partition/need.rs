@@ -148,7 +148,7 @@ impl<'a> Request<'a> {
     /// What [`Request::cut`] will need, before it runs.
     ///
     /// # Errors
-    /// As [`Request::check`] finds the request wrong.
+    /// [`Error::Spec`] and [`Error::Shape`] as [`Request::assign`].
     pub fn need(&self) -> Result<Need> {
         self.check()?;
         Ok(self.settled().1)

@@ -18,7 +18,7 @@ use interrupt::Interrupt;
 pub use lines::line;
 pub use train::train;
 
-/// The runs and cuts bound in this session: variable to run id, or [`CUT`] and a cut's id.
+/// The runs and cuts bound in this session: variable to run id, or `partition:` and a cut's id.
 pub type Bound = Mutex<BTreeMap<String, String>>;
 
 /// Before the id of a cut.
