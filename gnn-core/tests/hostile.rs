@@ -136,7 +136,7 @@ fn hostile_files_do_not_get_more_memory_than_the_limit() {
         ]
     };
     let features = [
-        ogb("524288\n", "1\n"),
+        ogb("65536\n", "1\n"),
         vec![("raw/node-feat.csv.gz", gz(floats.as_bytes()))],
     ]
     .concat();

@@ -212,7 +212,7 @@ fn nothing(path: &Path, names: &[String]) -> Error {
     let file = path.display().to_string();
     if let Some(name) = names.iter().find(|n| ends(n, &TABLES)) {
         let reason = format!("{name} is a table that readers of graphs do not know");
-        let help = "convert it first: its columns source and target become an edge list";
+        let help = "convert a Parquet table of edges first: halobook convert SRC DST";
         return bad(&file, "format", reason, help);
     }
     let several = names
@@ -275,7 +275,8 @@ fn plain(ask: &Ask, at: &Path) -> Result<Dataset> {
     }
     if !at.ends_with("edges.npy") {
         let mut edges = edge_list::EdgeLines::open(at, ask.limit)?;
-        if let Some(edge_list::Edge::Names(..)) = edges.next()? {
+        // What is wrong with the first edge the reader of plain folders says in its own words.
+        if let Ok(Some(edge_list::Edge::Names(..))) = edges.next() {
             return named::load(ask, at);
         }
     }
