@@ -43,13 +43,13 @@ pub fn partition(case: &Case) -> Result<Plot, PlotError> {
 /// # Errors
 /// What drawing reports.
 pub fn cut(report: &Report, id: &str) -> Result<Plot, PlotError> {
-    let setting = format!("{} · seed {}", how(report), report.seed);
+    let setting = format!("{} · {} · seed {}", label(report), how(report), report.seed);
     draw(report, vec![setting, format!("partition {id}")])
 }
 
 fn how(report: &Report) -> String {
     let parts = units::plural(report.parts as usize, "part");
-    format!("{} · {} into {parts}", label(report), report.method)
+    format!("{} into {parts}", report.method)
 }
 
 fn label(report: &Report) -> String {
@@ -58,7 +58,7 @@ fn label(report: &Report) -> String {
 }
 
 fn draw(report: &Report, foot: Vec<String>) -> Result<Plot, PlotError> {
-    let title = format!("Partition of {}", how(report));
+    let title = format!("Partition of {}", label(report));
     let notes = notes(report);
     let text = twin(&title, &notes, &numbers(report), &foot);
     let head = |legend: Vec<(Key, String)>| Head {
@@ -106,8 +106,11 @@ fn notes(report: &Report) -> Vec<String> {
             units::percent(halo),
         ),
         format!(
-            "largest part over the mean: {:.2} vertices, {:.2} edges, {:.2} training vertices",
-            report.node_balance, report.edge_balance, report.train_balance
+            "{} · largest part over the mean: {:.2} vertices, {:.2} edges, {:.2} training vertices",
+            how(report),
+            report.node_balance,
+            report.edge_balance,
+            report.train_balance
         ),
     ]
 }
