@@ -7,8 +7,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::load;
+use crate::dataset::{load, load_for};
 use crate::graph::{EdgeOptions, Graph};
+use crate::spec::RunSpec;
 use crate::store::Stored;
 use crate::testing::{random_dataset, with_relations};
 
@@ -343,5 +344,11 @@ fn a_converted_list_is_loaded_but_not_trained_on() {
     let data = load(Path::new(&path).to_str().expect("UTF-8"), 0).expect("a graph");
     assert_eq!((&data.graph, data.name.as_str()), (&karate.graph, "clubs"));
     assert!(data.features.is_identity() && data.labels.iter().all(|&c| c == -1));
-    assert!(data.check().is_err());
+    data.check().expect("a graph may be without classes");
+    let spec = RunSpec {
+        data: path.display().to_string(),
+        ..RunSpec::default()
+    };
+    let e = load_for(&spec).expect_err("nothing to train on");
+    assert!(e.to_string().contains("no vertex has a class"), "{e}");
 }
