@@ -159,16 +159,28 @@ impl Graph {
             let expected = format!("row starts from 0 to {}", indices.len());
             return err(expected, format!("{} to {}", indptr[0], indptr[n]));
         }
-        let falls = |v: &usize| indptr[*v] > indptr[v + 1];
-        if let Some(v) = (0..n).into_par_iter().find_first(falls) {
+        // Whole pieces in loops that vectorise; only a piece that is wrong is searched.
+        const PIECE: usize = 1 << 16;
+        let rows = (0..n).into_par_iter().step_by(PIECE);
+        let falls = rows.find_map_first(|first| {
+            let piece = &indptr[first..=(first + PIECE).min(n)];
+            let wrong = |any: bool, (a, b): (&u64, &u64)| any | (a > b);
+            let pairs = piece.iter().zip(&piece[1..]);
+            let any = pairs.clone().fold(false, wrong);
+            any.then(|| pairs.clone().position(|(a, b)| a > b))?
+                .map(|at| first + at)
+        });
+        if let Some(v) = falls {
             let (a, b) = (indptr[v], indptr[v + 1]);
             return err(format!("indptr[{}] >= {a}", v + 1), b.to_string());
         }
-        // The largest of each piece: a loop that vectorises, which a search for the first is not.
-        let most = |piece: &[u32]| piece.iter().copied().max().unwrap_or(0);
-        let pieces = indices.par_chunks(1 << 16);
-        let largest = pieces.map(most).max();
-        if let Some(v) = largest.filter(|&v| v as usize >= n) {
+        // `n` was compared with the largest id above.
+        let end = n as u32;
+        let outside = indices.par_chunks(PIECE).find_map_first(|piece| {
+            let any = piece.iter().fold(false, |any, &s| any | (s >= end));
+            any.then(|| piece.iter().find(|&&s| s >= end))?
+        });
+        if let Some(v) = outside {
             return err(format!("sources below {n}"), v.to_string());
         }
         if let Some(r) = relations

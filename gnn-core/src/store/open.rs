@@ -25,6 +25,10 @@ use crate::{Error, Result};
 /// Classes at most, as of every other data set.
 const MAX_CLASSES: u64 = 1 << 16;
 
+/// Elements that are looked at by one thread at a time: asking after every element whether another
+/// thread has found something takes longer than looking at it.
+const PIECE: usize = 1 << 16;
+
 /// A stored graph whose header was checked and whose sections are mapped.
 #[derive(Debug)]
 pub struct Stored {
@@ -251,7 +255,9 @@ impl Stored {
 
     fn check_split(&self, split: &[u8], labels: &[i32]) -> Result<()> {
         let wrong = |v: usize| split[v] > 3 || (split[v] > 0 && labels[v] < 0);
-        match (0..split.len()).into_par_iter().find_first(|&v| wrong(v)) {
+        let pieces = (0..split.len()).into_par_iter().step_by(PIECE);
+        let in_piece = |first: usize| (first..(first + PIECE).min(split.len())).find(|&v| wrong(v));
+        match pieces.find_map_first(in_piece) {
             None => Ok(()),
             Some(v) => {
                 let reason = match split[v] {
@@ -341,5 +347,6 @@ impl Stored {
 
 /// Where the first element is of which `wrong` is true.
 fn position<T: Sync>(list: &[T], wrong: impl Fn(&T) -> bool + Sync + Send) -> Option<usize> {
-    list.par_iter().position_first(wrong)
+    let pieces = list.par_chunks(PIECE).enumerate();
+    pieces.find_map_first(|(k, piece)| Some(k * PIECE + piece.iter().position(&wrong)?))
 }
