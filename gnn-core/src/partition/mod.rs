@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Metis`] | few cut edges, several balances at once, thinned where memory or time ask | METIS; DistDGL §4.1.2 |
 //! | [`Chunk`] | contiguous ids, equal vertices or equal in-edges | |
-//! | [`Hash`], [`Random`] | at random, balanced on average or exactly | |
+//! | [`struct@Hash`], [`Random`] | at random, balanced on average or exactly | |
 //! | [`Ldg`], [`Fennel`] | one pass over the vertices | LDG; Fennel |
 //! | [`ByteGnn`] | K-hop blocks around labelled vertices | ByteGNN Algorithm 2 |
 //! | [`HongTu`] | METIS into devices, ranges into chunks, reorganised | HongTu Algorithm 4 |
