@@ -66,6 +66,8 @@ struct Cut {
     segment: usize,
     run: u32,
     loads: usize,
+    /// Of so many edges at least one must be in a visit.
+    of: usize,
 }
 
 impl Segmented {
@@ -82,9 +84,9 @@ impl Segmented {
             segment: SEGMENT,
             run: RUN as u32,
             loads: LOADS,
+            of: 2,
         };
-        let made = Segmented::cut(a, cut)?;
-        (made.visits.indices.len() * 2 >= a.n_edges()).then_some(made)
+        Segmented::cut(a, cut)
     }
 
     /// Number of rows.
@@ -102,7 +104,7 @@ impl Segmented {
     }
 
     /// Two passes over the edges: one counts what each segment would get, one fills. None without
-    /// any visit.
+    /// enough visits.
     fn cut(a: Csr<'_>, cut: Cut) -> Option<Segmented> {
         let segment_of = segment_of(a, cut.segment);
         let segments = a.n_cols.div_ceil(cut.segment);
@@ -126,7 +128,7 @@ impl Segmented {
             visits[s + 1] = visits[s] + visits[s + 1] * keep;
             edges[s + 1] = edges[s] + edges[s + 1] * keep;
         }
-        if visits[segments] == 0 {
+        if edges[segments] == 0 || edges[segments].saturating_mul(cut.of) < a.n_edges() {
             return None;
         }
         Some(fill(a, cut.run, &segment_of, &worth, visits, edges))
@@ -317,6 +319,7 @@ mod tests {
         segment: 3,
         run: 2,
         loads: 0,
+        of: usize::MAX,
     };
 
     proptest! {

@@ -281,6 +281,31 @@ struct Gathered<K> {
     read: u64,
 }
 
+/// Calls `f` with the number of edges before each block of `source`, and the block, and `tell` after
+/// it; returns how many edges there were.
+fn each_block(
+    source: &mut dyn EdgeSource,
+    what: &'static str,
+    tell: &mut dyn FnMut(Step),
+    mut f: impl FnMut(u64, &[[u64; 2]]) -> Result<()>,
+) -> Result<u64> {
+    let (mut block, mut read) = (Vec::new(), 0);
+    loop {
+        let more = source.next(&mut block)?;
+        f(read, &block)?;
+        read += block.len() as u64;
+        let (at, of) = source.progress();
+        tell(Step {
+            what,
+            edges: read,
+            share: at as f64 / of.max(1) as f64,
+        });
+        if !more {
+            return Ok(read);
+        }
+    }
+}
+
 /// Streams the edges of `source` into a sorter, in their new numbers.
 fn gather<K: Key>(
     source: &mut dyn EdgeSource,
@@ -290,14 +315,13 @@ fn gather<K: Key>(
     tell: &mut dyn FnMut(Step),
 ) -> Result<Gathered<K>> {
     let mut sorter = Sorter::<K>::new(options.sorter()?, options.dedup, folder);
-    let (mut read, mut kept, mut block) = (0, 0, Vec::new());
+    let mut kept = 0;
     // One more than the largest id.
     let rows = options.table.as_ref().map_or(0, |t| t.end());
     let mut vertices = numbers.count().or(options.vertices).unwrap_or(rows);
     let fixed = numbers.count().or(options.vertices);
-    loop {
-        let more = source.next(&mut block)?;
-        for (e, &[s, d]) in (read..).zip(&block) {
+    let read = each_block(source, "reading edges", tell, |first, block| {
+        for (e, &[s, d]) in (first..).zip(block) {
             let (Some(src), Some(dst)) = (numbers.of(s), numbers.of(d)) else {
                 continue;
             };
@@ -316,17 +340,8 @@ fn gather<K: Key>(
                 kept += 1;
             }
         }
-        read += block.len() as u64;
-        let (at, of) = source.progress();
-        tell(Step {
-            what: "reading edges",
-            edges: read,
-            share: at as f64 / of.max(1) as f64,
-        });
-        if !more {
-            break;
-        }
-    }
+        Ok(())
+    })?;
     Ok(Gathered {
         sorter,
         vertices,

@@ -5,7 +5,7 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::sort::Sorter;
-use super::{EdgeSource, Options, Relabel, Step};
+use super::{EdgeSource, Options, Relabel, Step, each_block};
 use crate::{Error, Result};
 
 /// The new number of every vertex.
@@ -42,24 +42,13 @@ impl Numbers {
         }
         let half = options.working()? / 2;
         let mut sorter = Sorter::<u64>::new(half / 2, true, folder);
-        let (mut block, mut read) = (Vec::new(), 0);
-        loop {
-            let more = source.next(&mut block)?;
-            for &[s, d] in &block {
+        each_block(source, "reading vertices", tell, |_, block| {
+            for &[s, d] in block {
                 sorter.push(s)?;
                 sorter.push(d)?;
             }
-            read += block.len() as u64;
-            let (at, of) = source.progress();
-            tell(Step {
-                what: "reading vertices",
-                edges: read,
-                share: at as f64 / of.max(1) as f64,
-            });
-            if !more {
-                break;
-            }
-        }
+            Ok(())
+        })?;
         source.rewind()?;
         let mut ids = Vec::new();
         sorter.drain(|part| {

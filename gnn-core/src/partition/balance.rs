@@ -6,8 +6,9 @@ use crate::graph::Graph;
 use crate::partition::Request;
 use crate::{Error, Result};
 
-/// Words of a balance wish, beside `work`.
-const WORDS: [&str; 7] = [
+/// Words of a balance wish: `work` alone, or any of the others joined by `+`.
+pub const BALANCES: &[&str] = &[
+    "work",
     "vertices",
     "edges",
     "train",
@@ -19,7 +20,7 @@ const WORDS: [&str; 7] = [
 
 /// Whether a text is a wish: `work`, or words joined by `+`.
 pub(super) fn is_wish(text: &str) -> bool {
-    text == "work" || text.split('+').all(|word| WORDS.contains(&word))
+    text == "work" || text.split('+').all(|word| BALANCES[1..].contains(&word))
 }
 
 /// Weights of the vertices, one column a constraint, `[n · constraints]`, and how many there are.

@@ -39,6 +39,7 @@ mod undirected;
 mod vertex_cut;
 mod view;
 
+pub use balance::BALANCES;
 pub use bytegnn::ByteGnn;
 pub use cache::Cache;
 pub use chunk::Chunk;

@@ -305,16 +305,7 @@ const PARTITION_FLAGS: &[Flag] = &[
         "balance",
         None,
         "LIST",
-        Value::OneOf(&[
-            "work",
-            "vertices",
-            "edges",
-            "train",
-            "val",
-            "test",
-            "types",
-            "type-edges",
-        ]),
+        Value::OneOf(gnn_core::partition::BALANCES),
         "what METIS balances; several separated by commas",
     ),
     value(

@@ -1,4 +1,7 @@
 //! What is in the catalogue.
+//!
+//! Addresses, sizes, licences and scores are quoted from memory of their sources and were not compared
+//! with them again; no download has been tried.
 
 use gnn_core::Error as CoreError;
 

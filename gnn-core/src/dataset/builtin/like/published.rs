@@ -8,7 +8,8 @@
 //! | `squirrel`, `physics` | Pei et al., Geom-GCN, ICLR 2020; Shchur et al., 2018 |
 //! | `flickr`, `amazon` | Zeng et al., GraphSAINT, ICLR 2020, edges in both directions |
 //!
-//! The largest degree and the share of edges within a class are those of the data where it is at hand
+//! Quoted from memory of these sources; only Squirrel, Physics and what the papers at hand print were
+//! compared again. The largest degree and the share of edges within a class are those of the data where it is at hand
 //! (Squirrel, Physics) and else as commonly reported, rounded; for Friendster and it-2004, which have
 //! no classes, and for Amazon's several labels a vertex, the share is our choice. They set the tail
 //! and the homophily of the imitation; the other columns are met exactly or within sampling error.

@@ -8,6 +8,7 @@ mod hostile;
 mod made;
 mod py;
 mod real;
+mod refused;
 mod small;
 
 /// How many are set.
