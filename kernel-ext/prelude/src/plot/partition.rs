@@ -106,11 +106,8 @@ fn notes(report: &Report) -> Vec<String> {
             units::percent(halo),
         ),
         format!(
-            "{} · largest part over the mean: {:.2} vertices, {:.2} edges, {:.2} training vertices",
-            how(report),
-            report.node_balance,
-            report.edge_balance,
-            report.train_balance
+            "Largest part over the mean: {:.2} vertices, {:.2} edges, {:.2} training vertices",
+            report.node_balance, report.edge_balance, report.train_balance
         ),
     ]
 }
