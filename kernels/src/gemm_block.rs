@@ -57,7 +57,8 @@ impl<'a> Side<'a> {
         self.data.get(rows.start * self.width..to).unwrap_or(&[])
     }
 
-    /// The stored elements from here on, and how many a stored row has.
+    /// The stored elements from here on, and how many a stored row has: what tiles are made of.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn stored(&self) -> (&'a [f32], usize) {
         (self.data, self.width)
     }

@@ -11,7 +11,9 @@ use crate::engine::Engine;
 use crate::gemm_ahead::Ahead;
 use crate::gemm_block::{Product, Side, TileShape, multiply, pack, strips};
 use crate::par::split_rows;
-use crate::simd::{Level, multiversion};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Level;
+use crate::simd::multiversion;
 use crate::{Mat, Par, expect_eq, flat, flat_mut};
 
 /// Lanes at most.

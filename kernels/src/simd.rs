@@ -66,6 +66,8 @@ macro_rules! multiversion {
         $vis fn $name(level: $crate::simd::Level $(, $arg: $ty)*) $(-> $ret)? {
             #[inline(always)]
             fn body($($arg: $ty),*) $(-> $ret)? $body
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = level;
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]

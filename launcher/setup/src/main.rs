@@ -8,6 +8,7 @@
 //! changed ([`stamp`]). Exit status: 0 done, 1 a step or a check failed, 2 something has to be
 //! installed by hand first.
 
+mod aarch64;
 mod compile;
 mod counts;
 mod environment;
@@ -32,8 +33,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo quickstart            install what is missing, build, execute the first notebook
 cargo verify                every check there is; the last line counts them
-cargo verify --only NAME    one stage: format, clippy, test, docs, environment, links, notebooks, memory
-cargo verify --soak         also the slow checks, and memory: kernels under Miri and the address sanitizer
+cargo verify --only NAME    one stage: format, clippy, test, docs, environment, links, notebooks, memory, aarch64
+cargo verify --soak         also the slow checks, and the kernels under Miri, the address sanitizer and an emulated aarch64
 Environment: CARGO_TARGET_DIR, HALOBOOK_PYTHON (a Python to use), HALOBOOK_NO_INSTALL=1 (never call apt-get)";
 
 fn main() -> ExitCode {

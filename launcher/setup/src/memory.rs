@@ -31,8 +31,8 @@ const INSTALL: [&str; 9] = [
     "rust-src",
 ];
 
-/// Tests that neither tool runs: they compile with a C++ compiler, or measure times.
-const SKIPPED: [&str; 2] = ["cuda::", "bench::"];
+/// Tests that no tool runs: they compile with a C++ compiler, or measure times.
+pub const SKIPPED: [&str; 2] = ["cuda::", "bench::"];
 
 /// Library tests that Miri runs: kernels against their references, and refusals. The others start
 /// threads or have large inputs.
@@ -76,7 +76,10 @@ pub fn main(flow: &mut Flow, places: &Places, total: &mut Counts) {
 }
 
 /// Makes sure of the toolchain; returns its host triple.
-fn provide(step: &mut Step) -> Result<String, Stop> {
+///
+/// # Errors
+/// Exit status 2 when it is missing and cannot be fetched from here.
+pub fn provide(step: &mut Step) -> Result<String, Stop> {
     let by_hand = format!(
         "rustup {}, then run the same command again",
         INSTALL.join(" ")
@@ -103,7 +106,7 @@ fn ready() -> Option<String> {
 }
 
 /// `cargo` of the nightly toolchain, with a target folder of its own.
-fn nightly(places: &Places, folder: &str) -> Command {
+pub fn nightly(places: &Places, folder: &str) -> Command {
     let mut command = Command::new("rustup");
     command.current_dir(&places.root);
     compile::clean(&mut command);
@@ -166,7 +169,8 @@ fn sanitizer(places: &Places, host: &str) -> Command {
     command
 }
 
-fn skip<'a>(command: &mut Command, tests: impl Iterator<Item = &'a &'static str>) {
+/// Leaves out the tests whose names contain one of `tests`.
+pub fn skip<'a>(command: &mut Command, tests: impl Iterator<Item = &'a &'static str>) {
     for name in tests {
         command.args(["--skip", name]);
     }

@@ -22,11 +22,32 @@ pub fn provide(step: &mut Step) -> Result<(), Stop> {
         packages.join(" "),
         names(&missing)
     );
+    install(step, &packages, &are(&missing), &by_hand)?;
+    let still = look(step);
+    if still.is_empty() {
+        Ok(())
+    } else {
+        let why = format!(
+            "{} missing although the packages are installed",
+            are(&still)
+        );
+        Err(Stop::by_hand(why, by_hand))
+    }
+}
+
+/// Has apt-get install `packages`, since `what is` missing; `by_hand` is what to do where it cannot.
+///
+/// # Errors
+/// Exit status 2 when they cannot be installed from here.
+pub fn install(
+    step: &mut Step,
+    packages: &[&str],
+    what_is: &str,
+    by_hand: &str,
+) -> Result<(), Stop> {
     let refuse = |why: &str| {
-        Err(Stop::by_hand(
-            format!("{why}, and {} missing", are(&missing)),
-            by_hand.clone(),
-        ))
+        let wrong = format!("{why}, and {what_is} missing");
+        Err(Stop::by_hand(wrong, by_hand.into()))
     };
     if std::env::var_os("HALOBOOK_NO_INSTALL").is_some() {
         return refuse("HALOBOOK_NO_INSTALL is set");
@@ -41,23 +62,16 @@ pub fn provide(step: &mut Step) -> Result<(), Stop> {
     // Stale lists are no failure: the install below is the one that decides.
     let _ = step.try_run(&mut root.apt(&["update"]))?;
     let mut install = vec!["install", "-y", "--no-install-recommends"];
-    install.extend(&packages);
+    install.extend(packages);
     let (log, ended) = step.try_run(&mut root.apt(&install))?;
-    if let exec::Ended::Failed(status) = ended {
-        step.note(exec::tail(&log, 15));
-        return refuse(&format!(
-            "apt-get {status} (no network, or no such package?)"
-        ));
-    }
-    let still = look(step);
-    if still.is_empty() {
-        Ok(())
-    } else {
-        let why = format!(
-            "{} missing although the packages are installed",
-            are(&still)
-        );
-        Err(Stop::by_hand(why, by_hand))
+    match ended {
+        exec::Ended::Failed(status) => {
+            step.note(exec::tail(&log, 15));
+            refuse(&format!(
+                "apt-get {status} (no network, or no such package?)"
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,11 +3,11 @@
 use crate::counts::{self, Counts};
 use crate::flow::{Flow, Step, Stop};
 use crate::places::Places;
-use crate::{compile, environment, exec, links, memory, notebook, quickstart};
+use crate::{aarch64, compile, environment, exec, links, memory, notebook, quickstart};
 use std::process::Command;
 
 /// The stages after set-up, in order.
-const STAGES: [&str; 8] = [
+const STAGES: [&str; 9] = [
     "format",
     "environment",
     "links",
@@ -16,7 +16,11 @@ const STAGES: [&str; 8] = [
     "docs",
     "notebooks",
     memory::STAGE,
+    aarch64::STAGE,
 ];
+
+/// Those that take another toolchain and twenty minutes: only when asked for.
+const SLOW: [&str; 2] = [memory::STAGE, aarch64::STAGE];
 
 /// Seed of the random cases: the same ones every time; `cargo test` alone draws others.
 pub const SEED: &str = "20261121";
@@ -54,8 +58,7 @@ impl Options {
     fn wants(&self, stage: &str) -> bool {
         match self.only.as_deref() {
             Some(only) => only == stage,
-            // It takes a second toolchain and twenty minutes.
-            None => self.soak || stage != memory::STAGE,
+            None => self.soak || !SLOW.contains(&stage),
         }
     }
 }
@@ -78,7 +81,7 @@ pub fn main(options: Options) -> Result<(), Stop> {
     let mut total = Counts::default();
     let cheap = matches!(
         options.only.as_deref(),
-        Some("format" | "environment" | "links" | memory::STAGE)
+        Some("format" | "environment" | "links" | memory::STAGE | aarch64::STAGE)
     );
     let ready = cheap || check(&mut total, quickstart::prepare(&mut flow, &places));
     if options.wants("format") {
@@ -133,6 +136,9 @@ pub fn main(options: Options) -> Result<(), Stop> {
     }
     if options.wants(memory::STAGE) {
         memory::main(&mut flow, &places, &mut total);
+    }
+    if options.wants(aarch64::STAGE) {
+        aarch64::main(&mut flow, &places, &mut total);
     }
     println!("\n{}", flow.table());
     if total.ignored > 0 {
@@ -266,8 +272,11 @@ mod tests {
     fn flags_are_read_and_wrong_ones_refused() {
         let options = Options::parse(&["--soak", "--only", "docs"]).expect("both are flags");
         assert!(options.soak && options.wants("docs") && !options.wants("test"));
-        let memory = |words| Options::parse(words).expect("flags").wants("memory");
-        assert!(memory(&["--soak"]) && memory(&["--only", "memory"]) && !memory(&[]));
+        let wants = |words: &[&str], stage| Options::parse(words).expect("flags").wants(stage);
+        for slow in SLOW {
+            assert!(wants(&["--soak"], slow) && wants(&["--only", slow], slow));
+            assert!(!wants(&[], slow) && !wants(&["--only", "docs"], slow));
+        }
         assert_eq!(
             Options::parse(&["--only", "dogs"])
                 .expect_err("no stage")
