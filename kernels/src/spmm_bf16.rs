@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use half::bf16;
+pub use half::bf16;
 
 use crate::simd::{Level, multiversion};
 use crate::{Csr, Mat, Par, expect_eq, spmm};
@@ -29,6 +29,20 @@ pub fn from_bf16(par: &Par, x: &[bf16], out: &mut [f32]) {
     par.rows_mut(out, 1, |first, out| {
         for (o, x) in out.iter_mut().zip(&x[first..]) {
             *o = f32::from_bits(u32::from(x.to_bits()) << 16);
+        }
+    });
+}
+
+/// Rounds every element to the nearest bfloat16, ties to even.
+pub fn round_in_place(par: &Par, x: &mut Mat) {
+    let x = crate::flat_mut("round", x);
+    par.rows_mut(x, 1, |_, x| {
+        let mut block = [bf16::ZERO; 256];
+        for x in x.chunks_mut(block.len()) {
+            round(x, &mut block[..x.len()]);
+            for (x, b) in x.iter_mut().zip(&block) {
+                *x = b.to_f32();
+            }
         }
     });
 }
@@ -58,9 +72,35 @@ pub fn spmm_bf16_into(
     d: usize,
     out: &mut Mat,
 ) {
+    at(par, a, rows, spmm::Onto::Set, x, d, out);
+}
+
+/// [`spmm_bf16_into`] onto what is in `out`, which comes first in the order of summation.
+///
+/// # Panics
+/// Like [`spmm_bf16_into`].
+pub fn spmm_bf16_add_into(
+    par: &Par,
+    a: Csr<'_>,
+    rows: Range<usize>,
+    x: &[bf16],
+    d: usize,
+    out: &mut Mat,
+) {
+    at(par, a, rows, spmm::Onto::Add, x, d, out);
+}
+
+fn at(
+    par: &Par,
+    a: Csr<'_>,
+    rows: Range<usize>,
+    onto: spmm::Onto,
+    x: &[bf16],
+    d: usize,
+    out: &mut Mat,
+) {
     expect_eq("spmm_bf16", "numbers in x", a.n_cols * d, x.len());
-    let x = ((a.n_cols, d), x);
-    spmm::at_level(Level::detect(), par, a, rows, spmm::Onto::Set, x, out);
+    spmm::at_level(Level::detect(), par, a, rows, onto, ((a.n_cols, d), x), out);
 }
 
 #[cfg(test)]

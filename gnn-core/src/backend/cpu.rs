@@ -10,7 +10,7 @@ use kernels::adam::AdamParams;
 use kernels::pairs::{Pairs, products_backward_into, products_into};
 use kernels::segmented::{self, WIDE};
 use kernels::sgd::SgdParams;
-use kernels::{Csr, Par, gat, gat_backward, gat_dense, layernorm, linear, rspmm, spmm};
+use kernels::{Csr, Par, gat, gat_backward, gat_dense, layernorm, linear, rspmm, spmm, spmm_bf16};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -28,6 +28,16 @@ impl Cpu {
             pool: Rc::default(),
         }
     }
+
+    /// The elements of `x` as `f32`: those stored in 16 bits are widened into a buffer of the pool.
+    fn wide<'a>(&self, x: &'a Mat) -> Wide<'a> {
+        let Some(rounded) = x.as_rounded() else {
+            return Wide::Held(x.host());
+        };
+        let mut wide = self.pool.fresh(x.nrows(), x.ncols());
+        spmm_bf16::from_bf16(&self.par, rounded, wide.as_slice_mut());
+        Wide::Made(wide)
+    }
 }
 
 /// `a` with other values, if there are any.
@@ -42,9 +52,26 @@ fn with_values<'a>(a: &'a Sparse, values: Option<&'a Mat>) -> Csr<'a> {
     }
 }
 
-fn on_host<'a>(term: &Term<'a>) -> linear::Term<'a> {
+/// `f32` elements that somebody holds, or that were made for one call.
+enum Wide<'a> {
+    Held(&'a kernels::Mat),
+    Made(Mat),
+}
+
+impl std::ops::Deref for Wide<'_> {
+    type Target = kernels::Mat;
+
+    fn deref(&self) -> &kernels::Mat {
+        match self {
+            Wide::Held(x) => x,
+            Wide::Made(x) => x.host(),
+        }
+    }
+}
+
+fn on_host<'a>(term: &Term<'a>, a: &'a Wide<'_>) -> linear::Term<'a> {
     linear::Term {
-        a: term.a.host(),
+        a,
         b: term.b.host(),
         ta: term.product == Product::LeftT,
         tb: term.product == Product::RightT,
@@ -116,15 +143,30 @@ impl Backend for Cpu {
         Mat::from_host(x)
     }
 
+    fn upload_rounded(&self, x: kernels::Mat) -> Mat {
+        let mut rounded = vec![spmm_bf16::bf16::ZERO; x.len()];
+        let from = x.as_slice().expect("matrices are made in standard layout");
+        spmm_bf16::to_bf16(&self.par, from, &mut rounded);
+        Mat::rounded(x.nrows(), x.ncols(), rounded)
+    }
+
     fn download(&self, x: &Mat) -> kernels::Mat {
-        x.host().clone()
+        self.wide(x).clone()
     }
 
     fn take(&self, x: Mat) -> kernels::Mat {
-        x.into_host()
+        match x.as_rounded() {
+            Some(_) => self.download(&x),
+            None => x.into_host(),
+        }
     }
 
     fn copy(&self, x: &Mat) -> Mat {
+        if x.as_rounded().is_some()
+            && let Wide::Made(wide) = self.wide(x)
+        {
+            return wide;
+        }
         let mut out = self.pool.fresh(x.nrows(), x.ncols());
         let from = x.as_slice();
         self.par.rows_mut(out.as_slice_mut(), 1, |first, to| {
@@ -134,7 +176,15 @@ impl Backend for Cpu {
     }
 
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
-        let (x, out) = (x.host(), out.host_mut());
+        let out = out.host_mut();
+        if let Some(rounded) = x.as_rounded() {
+            let (par, a, d) = (&self.par, a.view(), x.ncols());
+            return match write {
+                Write::Set => spmm_bf16::spmm_bf16_into(par, a, rows, rounded, d, out),
+                Write::Add => spmm_bf16::spmm_bf16_add_into(par, a, rows, rounded, d, out),
+            };
+        }
+        let x = x.host();
         let by_segment = (x.ncols() >= WIDE).then(|| a.segmented()).flatten();
         match (by_segment, write) {
             (Some(a), Write::Set) => segmented::spmm_into(&self.par, a, rows, x, out),
@@ -145,7 +195,9 @@ impl Backend for Cpu {
     }
 
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
-        let terms: Vec<_> = terms.iter().map(on_host).collect();
+        let left: Vec<_> = terms.iter().map(|t| self.wide(t.a)).collect();
+        let terms = terms.iter().zip(&left).map(|(t, a)| on_host(t, a));
+        let terms: Vec<_> = terms.collect();
         let write = match write {
             Write::Set => linear::Write::Set,
             Write::Add => linear::Write::Add,
@@ -155,7 +207,7 @@ impl Backend for Cpu {
 
     fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
         let gb = gb.map(Mat::as_slice_mut);
-        linear::weight_gradient_into(&self.par, x.host(), g.host(), gw.host_mut(), gb);
+        linear::weight_gradient_into(&self.par, &self.wide(x), g.host(), gw.host_mut(), gb);
     }
 
     fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {
@@ -184,8 +236,9 @@ impl Backend for Cpu {
     }
 
     fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat) {
-        let from = x.as_slice();
         assert_eq!(x.dim(), y.dim(), "axpby: shapes of x and y");
+        let x = self.wide(x);
+        let from = x.as_slice().expect("matrices are made in standard layout");
         self.par.rows_mut(y.as_slice_mut(), 1, |first, to| {
             for (y, x) in to.iter_mut().zip(&from[first..]) {
                 *y = alpha * x + beta * *y;
@@ -194,7 +247,7 @@ impl Backend for Cpu {
     }
 
     fn dot(&self, a: &Mat, b: &Mat, out: &mut Mat) {
-        let sum = kernels::dot::dot(&self.par, a.host(), b.host());
+        let sum = kernels::dot::dot(&self.par, &self.wide(a), &self.wide(b));
         out.as_slice_mut()[0] = sum as f32;
     }
 
@@ -327,14 +380,17 @@ impl Backend for Cpu {
     }
 
     fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
-        kernels::rows::gather_rows_into(&self.par, x.host(), rows, out.host_mut());
+        kernels::rows::gather_rows_into(&self.par, &self.wide(x), rows, out.host_mut());
     }
 
     fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
         assert_eq!(x.ncols(), out.ncols(), "copy_rows: columns of x and out");
         let d = x.ncols();
-        let rows = &x.as_slice()[from * d..(from + n) * d];
-        out.as_slice_mut()[first * d..(first + n) * d].copy_from_slice(rows);
+        let to = &mut out.as_slice_mut()[first * d..(first + n) * d];
+        match x.as_rounded() {
+            Some(x) => spmm_bf16::from_bf16(&self.par, &x[from * d..(from + n) * d], to),
+            None => to.copy_from_slice(&x.as_slice()[from * d..(from + n) * d]),
+        }
     }
 
     fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat) {

@@ -2,13 +2,15 @@
 
 use crate::record::Meter;
 use kernels::cuda::Buf;
+use kernels::spmm_bf16::bf16;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Idle buffers that are kept at most.
 const IDLE: usize = 48;
 
-/// A dense row-major matrix `[rows, columns]` of `f32` on some device.
+/// A dense row-major matrix `[rows, columns]` of `f32` on some device; features may be stored in 16
+/// bits ([`crate::backend::Backend::upload_rounded`]).
 ///
 /// Only a backend looks inside; [`Mat::host`] is for the CPU backend and for tests.
 pub struct Mat {
@@ -38,6 +40,8 @@ enum Storage {
         data: kernels::Mat,
         pool: Option<Rc<Pool>>,
     },
+    /// In this process's memory, in 16 bits.
+    Rounded(Vec<bf16>),
     /// In a device's memory.
     Device(Buf<f32>),
 }
@@ -60,6 +64,25 @@ impl Mat {
         }
     }
 
+    /// A matrix `[rows, cols]` in this process's memory whose elements are stored in 16 bits.
+    pub(super) fn rounded(rows: usize, cols: usize, data: Vec<bf16>) -> Mat {
+        assert_eq!(rows * cols, data.len(), "a matrix [{rows}, {cols}]");
+        Mat {
+            rows,
+            cols,
+            at: Storage::Rounded(data),
+            told: None,
+        }
+    }
+
+    /// The elements, for a matrix whose elements are stored in 16 bits.
+    pub(super) fn as_rounded(&self) -> Option<&[bf16]> {
+        match &self.at {
+            Storage::Rounded(data) => Some(data),
+            _ => None,
+        }
+    }
+
     /// A matrix `[rows, cols]` in a device's memory.
     pub(super) fn on_device(rows: usize, cols: usize, data: Buf<f32>) -> Mat {
         assert_eq!(rows * cols, data.len(), "a matrix [{rows}, {cols}]");
@@ -75,7 +98,8 @@ impl Mat {
 
     /// The same matrix, its bytes told to `meter` until it is gone.
     pub(super) fn told(mut self, meter: &Rc<Meter>) -> Mat {
-        let bytes = 4 * self.len() as u64;
+        let element = if self.as_rounded().is_some() { 2 } else { 4 };
+        let bytes = element * self.len() as u64;
         meter.made(bytes);
         self.told = Some(Told {
             bytes,
@@ -91,7 +115,7 @@ impl Mat {
     pub(super) fn buf(&self) -> &Buf<f32> {
         match &self.at {
             Storage::Device(data) => data,
-            Storage::Host { .. } => panic!("{self:?}: expected a matrix on the device"),
+            _ => panic!("{self:?}: expected a matrix on the device"),
         }
     }
 
@@ -100,7 +124,7 @@ impl Mat {
         let shape = self.dim();
         match &mut self.at {
             Storage::Device(data) => data,
-            Storage::Host { .. } => panic!("Mat {shape:?}: expected a matrix on the device"),
+            _ => panic!("Mat {shape:?}: expected a matrix on the device"),
         }
     }
 
@@ -150,9 +174,10 @@ impl Mat {
                 };
                 match std::mem::replace(&mut self.at, nothing) {
                     Storage::Device(data) => Mat::on_device(rows, cols, data.truncate(rows * cols)),
-                    Storage::Host { .. } => unreachable!("matched one line above"),
+                    _ => unreachable!("matched one line above"),
                 }
             }
+            Storage::Rounded(_) => panic!("truncate: elements are stored in 16 bits"),
         };
         // The buffer is as large as before.
         cut.told = told;
@@ -172,7 +197,7 @@ impl Mat {
                 let shaped = kernels::Mat::from_shape_vec((rows, cols), buffer);
                 *data = shaped.expect("as many elements as before");
             }
-            Storage::Device(_) => {}
+            Storage::Device(_) | Storage::Rounded(_) => {}
         }
         self
     }
@@ -184,7 +209,7 @@ impl Mat {
                 pool.take();
                 std::mem::take(data)
             }
-            Storage::Device(_) => panic!("{self:?}: expected a matrix in this process's memory"),
+            _ => panic!("{self:?}: expected `f32` in this process's memory"),
         }
     }
 
@@ -192,7 +217,7 @@ impl Mat {
     pub fn host(&self) -> &kernels::Mat {
         match &self.at {
             Storage::Host { data, .. } => data,
-            Storage::Device(_) => panic!("{self:?}: expected a matrix in this process's memory"),
+            _ => panic!("{self:?}: expected `f32` in this process's memory"),
         }
     }
 
@@ -201,7 +226,7 @@ impl Mat {
         let shape = self.dim();
         match &mut self.at {
             Storage::Host { data, .. } => data,
-            Storage::Device(_) => panic!("Mat {shape:?}: expected it in this process's memory"),
+            _ => panic!("Mat {shape:?}: expected `f32` in this process's memory"),
         }
     }
 

@@ -92,6 +92,11 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Copy, |b| b.upload(x)).told(&self.meter)
     }
 
+    fn upload_rounded(&self, x: kernels::Mat) -> Mat {
+        let rounded = self.timed(Phase::Copy, |b| b.upload_rounded(x));
+        rounded.told(&self.meter)
+    }
+
     fn download(&self, x: &Mat) -> kernels::Mat {
         self.timed(Phase::Copy, |b| b.download(x))
     }

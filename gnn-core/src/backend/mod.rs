@@ -100,6 +100,13 @@ pub trait Backend {
     /// Moves a matrix to the device.
     fn upload(&self, x: kernels::Mat) -> Mat;
 
+    /// Moves a matrix that is only read, its elements rounded to bfloat16, to the device. The device
+    /// may store them in 16 bits; a backend that does not still rounds them.
+    fn upload_rounded(&self, mut x: kernels::Mat) -> Mat {
+        kernels::spmm_bf16::round_in_place(&Par::new(1), &mut x);
+        self.upload(x)
+    }
+
     /// A copy of `x` in this process's memory.
     fn download(&self, x: &Mat) -> kernels::Mat;
 

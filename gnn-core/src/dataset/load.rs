@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use crate::dataset::{Dataset, Limit, STANDARD, Task, bad, builtin, check, format, links, split};
-use crate::spec::{FeatureNorm, RunSpec, TaskKind};
+use crate::dataset::{
+    Dataset, Features, Limit, STANDARD, Task, bad, builtin, check, format, links, split,
+};
+use crate::spec::{FeatureNorm, FeatureStorage, RunSpec, TaskKind};
 use crate::store::{self, Stored};
 use crate::{Error, Result};
 
@@ -60,6 +62,14 @@ pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
     let mut data = load_split(&spec.data, &spec.split, spec.seed)?;
     if spec.feature_norm == FeatureNorm::Row {
         data.features.row_normalise();
+    }
+    let sparse = matches!(data.features, Features::Sparse(_));
+    if sparse && spec.feature_storage == FeatureStorage::Bf16 {
+        return Err(Error::Spec {
+            key: "feature_storage".into(),
+            reason: format!("the features of {} are sparse, and stay f32", spec.data),
+            help: "leave the key out, or write feature_storage = \"f32\"".into(),
+        });
     }
     if spec.task == TaskKind::Link {
         let path = Path::new(spec.data.trim());

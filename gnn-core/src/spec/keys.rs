@@ -1,7 +1,8 @@
 //! The one table of keys that a run understands.
 
 use super::{
-    Decay, FeatureNorm, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer, TaskKind, Value,
+    Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer,
+    TaskKind, Value,
 };
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
@@ -185,6 +186,7 @@ keys! {
     decay None, KeyType::Choice(&["all", "first"]), "layers whose weights decay", word => |s: String| if s == "first" { Decay::First } else { Decay::All }, |d: &Decay| text(if *d == Decay::First { "first" } else { "all" });
     dropout None, KeyType::Float(0.0, 1.0), "probability of dropping a layer's input element", float => |x| x, number;
     feature_norm None, KeyType::Choice(&["none", "row"]), "scale feature rows to sum 1", word => |s: String| if s == "row" { FeatureNorm::Row } else { FeatureNorm::None }, |f: &FeatureNorm| text(if *f == FeatureNorm::Row { "row" } else { "none" });
+    feature_storage None, KeyType::Choice(&["f32", "bf16"]), "how features are stored; bf16 rounds them to 8 bits and halves what the first aggregation reads", word => |s: String| if s == "bf16" { FeatureStorage::Bf16 } else { FeatureStorage::F32 }, |f: &FeatureStorage| text(if *f == FeatureStorage::Bf16 { "bf16" } else { "f32" });
     first_aggregate None, KeyType::Choice(&["every-epoch", "once"]), "when the features, which never change, are aggregated; once needs dropout 0", word => |s: String| if s == "once" { FirstAggregate::Once } else { FirstAggregate::EveryEpoch }, |f: &FirstAggregate| text(if *f == FirstAggregate::Once { "once" } else { "every-epoch" });
     seed None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
     threads None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;

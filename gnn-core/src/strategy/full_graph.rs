@@ -17,7 +17,7 @@ use crate::model::{
 use crate::partition;
 use crate::record::rows::PartRow;
 use crate::record::{Direction, Pass, PredictedLane};
-use crate::spec::FirstAggregate;
+use crate::spec::{FeatureStorage, FirstAggregate};
 use kernels::par::split_rows;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,7 +56,10 @@ pub fn input_of(data: Arc<Dataset>, cx: &Ctx, ids: &[u32]) -> Input {
         Err(shared) => shared.features.select_rows(ids),
     };
     match rows {
-        Features::Dense(x) => Input::Dense(Rc::new(cx.backend.upload(x))),
+        Features::Dense(x) => Input::Dense(Rc::new(match cx.plan.spec.feature_storage {
+            FeatureStorage::F32 => cx.backend.upload(x),
+            FeatureStorage::Bf16 => cx.backend.upload_rounded(x),
+        })),
         Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
         Features::Mapped { .. } => unreachable!("selected rows are in memory"),
     }

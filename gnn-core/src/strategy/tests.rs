@@ -5,6 +5,8 @@
 //! vertices, ragged and empty parts; bytes sent equal bytes predicted; the same run twice gives
 //! the same bits. What this cannot catch: an error that `single` has too (`model/tests.rs` does).
 
+mod features;
+
 use super::{Entry, Exact, STRATEGIES, Setup};
 use crate::dataset::Dataset;
 use crate::model::ModelKind;
@@ -431,47 +433,4 @@ fn overlap_changes_no_bit() {
             .collect::<Vec<_>>()
     };
     assert_eq!(run(true), run(false));
-}
-
-/// Aggregating the features once, before the first epoch, changes nothing but the bytes.
-#[test]
-fn features_aggregated_once_give_the_same_training() {
-    let data = Arc::new(random_dataset(70, 300, 4, 3, false, 8));
-    for name in ["single", "halo"] {
-        let entry = super::find(name).expect("registered");
-        for &model in entry.models {
-            let run = |when: &str| {
-                let mut pairs = spec(entry, model, 2, 8).to_pairs();
-                pairs.push(("dropout".into(), Value::Float(0.0)));
-                pairs.push(("first_aggregate".into(), Value::Str(when.into())));
-                let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
-                let ranks = entry.ranks.1.min(3);
-                train(
-                    entry,
-                    &spec,
-                    &data,
-                    Some(random_owner(70, ranks, false, 3)),
-                    ranks,
-                )
-            };
-            let (every, once) = (run("every-epoch"), run("once"));
-            for (a, b) in every.iter().zip(&once) {
-                assert_eq!(
-                    (&a.losses, &a.gradients),
-                    (&b.losses, &b.gradients),
-                    "{name} {model}"
-                );
-                for sent in &b.sent {
-                    assert_eq!(
-                        sent,
-                        &b.predicted
-                            .iter()
-                            .map(|(l, b)| (*l, *b))
-                            .filter(|(_, b)| *b > 0)
-                            .collect()
-                    );
-                }
-            }
-        }
-    }
 }

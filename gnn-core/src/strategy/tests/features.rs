@@ -1,0 +1,86 @@
+//! What may be done with features without another training.
+
+use super::*;
+use crate::dataset::Features;
+
+/// Aggregating the features once, before the first epoch, changes nothing but the bytes.
+#[test]
+fn features_aggregated_once_give_the_same_training() {
+    let data = Arc::new(random_dataset(70, 300, 4, 3, false, 8));
+    for name in ["single", "halo"] {
+        let entry = crate::strategy::find(name).expect("registered");
+        for &model in entry.models {
+            let run = |when: &str| {
+                let mut pairs = spec(entry, model, 2, 8).to_pairs();
+                pairs.push(("dropout".into(), Value::Float(0.0)));
+                pairs.push(("first_aggregate".into(), Value::Str(when.into())));
+                let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+                let ranks = entry.ranks.1.min(3);
+                train(
+                    entry,
+                    &spec,
+                    &data,
+                    Some(random_owner(70, ranks, false, 3)),
+                    ranks,
+                )
+            };
+            let (every, once) = (run("every-epoch"), run("once"));
+            for (a, b) in every.iter().zip(&once) {
+                assert_eq!(
+                    (&a.losses, &a.gradients),
+                    (&b.losses, &b.gradients),
+                    "{name} {model}"
+                );
+                for sent in &b.sent {
+                    assert_eq!(
+                        sent,
+                        &b.predicted
+                            .iter()
+                            .map(|(l, b)| (*l, *b))
+                            .filter(|(_, b)| *b > 0)
+                            .collect()
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Features stored in 16 bits are rounded once; everything behind them is as with `f32`.
+#[test]
+fn features_in_16_bits_train_like_features_that_were_rounded_before() {
+    let full = random_dataset(70, 300, 7, 3, false, 8);
+    let mut rounded = full.clone();
+    match &mut rounded.features {
+        Features::Dense(x) => kernels::spmm_bf16::round_in_place(&kernels::Par::new(1), x),
+        other => panic!("{other:?}: not dense"),
+    }
+    let (full, rounded) = (Arc::new(full), Arc::new(rounded));
+    for entry in STRATEGIES.iter().filter(|e| e.exact == Exact::Always) {
+        for &model in entry.models.iter().filter(|&&m| m != ModelKind::Rgcn) {
+            let run = |storage: &str, data: &Arc<Dataset>| {
+                let mut pairs = spec(entry, model, 2, 8).to_pairs();
+                pairs.push(("dropout".into(), Value::Float(0.0)));
+                pairs.push(("feature_storage".into(), Value::Str(storage.into())));
+                let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+                let ranks = entry.ranks.1.min(3);
+                let owner = random_owner(70, ranks, false, 3);
+                train(entry, &spec, data, Some(owner), ranks).swap_remove(0)
+            };
+            let (small, before) = (run("bf16", &full), run("f32", &rounded));
+            assert_ne!(
+                small.losses,
+                run("f32", &full).losses,
+                "{} {model}",
+                entry.name
+            );
+            for (a, b) in small.losses.iter().zip(&before.losses) {
+                assert!(
+                    close(*a, *b, 0.0, 1e-6),
+                    "{} {model}: {a} and {b}",
+                    entry.name
+                );
+            }
+        }
+    }
+}
