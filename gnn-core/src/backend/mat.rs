@@ -9,6 +9,9 @@ use std::rc::Rc;
 /// Idle buffers that are kept at most.
 const IDLE: usize = 48;
 
+/// A buffer may have up to so many times the elements that are asked for, if nobody else wants it.
+const LOOSE: usize = 2;
+
 /// A dense row-major matrix `[rows, columns]` of `f32` on some device; features may be stored in 16
 /// bits ([`crate::backend::Backend::upload_rounded`]).
 ///
@@ -274,7 +277,14 @@ impl Pool {
         let len = rows * cols;
         let mut idle = self.idle.borrow_mut();
         let fits = |b: &Vec<f32>| b.capacity() >= len && b.capacity() <= len + len / 8;
-        let kept = idle.iter().rposition(fits).map(|k| idle.swap_remove(k));
+        let loose = || {
+            let all = idle.iter().enumerate().map(|(k, b)| (b.capacity(), k));
+            let enough = all.filter(|&(capacity, _)| capacity >= len && capacity / LOOSE <= len);
+            enough.min().map(|(_, k)| k)
+        };
+        // The one that was used last is the likeliest to be in a cache.
+        let kept = idle.iter().rposition(fits).or_else(loose);
+        let kept = kept.map(|k| idle.swap_remove(k));
         drop(idle);
         let mut buffer = kept.unwrap_or_default();
         if buffer.capacity() < len {
