@@ -25,3 +25,14 @@ else
 fi
 
 cargo run --release -p kernels --example gpu -- "${1:-20}"
+
+# Whole epochs against PyTorch Geometric and DGL on the same graph: HALOBOOK_PEERS names a Python that
+# has them, built for this GPU.
+if [ -n "${HALOBOOK_PEERS:-}" ]; then
+    for model in gcn sage gat; do
+        cargo run --release -p launcher -- bench epoch --backend cuda --model "$model" --against python \
+            --data "rmat:scale=${1:-20},edge-factor=16,feat=128,classes=32"
+    done
+else
+    echo "skip: epochs against PyTorch Geometric (set HALOBOOK_PEERS to a Python that has it)"
+fi

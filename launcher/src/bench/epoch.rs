@@ -178,9 +178,13 @@ fn forms(spec: &RunSpec, pythons: &[Python]) -> Vec<Form> {
         }
     }
     if let Some(python) = newest(pythons, |p| p.pyg.as_deref()) {
-        // Where there are fused products, gathering and scattering is never the faster form.
-        let name = if sums { "pyg-csr" } else { "pyg-mp" };
-        forms.push(Form::theirs(name, Kind::Stock, false, python));
+        if sums {
+            forms.push(Form::theirs("pyg-csr", Kind::Stock, false, python));
+        }
+        // Beside fused products, gathering and scattering can only be the faster form on a GPU.
+        if !sums || spec.backend != "cpu" {
+            forms.push(Form::theirs("pyg-mp", Kind::Stock, false, python));
+        }
     }
     if let Some(python) = newest(pythons, |p| Some(&p.torch)) {
         forms.push(Form::theirs("tuned", Kind::Tuned, false, python));
@@ -325,6 +329,7 @@ fn their_request(outcome: &Outcome) -> Value {
         "heads": spec.heads, "head_dim": spec.hidden,
         "classes": outcome.size[3], "lr": spec.lr, "seed": spec.seed,
         "threads": outcome.threads, "epochs": spec.epochs - spec.warmup, "warmup": spec.warmup,
+        "device": spec.backend,
         "memory_bytes": Host::this().memory_bytes / 10 * 7,
     })
 }

@@ -29,10 +29,12 @@ def main(argv):
         r = json.load(f)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(r["threads"])
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ["DGLBACKEND"] = "pytorch"
-    # Beyond this an allocation fails here, instead of the system ending some process for it.
-    resource.setrlimit(resource.RLIMIT_DATA, (r["memory_bytes"],) * 2)
+    if r["device"] == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        # Beyond this an allocation fails here, instead of the system ending some process for it.
+        # (A GPU's driver reserves more addresses than there is memory.)
+        resource.setrlimit(resource.RLIMIT_DATA, (r["memory_bytes"],) * 2)
     import torch
     if r.get("form", "").startswith("dgl") or r.get("dgl"):
         import dgl  # noqa: F401 (part of what its libraries take)
@@ -43,7 +45,9 @@ def main(argv):
     torch.manual_seed(r["seed"])
     import warnings
     warnings.filterwarnings("ignore")
-    r["graph"] = Graph(r["folder"])
+    if r["device"] != "cpu":
+        torch.set_default_device(r["device"])
+    r["graph"] = Graph(r["folder"], r["device"])
     return epochs(r) if argv[0] == "epoch" else operations(r)
 
 
@@ -62,11 +66,12 @@ def probe():
 class Graph:
     """Compressed in-edges and vertex data as tensors."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, device):
         import numpy as np
         import torch
         def load(name):
-            return torch.from_numpy(np.load(os.path.join(folder, name + ".npy")))
+            there = torch.from_numpy(np.load(os.path.join(folder, name + ".npy")))
+            return there.to(device)
         self.ptr, self.col = load("indptr"), load("indices")
         self.feat, self.label, self.train = load("feat"), load("label"), load("train")
         self.n = self.ptr.numel() - 1
@@ -126,11 +131,12 @@ def dgl_form(r, pre):
     import torch.nn.functional as F
     g, model, last = r["graph"], r["model"], r["layers"] - 1
     dgl.utils.set_num_threads(r["threads"])
-    dg = dgl.graph(("csc", (g.ptr, g.col, [])), num_nodes=g.n)
+    dg = dgl.graph(("csc", (g.ptr.cpu(), g.col.cpu(), [])), num_nodes=g.n)
     if model != "sage":
         dg = dgl.add_self_loop(dg)
     dg = dg.int()
     dg.create_formats_()
+    dg = dg.to(g.ptr.device)
     x, w, heads, each = g.feat, widths(r), r["heads"], r["head_dim"]
 
     def layer(i):
@@ -345,6 +351,8 @@ def epochs(r):
         loss = F.cross_entropy(forward()[chosen], wanted)
         loss.backward()
         optimiser.step()
+        if r["device"] != "cpu":
+            torch.cuda.synchronize()
         ms.append((time.perf_counter() - start) * 1e3)
         losses.append(float(loss))
     return {"ms": ms[r["warmup"]:], "losses": losses, "peak_bytes": peak_bytes(),

@@ -154,6 +154,7 @@ fn operations(
     let request = json!({
         "folder": folder.path(), "width": width, "threads": threads, "seed": 1, "warmup": 2,
         "samples": 15, "seconds": 3.0, "dgl": python.dgl.is_some(),
+        "device": "cpu",
         "memory_bytes": Host::this().memory_bytes / 10 * 7,
     });
     let limit = Duration::from_secs(600);
