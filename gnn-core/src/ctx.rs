@@ -59,6 +59,11 @@ impl Ctx {
         self.meter.page(|page| page.layer(layer as u64));
     }
 
+    /// Says that a device with a budget of memory holds so many bytes.
+    pub fn on_device(&self, bytes: u64) {
+        self.meter.on_device(bytes);
+    }
+
     /// The elements of a matrix as a message.
     pub fn message(&self, x: Mat) -> Vec<f32> {
         self.backend.take(x).into_raw_vec_and_offset().0

@@ -59,11 +59,11 @@ pub fn work(
     let plan = Arc::new(plan.clone());
     match world {
         World::Transport(transport) => {
-            let setup = read_setup(&plan, folder, transport.size())?;
+            let setup = read_setup(&plan, folder, transport.size(), entries)?;
             run_rank(&plan, folder, setup, transport, entries)
         }
         World::Threads(ranks) => {
-            let setup = read_setup(&plan, folder, ranks)?;
+            let setup = read_setup(&plan, folder, ranks, entries)?;
             std::thread::scope(|scope| {
                 let threads: Vec<_> = ThreadTransport::world(ranks)
                     .into_iter()
@@ -118,9 +118,10 @@ pub(crate) fn read_data(plan: &Plan) -> Result<Dataset> {
     load_for(&plan.spec)
 }
 
-fn read_setup(plan: &Plan, folder: &Path, ranks: usize) -> Result<Setup> {
+fn read_setup(plan: &Plan, folder: &Path, ranks: usize, entries: &[Entry]) -> Result<Setup> {
+    let cut = ranks > 1 && find_in(entries, &plan.spec.strategy)?.cut;
     let data = Arc::new(read_data(plan)?);
-    let owner = (ranks > 1).then(|| read_owner(&folder.join("part.bin"), data.graph.n(), ranks));
+    let owner = cut.then(|| read_owner(&folder.join("part.bin"), data.graph.n(), ranks));
     Ok(Setup {
         data,
         owner: owner.transpose()?.map(Arc::new),

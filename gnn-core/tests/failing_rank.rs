@@ -14,7 +14,7 @@ use std::path::Path;
 const FATAL_EPOCH: u64 = 3;
 const FATAL_RANK: usize = 1;
 
-/// `halo`, but one rank fails before its part of an epoch.
+/// A strategy, but one rank fails before its part of an epoch.
 struct Failing {
     inner: Box<dyn Strategy>,
     fail: fn() -> Error,
@@ -38,13 +38,14 @@ impl Strategy for Failing {
 }
 
 fn build_failing(setup: Setup, cx: &mut Ctx, fail: fn() -> Error) -> Result<Built> {
+    let name = cx.plan.spec.strategy.clone();
     let Built {
         strategy: inner,
         rows,
         facts,
         predicted,
         part,
-    } = (find("halo")?.build)(setup, cx)?;
+    } = (find(&name)?.build)(setup, cx)?;
     Ok(Built {
         strategy: Box::new(Failing { inner, fail }),
         rows,
@@ -65,15 +66,15 @@ fn a_panic() -> Error {
     panic!("a rank panicked on purpose")
 }
 
-fn entry(build: fn(Setup, &mut Ctx) -> Result<Built>) -> &'static [Entry] {
-    let halo = find("halo").expect("registered");
-    Box::leak(Box::new([Entry { build, ..*halo }]))
+fn entry(name: &str, build: fn(Setup, &mut Ctx) -> Result<Built>) -> &'static [Entry] {
+    let known = find(name).expect("registered");
+    Box::leak(Box::new([Entry { build, ..*known }]))
 }
 
 fn run(folder: &Path, entries: &'static [Entry]) -> Result<gnn_core::Outcome> {
     let spec = RunSpec::from_pairs([
         ("data", Value::Str("karate".into())),
-        ("strategy", Value::Str("halo".into())),
+        ("strategy", Value::Str(entries[0].name.into())),
         ("ranks", Value::Int(3)),
         ("epochs", Value::Int(50)),
     ])
@@ -101,17 +102,20 @@ fn finished_epochs(folder: &Path) -> usize {
 
 #[test]
 fn an_error_on_one_rank_ends_all_and_is_the_one_reported() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let entries = entry(|setup, cx| build_failing(setup, cx, an_error));
-    let error = run(folder.path(), entries).expect_err("one rank fails");
-    assert!(error.to_string().contains("the first cause"), "{error}");
-    assert_eq!(finished_epochs(folder.path()), FATAL_EPOCH as usize);
+    // Peers wait for boundary rows, or in a split.
+    for name in ["halo", "neutrontp"] {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let entries = entry(name, |setup, cx| build_failing(setup, cx, an_error));
+        let error = run(folder.path(), entries).expect_err("one rank fails");
+        assert!(error.to_string().contains("the first cause"), "{error}");
+        assert_eq!(finished_epochs(folder.path()), FATAL_EPOCH as usize);
+    }
 }
 
 #[test]
 fn a_panic_on_one_rank_ends_all() {
     let folder = tempfile::tempdir().expect("temporary folder");
-    let entries = entry(|setup, cx| build_failing(setup, cx, a_panic));
+    let entries = entry("halo", |setup, cx| build_failing(setup, cx, a_panic));
     let path = folder.path().to_owned();
     let ended = std::thread::spawn(move || run(&path, entries)).join();
     let panic = ended.expect_err("the panic comes out");

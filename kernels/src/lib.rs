@@ -22,6 +22,8 @@ mod amx_linear;
 mod amx_split;
 pub mod bce;
 pub mod bench;
+pub mod coefficients;
+pub mod copy_block;
 pub mod csr;
 pub mod cuda;
 pub mod dot;

@@ -108,7 +108,7 @@ pub fn resolve_with(spec: RunSpec, cache: Option<&Cache>) -> Result<Resolved> {
         (host.cores / spec.ranks).max(1)
     };
     let oversubscribed = starter != Starter::Slurm && spec.ranks * threads > host.cores;
-    let cut = (spec.ranks > 1)
+    let cut = (spec.ranks > 1 && entry.cut)
         .then(|| cut(&spec, &data, cache))
         .transpose()?;
     let data_name = spec.data.clone();

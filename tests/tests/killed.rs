@@ -13,8 +13,12 @@ use tests::{Outcome, processes, skip};
 const RANKS: usize = 3;
 
 fn endless(store: &Store, more: &str) -> anyhow::Result<Running> {
+    endless_with(store, "halo", more)
+}
+
+fn endless_with(store: &Store, strategy: &str, more: &str) -> anyhow::Result<Running> {
     store.start(&format!(
-        "train --data sbm:nodes=600,classes=4 -s halo -n {RANKS} --epochs 1000000 --launch mpi --json {more}"
+        "train --data sbm:nodes=600,classes=4 -s {strategy} -n {RANKS} --epochs 1000000 --launch mpi --json {more}"
     ))
 }
 
@@ -48,9 +52,9 @@ fn nothing_lost_nothing_left(store: &Store, id: &str, epochs: usize) -> Outcome 
     Ok(())
 }
 
-fn kill_one(round: u32) -> Outcome {
+fn kill_one(strategy: &str, more: &str, round: u32) -> Outcome {
     let store = Store::new()?;
-    let mut run = endless(&store, "")?;
+    let mut run = endless_with(&store, strategy, more)?;
     let (victim, epochs) = (any(RANKS as u32), 1 + any(40) as usize);
     let (id, pids) = store.wait_epochs(&mut run, epochs, RANKS)?;
     // Not always at the same point of an epoch.
@@ -59,7 +63,7 @@ fn kill_one(round: u32) -> Outcome {
     processes::signal(pids[victim as usize], libc::SIGKILL);
     let ended = run.wait(Duration::from_secs(20))?;
     let took = killed.elapsed();
-    let context = || format!("round {round}, rank {victim}, epoch {epochs}: {ended}");
+    let context = || format!("{strategy}, round {round}, rank {victim}, epoch {epochs}: {ended}");
     ensure!(
         took <= Duration::from_secs(2),
         "ended {took:?} after the kill; {}",
@@ -93,7 +97,24 @@ fn a_killed_rank_ends_the_run_and_is_named() -> Outcome {
         return Ok(());
     }
     let rounds = if skip::soak() { 50 } else { 5 };
-    (0..rounds).try_for_each(kill_one)
+    (0..rounds).try_for_each(|round| kill_one("halo", "", round))
+}
+
+/// Splits and gathers, whole and by chunks, are most of what these ranks do.
+#[test]
+fn a_rank_killed_in_a_split_or_gather_ends_the_run_and_is_named() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let rounds = if skip::soak() { 25 } else { 2 };
+    (0..rounds).try_for_each(|round| {
+        kill_one("neutrontp", "", round)?;
+        kill_one(
+            "neutrontp",
+            "--decoupled true --set pipeline=true --set chunks=4",
+            round,
+        )
+    })
 }
 
 #[test]

@@ -2,15 +2,19 @@
 
 use super::mat::Pool;
 use super::ops::{
-    Act, Attended, Attention, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Product, Projected,
-    ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
+    Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write, with_values,
 };
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
+use kernels::copy_block::copy_block_into;
 use kernels::pairs::{Pairs, products_backward_into, products_into};
 use kernels::segmented::{self, WIDE};
 use kernels::sgd::SgdParams;
-use kernels::{Csr, Par, gat, gat_backward, gat_dense, layernorm, linear, rspmm, spmm, spmm_bf16};
+use kernels::{
+    Csr, Par, coefficients, gat, gat_backward, gat_dense, layernorm, linear, rspmm, sddmm, spmm,
+    spmm_bf16,
+};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -37,18 +41,6 @@ impl Cpu {
         let mut wide = self.pool.fresh(x.nrows(), x.ncols());
         spmm_bf16::from_bf16(&self.par, rounded, wide.as_slice_mut());
         Wide::Made(wide)
-    }
-}
-
-/// `a` with other values, if there are any.
-fn with_values<'a>(a: &'a Sparse, values: Option<&'a Mat>) -> Csr<'a> {
-    let csr = a.view();
-    match values {
-        Some(v) => Csr {
-            weights: Some(v.as_slice()),
-            ..csr
-        },
-        None => csr,
     }
 }
 
@@ -211,7 +203,7 @@ impl Backend for Cpu {
     }
 
     fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {
-        let (a, rows) = (with_values(a, values), 0..a.rows());
+        let (a, rows) = (with_values(a, values.map(Mat::as_slice)), 0..a.rows());
         let (b, out) = (b.host(), out.host_mut());
         match write {
             Write::Set => spmm::spmm_into(&self.par, a, rows, b, out),
@@ -375,6 +367,45 @@ impl Backend for Cpu {
         rspmm::coef_gradient_into(&self.par, a, edges.types, x, g, out.host_mut());
     }
 
+    fn spmm_values(&self, a: &Sparse, values: &Mat, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        let csr = with_values(a, Some(values.as_slice()));
+        spmm::spmm_into(&self.par, csr, rows, x.host(), out.host_mut());
+    }
+
+    fn edge_dots(&self, a: &Sparse, p: &Mat, q: &Mat, out: &mut Mat) {
+        let (a, p, q) = (a.view(), p.host(), q.host());
+        sddmm::sddmm_into(&self.par, a, 0..a.rows(), 1, p, q, out.as_slice_mut());
+    }
+
+    fn edge_dropout(&self, a: &Sparse, drop: (u64, f32), values: &Mat, out: &mut Mat) {
+        let (values, out) = (values.as_slice(), out.as_slice_mut());
+        coefficients::drop_into(&self.par, a.view(), drop, values, out);
+    }
+
+    fn coefficients(&self, a: &Sparse, slope: f32, el: &Mat, er: &Mat, alpha: &mut Mat) {
+        let scores = (el.as_slice(), er.as_slice());
+        let alpha = alpha.as_slice_mut();
+        coefficients::coefficients_into(&self.par, a.view(), slope, scores, alpha);
+    }
+
+    fn coefficients_backward(
+        &self,
+        a: &Sparse,
+        slope: f32,
+        made: Coefficients<'_>,
+        dalpha: &Mat,
+        to: (&mut Mat, &mut Mat),
+    ) {
+        let made = coefficients::Made {
+            el: made.el.as_slice(),
+            er: made.er.as_slice(),
+            alpha: made.alpha.as_slice(),
+        };
+        let (par, dalpha) = (&self.par, dalpha.as_slice());
+        let to = (to.0.as_slice_mut(), to.1.as_slice_mut());
+        coefficients::coefficients_backward(par, a.view(), slope, made, dalpha, to);
+    }
+
     fn column_sums(&self, g: &Mat, out: &mut Mat) {
         kernels::elementwise::column_sums_into(&self.par, g.host(), out.as_slice_mut());
     }
@@ -391,6 +422,18 @@ impl Backend for Cpu {
             Some(x) => spmm_bf16::from_bf16(&self.par, &x[from * d..(from + n) * d], to),
             None => to.copy_from_slice(&x.as_slice()[from * d..(from + n) * d]),
         }
+    }
+
+    fn copy_block(
+        &self,
+        x: &Mat,
+        from: Corner<'_>,
+        size: (usize, usize),
+        out: &mut Mat,
+        to: Corner<'_>,
+    ) {
+        let (from, to) = (from.on_host(), to.on_host());
+        copy_block_into(&self.par, &self.wide(x), from, size, out.host_mut(), to);
     }
 
     fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat) {

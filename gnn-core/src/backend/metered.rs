@@ -1,8 +1,8 @@
 //! Any backend, with each call's phase and duration, and the bytes of its matrices, told to the meter.
 
 use super::{
-    Attended, Attention, Backend, Dropout, Kept, Mat, MultiTarget, Normed, Projected, ScoreTerm,
-    SourceGradients, Sparse, Target, Term, Then, Typed, Write,
+    Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
+    Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
 };
 use crate::record::{Meter, Pass, Phase, now_ns};
 use kernels::adam::AdamParams;
@@ -41,9 +41,11 @@ impl<B: Backend> Metered<B> {
         }
     }
 
-    fn count(&self, a: &Sparse, rows: &Range<usize>) {
+    /// Counts the edges of `rows`, along which rows of `width` columns are added up.
+    fn count(&self, a: &Sparse, rows: &Range<usize>, width: usize) {
         let indptr = a.view().indptr;
-        self.meter.edges(indptr[rows.end] - indptr[rows.start]);
+        self.meter
+            .edges(indptr[rows.end] - indptr[rows.start], width);
     }
 
     fn timed<T>(&self, phase: Phase, f: impl FnOnce(&B) -> T) -> T {
@@ -110,7 +112,7 @@ impl<B: Backend> Backend for Metered<B> {
     }
 
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
-        self.count(a, &rows);
+        self.count(a, &rows, x.ncols());
         self.timed(Phase::Aggregate, |b| b.spmm(a, rows, x, write, out));
     }
 
@@ -184,7 +186,7 @@ impl<B: Backend> Backend for Metered<B> {
         lse: &mut Mat,
         out: &mut Mat,
     ) {
-        self.count(a, &rows);
+        self.count(a, &rows, from.z.ncols());
         self.timed(Phase::Aggregate, |b| {
             b.attention(a, rows, att, from, lse, out);
         });
@@ -202,7 +204,7 @@ impl<B: Backend> Backend for Metered<B> {
         saved: Attended<'_>,
         to: SourceGradients<'_>,
     ) {
-        self.count(at, &rows);
+        self.count(at, &rows, saved.g.ncols());
         self.timed(Phase::Aggregate, |b| {
             b.attention_sources(at, rows, att, saved, to);
         });
@@ -219,12 +221,12 @@ impl<B: Backend> Backend for Metered<B> {
     }
 
     fn relation_spmm(&self, edges: Typed<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-        self.count(edges.a, &rows);
+        self.count(edges.a, &rows, x.ncols());
         self.timed(Phase::Aggregate, |b| b.relation_spmm(edges, rows, x, out));
     }
 
     fn relation_spmm_t(&self, edges: Typed<'_>, rows: Range<usize>, g: &Mat, out: &mut Mat) {
-        self.count(edges.a, &rows);
+        self.count(edges.a, &rows, out.ncols());
         self.timed(Phase::Aggregate, |b| {
             b.relation_spmm_t(edges, rows, g, out);
         });
@@ -233,6 +235,36 @@ impl<B: Backend> Backend for Metered<B> {
     fn relation_gradient(&self, edges: Typed<'_>, x: &Mat, g: &Mat, out: &mut Mat) {
         self.timed(Phase::Aggregate, |b| {
             b.relation_gradient(edges, x, g, out);
+        });
+    }
+
+    fn spmm_values(&self, a: &Sparse, values: &Mat, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        self.count(a, &rows, x.ncols());
+        self.timed(Phase::Aggregate, |b| b.spmm_values(a, values, rows, x, out));
+    }
+
+    fn edge_dots(&self, a: &Sparse, p: &Mat, q: &Mat, out: &mut Mat) {
+        self.timed(Phase::Aggregate, |b| b.edge_dots(a, p, q, out));
+    }
+
+    fn edge_dropout(&self, a: &Sparse, drop: (u64, f32), values: &Mat, out: &mut Mat) {
+        self.timed(Phase::Update, |b| b.edge_dropout(a, drop, values, out));
+    }
+
+    fn coefficients(&self, a: &Sparse, slope: f32, el: &Mat, er: &Mat, alpha: &mut Mat) {
+        self.timed(Phase::Update, |b| b.coefficients(a, slope, el, er, alpha));
+    }
+
+    fn coefficients_backward(
+        &self,
+        a: &Sparse,
+        slope: f32,
+        made: Coefficients<'_>,
+        dalpha: &Mat,
+        to: (&mut Mat, &mut Mat),
+    ) {
+        self.timed(Phase::Update, |b| {
+            b.coefficients_backward(a, slope, made, dalpha, to);
         });
     }
 
@@ -246,6 +278,17 @@ impl<B: Backend> Backend for Metered<B> {
 
     fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
         self.timed(Phase::Copy, |b| b.copy_rows(x, from, n, out, first));
+    }
+
+    fn copy_block(
+        &self,
+        x: &Mat,
+        from: Corner<'_>,
+        size: (usize, usize),
+        out: &mut Mat,
+        to: Corner<'_>,
+    ) {
+        self.timed(Phase::Copy, |b| b.copy_block(x, from, size, out, to));
     }
 
     fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat) {

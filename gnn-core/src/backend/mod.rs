@@ -21,8 +21,9 @@ pub use kept::{Kept, Slot, Sparse};
 pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{
-    Act, Attended, Attention, AttentionDropout, Dropout, Gate, MultiTarget, Normed, Product,
-    Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    Act, Attended, Attention, AttentionDropout, Coefficients, Corner, Dropout, Gate, MultiTarget,
+    Normed, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed,
+    Write,
 };
 
 use crate::error::{Error, Result};
@@ -30,9 +31,13 @@ use crate::plan::Plan;
 use crate::record::Meter;
 use kernels::Par;
 use kernels::adam::AdamParams;
+use kernels::coefficients;
+use kernels::copy_block::copy_block_into;
 use kernels::cuda::Mark;
 use kernels::pairs::{Pairs, products_backward_into, products_into};
+use kernels::sddmm::sddmm_into;
 use kernels::sgd::SgdParams;
+use kernels::spmm::spmm_into;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -219,6 +224,70 @@ pub trait Backend {
     /// edges of relation `r`; `out: [relations, bases]`.
     fn relation_gradient(&self, edges: Typed<'_>, x: &Mat, g: &Mat, out: &mut Mat);
 
+    /// [`Backend::spmm`] with `values: [1, edges]` in the place of those of `a`; writes.
+    /// Computed on the host unless the device has its own way, as all of the following that work on
+    /// attention coefficients, one number an edge.
+    fn spmm_values(&self, a: &Sparse, values: &Mat, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        let (values, x, mut host) = (self.download(values), self.download(x), self.download(out));
+        let csr = ops::with_values(a, values.as_slice());
+        spmm_into(&Par::new(1), csr, rows, &x, &mut host);
+        *out = self.upload(host);
+    }
+
+    /// `out[e] = ⟨p[row_e, :], q[col_e, :]⟩`: the gradient of an edge's value; `a: [m, n]`,
+    /// `p: [m, d]`, `q: [n, d]`, `out: [1, edges]`.
+    fn edge_dots(&self, a: &Sparse, p: &Mat, q: &Mat, out: &mut Mat) {
+        let mut host = vec![0.0; a.n_edges()];
+        let (p, q) = (self.download(p), self.download(q));
+        sddmm_into(&Par::new(1), a.view(), 0..a.rows(), 1, &p, &q, &mut host);
+        *out = self.upload(ops::row(host));
+    }
+
+    /// `out = values` after dropout with a key and a probability, the mask that
+    /// [`Backend::attention`] has for one head; rows and columns of `a: [n, n]` are vertices by their
+    /// global ids, `values, out: [1, edges]`.
+    fn edge_dropout(&self, a: &Sparse, drop: (u64, f32), values: &Mat, out: &mut Mat) {
+        let mut host = vec![0.0; a.n_edges()];
+        let values = self.download(values);
+        let values = values.as_slice().expect("standard layout");
+        coefficients::drop_into(&Par::new(1), a.view(), drop, values, &mut host);
+        *out = self.upload(ops::row(host));
+    }
+
+    /// Softmax over each row's edges of LeakyReLU of the sum of both ends' scores;
+    /// `a: [m, n]`, `el: [n, 1]`, `er: [m, 1]`, `alpha: [1, edges]`.
+    fn coefficients(&self, a: &Sparse, slope: f32, el: &Mat, er: &Mat, alpha: &mut Mat) {
+        let mut host = vec![0.0; a.n_edges()];
+        let (el, er) = (self.download(el), self.download(er));
+        let scores = (el.as_slice(), er.as_slice());
+        let scores = scores.0.zip(scores.1).expect("standard layout");
+        coefficients::coefficients_into(&Par::new(1), a.view(), slope, scores, &mut host);
+        *alpha = self.upload(ops::row(host));
+    }
+
+    /// The gradient of both ends' scores into `to = (del: [n, 1], der: [m, 1])` from that of the
+    /// coefficients, `dalpha: [1, edges]`.
+    fn coefficients_backward(
+        &self,
+        a: &Sparse,
+        slope: f32,
+        made: Coefficients<'_>,
+        dalpha: &Mat,
+        to: (&mut Mat, &mut Mat),
+    ) {
+        let Coefficients { el, er, alpha } = made;
+        let host = [el, er, alpha, dalpha].map(|x| self.download(x));
+        let [el, er, alpha, dalpha] = host
+            .each_ref()
+            .map(|x| x.as_slice().expect("standard layout"));
+        let made = coefficients::Made { el, er, alpha };
+        let (mut del, mut der) = (vec![0.0; el.len()], vec![0.0; er.len()]);
+        let into = (&mut del[..], &mut der[..]);
+        coefficients::coefficients_backward(&Par::new(1), a.view(), slope, made, dalpha, into);
+        *to.0 = self.upload(ops::row(del)).reshape(a.n_cols(), 1);
+        *to.1 = self.upload(ops::row(der)).reshape(a.rows(), 1);
+    }
+
     /// Sums of the columns of `g: [n, d]` into `out: [1, d]`.
     fn column_sums(&self, g: &Mat, out: &mut Mat);
 
@@ -227,6 +296,23 @@ pub trait Backend {
 
     /// `out[first + i, :] = x[from + i, :]` for `n` rows.
     fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize);
+
+    /// A rectangle of `n` rows and `width` columns of `x` to a place in `out`, the rest of which
+    /// stays: what a rank does between rows and columns. Computed on the host unless the device has
+    /// its own way.
+    fn copy_block(
+        &self,
+        x: &Mat,
+        from: Corner<'_>,
+        size: (usize, usize),
+        out: &mut Mat,
+        to: Corner<'_>,
+    ) {
+        let (x, mut host) = (self.download(x), self.download(out));
+        let (from, to) = (from.on_host(), to.on_host());
+        copy_block_into(&Par::new(1), &x, from, size, &mut host, to);
+        *out = self.upload(host);
+    }
 
     /// `out[rows[i], :] += g[i, :]`, in the order of `i`.
     fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat);

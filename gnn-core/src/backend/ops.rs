@@ -1,6 +1,7 @@
 //! What the operations of a backend take.
 
 use super::{Kept, Mat, Sparse};
+use kernels::Csr;
 
 /// Whether a result replaces what is there or is added to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +10,76 @@ pub enum Write {
     Set,
     /// Add.
     Add,
+}
+
+/// Rows of a matrix, in order.
+#[derive(Debug, Clone, Copy)]
+pub enum Picked<'a> {
+    /// Those that follow each other from this one on.
+    From(usize),
+    /// These.
+    List(&'a Kept<u32>),
+}
+
+/// A corner of a rectangle in a matrix: its rows and its first column.
+#[derive(Debug, Clone, Copy)]
+pub struct Corner<'a> {
+    /// Its rows.
+    pub rows: Picked<'a>,
+    /// Its first column.
+    pub col: usize,
+}
+
+impl<'a> Corner<'a> {
+    /// Rows from the first on, from a column on.
+    pub fn at(col: usize) -> Corner<'a> {
+        let rows = Picked::From(0);
+        Corner { rows, col }
+    }
+
+    /// Some rows, from a column on.
+    pub fn of(rows: &'a Kept<u32>, col: usize) -> Corner<'a> {
+        let rows = Picked::List(rows);
+        Corner { rows, col }
+    }
+
+    pub(super) fn on_host(&self) -> kernels::copy_block::Corner<'a> {
+        use kernels::copy_block as host;
+        let rows = match self.rows {
+            Picked::From(first) => host::Picked::From(first),
+            Picked::List(list) => host::Picked::List(list),
+        };
+        host::Corner {
+            rows,
+            col: self.col,
+        }
+    }
+}
+
+/// What [`super::Backend::coefficients`] read and wrote.
+#[derive(Debug, Clone, Copy)]
+pub struct Coefficients<'a> {
+    /// Scores of the sources: `[n, 1]`.
+    pub el: &'a Mat,
+    /// Scores of the destinations: `[m, 1]`.
+    pub er: &'a Mat,
+    /// The coefficients: `[1, edges]`.
+    pub alpha: &'a Mat,
+}
+
+/// `a` with other values, if there are any.
+pub(super) fn with_values<'a>(a: &'a Sparse, values: Option<&'a [f32]>) -> Csr<'a> {
+    let csr = a.view();
+    Csr {
+        weights: values.or(csr.weights),
+        ..csr
+    }
+}
+
+/// Numbers as a matrix of one row.
+pub(super) fn row(numbers: Vec<f32>) -> kernels::Mat {
+    let shape = (1, numbers.len());
+    kernels::Mat::from_shape_vec(shape, numbers).expect("as many as there are")
 }
 
 /// Which operand of a product is transposed.

@@ -104,6 +104,9 @@ impl Communicator {
     }
 
     fn park(&mut self, posted: Posted) -> Ticket {
+        if posted.op != Op::P2p {
+            self.meter.collective(posted.label.direction);
+        }
         let free = self.posted.iter().position(Option::is_none);
         let slot = free.unwrap_or_else(|| {
             self.posted.push(None);

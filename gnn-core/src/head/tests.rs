@@ -192,8 +192,9 @@ fn train_links(spec: &RunSpec, owner: Option<Vec<u32>>) -> Vec<LinkRun> {
 
 #[test]
 fn links_on_any_number_of_ranks_are_those_of_one() {
-    for scorer in ["dot", "mlp"] {
+    for (scorer, decoupled) in [("dot", "false"), ("mlp", "false"), ("mlp", "true")] {
         let base = [
+            ("decoupled", decoupled),
             ("data", "sbm:nodes=60,degree=5,feat=7"),
             ("task", "link"),
             ("scorer", scorer),
@@ -202,14 +203,15 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
             ("dropout", "0.3"),
         ];
         let (losses, gradients, rankings, _) = train_links(&spec(&base), None).remove(0);
-        for ranks in 2..=4usize {
+        let strategies = ["halo", "neutrontp"];
+        for (ranks, strategy) in (2..=4usize).flat_map(|r| strategies.map(|s| (r, s))) {
             let words = ranks.to_string();
-            let mut halo = base.to_vec();
-            halo.extend([("strategy", "halo"), ("ranks", &words)]);
+            let mut several = base.to_vec();
+            several.extend([("strategy", strategy), ("ranks", &words)]);
             // The last of four ranks owns nothing.
             let owners = ranks.min(3) as u32;
             let owner = (0..60u32).map(|v| v * 7 % 11 % owners).collect();
-            let all = train_links(&spec(&halo), Some(owner));
+            let all = train_links(&spec(&several), Some(owner));
             for (epoch, want) in losses.iter().enumerate() {
                 let sum: f64 = all.iter().map(|rank| rank.0[epoch]).sum();
                 assert!((sum - want).abs() <= 1e-5 * want, "{scorer}: {want} {sum}");
@@ -230,7 +232,7 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
                 }
                 assert_eq!(ranked, &all[0].2, "every rank has the same rankings");
                 for [sent, predicted] in bytes {
-                    assert_eq!(sent, predicted, "{scorer} on {ranks} ranks");
+                    assert_eq!(sent, predicted, "{scorer}, {strategy} on {ranks} ranks");
                 }
             }
         }

@@ -4,8 +4,8 @@
 //! "Decoupled" in NeutronTP (SIGMOD 2025), section 3.1; APPNP without teleport (Gasteiger et al.,
 //! ICLR 2019, <https://arxiv.org/abs/1810.05997>) for GCN.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
-use crate::backend::Then;
+use super::layer::{self, After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use crate::backend::{Backend, Then};
 use crate::error::Result;
 
 const EPS: usize = 0;
@@ -28,12 +28,12 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Factors of rows and aggregate.
-    fn factors(&self, site: &Site<'_>) -> (f32, f32) {
+    /// Factors of rows and aggregate; `w` are the round's tensors.
+    fn factors(&self, backend: &dyn Backend, w: &Weights) -> (f32, f32) {
         match self.rule {
             Rule::Gcn => (0.0, 1.0),
             Rule::Sage => (0.5, 0.5),
-            Rule::Gin => (1.0 + site.scalar(EPS), 1.0),
+            Rule::Gin => (1.0 + backend.download(&w[EPS])[[0, 0]], 1.0),
         }
     }
 }
@@ -41,6 +41,16 @@ impl Round {
 impl Layer for Round {
     fn facts(&self) -> Option<Facts> {
         Some(Facts::FIXED_WEIGHTS)
+    }
+
+    fn round(&self, backend: &dyn Backend, w: &Weights) -> Option<layer::Round> {
+        let (own, others) = self.factors(backend, w);
+        let learns = self.rule == Rule::Gin;
+        Some(layer::Round::Sum {
+            own,
+            others,
+            learns,
+        })
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -56,7 +66,7 @@ impl Layer for Round {
 
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
         let x = flow.x.dense().expect("follows a dense layer");
-        let (own, others) = self.factors(&site);
+        let (own, others) = self.factors(site.cx.backend.as_ref(), site.w);
         let mut y = site.aggregate(x)?;
         if self.rule != Rule::Gcn {
             y = site.axpby(own, x, others, y);
@@ -77,7 +87,7 @@ impl Layer for Round {
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let g = grad.g;
-        let (own, others) = self.factors(&site);
+        let (own, others) = self.factors(site.cx.backend.as_ref(), site.w);
         let mut weights = Weights::new();
         if self.rule == Rule::Gin {
             let x = saved.x().dense().expect("checked in forward");

@@ -7,10 +7,10 @@
 //! # Not done
 //! Basis decomposition: every relation has a weight of its own.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{After, Facts, Flow, Grad, Layer, Round, Saved, Site, Tensor, Weights, Widths};
 use super::rgcn::check;
 use super::seam::{edges_of, with_room};
-use crate::backend::{Mat, Term, Then, Write};
+use crate::backend::{Backend, Mat, Term, Then, Write};
 use crate::error::Result;
 use std::rc::Rc;
 
@@ -90,6 +90,13 @@ impl RelationRound {
 impl Layer for RelationRound {
     fn facts(&self) -> Option<Facts> {
         Some(Facts::RELATIONS)
+    }
+
+    fn round(&self, _backend: &dyn Backend, _w: &Weights) -> Option<Round> {
+        Some(Round::Relations {
+            count: self.relations,
+            last: self.last,
+        })
     }
 
     fn tensors(&self) -> Vec<Tensor> {

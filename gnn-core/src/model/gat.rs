@@ -8,8 +8,8 @@
 //! averaged. Coefficients are dropped by `attention_dropout`.
 
 use super::attention::{self, Heads, Kept, Vectors};
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
-use crate::backend::{Mat, Term, Then};
+use super::layer::{After, Facts, Flow, Grad, Layer, Round, Saved, Site, Tensor, Weights, Widths};
+use crate::backend::{Backend, Mat, Term, Then};
 use crate::error::Result;
 use crate::rng::Purpose;
 use std::cell::OnceCell;
@@ -164,6 +164,11 @@ pub(super) struct AttentionRound {
 impl Layer for AttentionRound {
     fn facts(&self) -> Option<Facts> {
         Some(Facts::ATTENTION)
+    }
+
+    fn round(&self, _backend: &dyn Backend, _w: &Weights) -> Option<Round> {
+        let dropout = self.dropout;
+        Some(Round::Attention { dropout })
     }
 
     fn tensors(&self) -> Vec<Tensor> {

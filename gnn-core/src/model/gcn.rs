@@ -15,6 +15,8 @@ const BIAS: usize = 1;
 pub(super) struct Gcn {
     pub(super) d_in: usize,
     pub(super) d_out: usize,
+    /// Whether a dense input is aggregated, or its product.
+    pub(super) input_first: bool,
 }
 
 impl Layer for Gcn {
@@ -36,9 +38,8 @@ impl Layer for Gcn {
         Widths::both(self.d_out)
     }
 
-    /// The narrower side of the product is aggregated.
     fn aggregates_features(&self) -> bool {
-        self.d_in <= self.d_out
+        self.input_first
     }
 
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {

@@ -32,6 +32,8 @@ pub(super) struct Gin {
     /// Width inside the MLP.
     pub(super) hidden: usize,
     pub(super) d_out: usize,
+    /// Whether a dense input is aggregated, or its product.
+    pub(super) input_first: bool,
 }
 
 /// ReLU alone, behind the MLP's first layer.
@@ -64,9 +66,8 @@ impl Layer for Gin {
         Widths::both(self.hidden)
     }
 
-    /// The narrower side of the product is aggregated.
     fn aggregates_features(&self) -> bool {
-        self.d_in <= self.hidden
+        self.input_first
     }
 
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {

@@ -45,6 +45,9 @@ pub struct Shape {
     pub d_out: usize,
     /// Number of relations of the graph; 1 where edges have no types.
     pub relations: usize,
+    /// Whether the first layer aggregates dense features also where its output is narrower. A
+    /// gradient of the features is not asked for, so that nothing comes back through them.
+    pub features_first: bool,
 }
 
 /// Where a layer drops elements in training.
@@ -139,21 +142,46 @@ impl ModelKind {
     fn convolutions(self, spec: &RunSpec, shape: Shape) -> Vec<Stage> {
         let hidden = spec.hidden;
         widths(spec, shape)
-            .map(|(d_in, d_out, act)| match self {
-                ModelKind::Sage => Stage::new(Sage { d_in, d_out }, act, Drop::Input),
-                ModelKind::Gin => {
-                    let gin = Gin {
-                        d_in,
-                        hidden,
-                        d_out,
-                    };
-                    Stage::new(gin, act, Drop::Input)
+            .enumerate()
+            .map(|(l, (d_in, d_out, act))| {
+                let inner = if self == ModelKind::Gin {
+                    hidden
+                } else {
+                    d_out
+                };
+                // The narrower side of the first product is aggregated.
+                let input_first = d_in <= inner || l == 0 && shape.features_first;
+                match self {
+                    ModelKind::Sage => {
+                        let sage = Sage {
+                            d_in,
+                            d_out,
+                            input_first,
+                        };
+                        Stage::new(sage, act, Drop::Input)
+                    }
+                    ModelKind::Gin => {
+                        let gin = Gin {
+                            d_in,
+                            hidden,
+                            d_out,
+                            input_first,
+                        };
+                        Stage::new(gin, act, Drop::Input)
+                    }
+                    ModelKind::Rgcn => {
+                        let rgcn = Rgcn::new(d_in, d_out, shape.relations, spec.bases);
+                        Stage::new(rgcn, act, Drop::Input)
+                    }
+                    _ => {
+                        let gcn = Gcn {
+                            d_in,
+                            d_out,
+                            input_first,
+                        };
+                        Stage::new(gcn, act, Drop::Input)
+                    }
                 }
-                ModelKind::Rgcn => {
-                    let rgcn = Rgcn::new(d_in, d_out, shape.relations, spec.bases);
-                    Stage::new(rgcn, act, Drop::Input)
-                }
-                _ => Stage::new(Gcn { d_in, d_out }, act, Drop::Input),
             })
             .collect()
     }

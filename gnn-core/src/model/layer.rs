@@ -2,7 +2,7 @@
 
 use super::attention::Scores;
 use super::{Aggregate, At, Input};
-use crate::backend::{Act, Dropout, Kept, Mat, Term, Then, Write};
+use crate::backend::{Act, Backend, Dropout, Kept, Mat, Term, Then, Write};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::Direction;
@@ -348,10 +348,44 @@ impl Widths {
     }
 }
 
+/// What a round of propagation does, for a strategy that runs all of them in a layout of its own
+/// ([`super::Rounds`]). Every round works on each column apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Round {
+    /// `Y = own · X + others · Â X`.
+    Sum {
+        /// Factor of a vertex's own row.
+        own: f32,
+        /// Factor of the aggregate.
+        others: f32,
+        /// Whether `own` is learnt: its gradient is that of the round's only tensor.
+        learns: bool,
+    },
+    /// Sums weighted by attention, whose scores come from the rows before the first round by the
+    /// first round's tensors: the vectors of sources and of destinations, `[1, width]` each.
+    Attention {
+        /// Probability that a coefficient is dropped.
+        dropout: f32,
+    },
+    /// Rows have a part of `width / count` columns for each relation, which propagates along its
+    /// own edges.
+    Relations {
+        /// Number of relations.
+        count: usize,
+        /// Whether the relations' parts are summed and [`Flow::h0`] is added.
+        last: bool,
+    },
+}
+
 /// A layer with its exact backward.
 pub trait Layer {
     /// What strategies may know; none for a layer that reads no other vertex.
     fn facts(&self) -> Option<Facts> {
+        None
+    }
+
+    /// What the layer does, if it is a round of propagation behind dense layers; `w` are its tensors.
+    fn round(&self, _backend: &dyn Backend, _w: &Weights) -> Option<Round> {
         None
     }
 

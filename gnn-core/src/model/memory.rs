@@ -67,6 +67,7 @@ impl Memory {
             d_in: features.dim(),
             d_out: data.n_classes,
             relations: 1,
+            features_first: false,
         };
         block.edges_t();
         if model == ModelKind::Gat {

@@ -26,10 +26,12 @@ mod stack;
 
 pub use input::{Input, SparseInput};
 pub use kind::{ModelKind, Shape};
-pub use layer::{After, Facts, Flow, Grad, Init, Layer, Saved, Site, Tensor, Weights, Widths};
+pub use layer::{
+    After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Tensor, Weights, Widths,
+};
 pub use memory::Memory;
 pub use optimiser::Optimiser;
-pub use seam::{Aggregate, At, Edges, Neighbours};
+pub use seam::{Aggregate, At, Edges, Neighbours, RoundSite, Rounds};
 pub(crate) use seam::{in_pieces, with_room};
 pub use stack::{Aggregation, Model, Ready, Tape};
 

@@ -139,6 +139,7 @@ mod tests {
                 d_in: 3,
                 d_out: 2,
                 relations: 1,
+                features_first: false,
             };
             let backend = cx.backend.as_ref();
             let mut model = Model::new(&spec, backend, shape);

@@ -17,6 +17,8 @@ const BIAS: usize = 2;
 pub(super) struct Sage {
     pub(super) d_in: usize,
     pub(super) d_out: usize,
+    /// Whether a dense input is aggregated, or its product.
+    pub(super) input_first: bool,
 }
 
 impl Layer for Sage {
@@ -39,9 +41,8 @@ impl Layer for Sage {
         Widths::both(self.d_out)
     }
 
-    /// The narrower side of the product is aggregated.
     fn aggregates_features(&self) -> bool {
-        self.d_in <= self.d_out
+        self.input_first
     }
 
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {

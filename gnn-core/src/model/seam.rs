@@ -1,5 +1,6 @@
 //! How a layer reaches other vertices.
 
+use super::layer::{Flow, Grad, Round, Saved, Weights};
 use crate::backend::{Kept, Mat, Sparse};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
@@ -32,6 +33,58 @@ pub trait Aggregate {
     fn edges(&mut self) -> Option<Edges<'_>> {
         None
     }
+
+    /// How this strategy runs all rounds of a decoupled model in one go; none where they run layer by
+    /// layer like any other.
+    fn rounds(&mut self) -> Option<&mut dyn Rounds> {
+        None
+    }
+}
+
+/// One round of propagation of a decoupled model.
+pub struct RoundSite<'a> {
+    /// Layer and direction.
+    pub at: At,
+    /// What it does.
+    pub round: Round,
+    /// Its tensors.
+    pub w: &'a Weights,
+    /// The key of this epoch's and layer's random numbers for attention coefficients; none where
+    /// nothing is dropped.
+    pub key: Option<u64>,
+}
+
+/// All rounds of propagation behind the dense layers of a decoupled model, run as one step: the seam
+/// for a strategy that changes the layout of the rows before the first round and after the last.
+///
+/// A free function over [`Aggregate`] is not enough, since that gives every round the rows of this
+/// rank and takes them back.
+pub trait Rounds {
+    /// From what the dense layers made of this rank's rows to the output of the last round,
+    /// `[n_local, d_out]`; what backward needs goes into [`Saved`], when the direction is not
+    /// evaluation. Collective.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets, or a device without enough memory.
+    fn forward(
+        &mut self,
+        cx: &mut Ctx,
+        rounds: &[RoundSite<'_>],
+        flow: Flow,
+    ) -> Result<(Mat, Saved)>;
+
+    /// From the gradient of the output to that of the flow, and the gradients of every round's tensors,
+    /// whose sums over ranks are those of the weights. Collective.
+    ///
+    /// # Errors
+    /// As [`Rounds::forward`].
+    fn backward(
+        &mut self,
+        cx: &mut Ctx,
+        rounds: &[RoundSite<'_>],
+        saved: Saved,
+        g: Mat,
+    ) -> Result<(Grad, Vec<Weights>)>;
 }
 
 /// A rank's in-edges, and the way to the rows at their other ends.

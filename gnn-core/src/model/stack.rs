@@ -1,8 +1,8 @@
 //! The stack of layers, with activations and dropout between them.
 
 use super::kind::{Drop, Shape, Stage};
-use super::layer::{After, Facts, Flow, Grad, Init, Layer, Saved, Site, Weights};
-use super::{Aggregate, At, Input, ModelKind};
+use super::layer::{After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Weights};
+use super::{Aggregate, At, Input, ModelKind, RoundSite};
 use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Then};
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -174,8 +174,57 @@ impl Model {
         if train && let Some(d) = self.drop_input(cx, 0, ids) {
             flow.x = flow.x.dropout(cx, d.key, d.ids, d.p);
         }
-        let (flow, tape) = self.forward_layers(cx, agg, 0..self.layers(), flow, ids, train)?;
-        Ok((flow.x.into_mat(), tape))
+        let dense = self.dense_layers(cx.backend.as_ref());
+        if dense == self.layers() || agg.rounds().is_none() {
+            let (flow, tape) = self.forward_layers(cx, agg, 0..self.layers(), flow, ids, train)?;
+            return Ok((flow.x.into_mat(), tape));
+        }
+        let (flow, mut tape) = self.forward_layers(cx, agg, 0..dense, flow, ids, train)?;
+        cx.layer(dense);
+        let direction = if train {
+            Direction::Forward
+        } else {
+            Direction::Eval
+        };
+        let sites = self.round_sites(cx, dense, direction);
+        let rounds = agg.rounds().expect("asked above");
+        let (y, saved) = rounds.forward(cx, &sites, flow)?;
+        tape.saved.push(saved);
+        Ok((y, tape))
+    }
+
+    /// Number of layers before the rounds of propagation; all layers where there are no rounds.
+    pub fn dense_layers(&self, backend: &dyn Backend) -> usize {
+        let is_round = |l: &usize| {
+            let layer = self.layer(*l);
+            layer.round(backend, &self.weights[*l]).is_some()
+        };
+        (0..self.layers()).find(is_round).unwrap_or(self.layers())
+    }
+
+    /// The rounds of propagation from layer `first` on.
+    fn round_sites(&self, cx: &Ctx, first: usize, direction: Direction) -> Vec<RoundSite<'_>> {
+        let site = |layer: usize| {
+            let w = &self.weights[layer];
+            let round = self.layer(layer).round(cx.backend.as_ref(), w);
+            let drops = |p: f32| p > 0.0 && direction != Direction::Eval;
+            let key = match round {
+                Some(Round::Attention { dropout }) if drops(dropout) => Some(rng::key(
+                    self.seed,
+                    cx.epoch,
+                    Purpose::Attention,
+                    layer as u64,
+                )),
+                _ => None,
+            };
+            RoundSite {
+                at: At { layer, direction },
+                round: round.expect("rounds follow the dense layers without a gap"),
+                w,
+                key,
+            }
+        };
+        (first..self.layers()).map(site).collect()
     }
 
     /// Some layers, from what the layer before them made (dropout of the features is not done
@@ -232,7 +281,24 @@ impl Model {
         g: Mat,
         ready: Ready<'_>,
     ) -> Result<Option<Mat>> {
-        let grad = self.backward_layers(cx, agg, 0..self.layers(), tape, ids, g.into(), ready)?;
+        let dense = self.dense_layers(cx.backend.as_ref());
+        let (mut tape, mut upto, mut grad) = (tape, self.layers(), Grad::from(g));
+        if dense < upto && agg.rounds().is_some() {
+            cx.pass(Pass::Backward);
+            cx.layer(dense);
+            let saved = tape
+                .saved
+                .pop()
+                .expect("forward pushed one entry for the rounds");
+            let sites = self.round_sites(cx, dense, Direction::Backward);
+            let rounds = agg.rounds().expect("asked above");
+            let (back, weights) = rounds.backward(cx, &sites, saved, grad.g)?;
+            for (layer, w) in (dense..upto).zip(weights).rev() {
+                ready(cx, layer, w)?;
+            }
+            (grad, upto) = (back, dense);
+        }
+        let grad = self.backward_layers(cx, agg, 0..upto, tape, ids, grad, ready)?;
         Ok(grad.map(|grad| grad.g))
     }
 

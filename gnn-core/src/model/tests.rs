@@ -194,6 +194,7 @@ fn layers_may_run_in_parts() {
                 d_in: 6,
                 d_out: 3,
                 relations: 1,
+                features_first: false,
             };
             let model = Model::new(&spec, cx.backend.as_ref(), shape);
             let ids: Vec<u32> = (0..23).collect();

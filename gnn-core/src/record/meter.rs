@@ -29,6 +29,17 @@ pub struct Blocked {
     pub waiting: u64,
 }
 
+/// What one rank did in one epoch, apart from time and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Edges multiplied.
+    pub edges: u64,
+    /// The same, each times the columns of the rows that were added up.
+    pub edge_elements: u64,
+    /// Collective operations on rows and their gradients.
+    pub rounds: u64,
+}
+
 /// The counters of one rank.
 #[derive(Default)]
 pub struct Meter {
@@ -36,11 +47,13 @@ pub struct Meter {
     phase: Cell<Option<Phase>>,
     pass: Cell<Option<Pass>>,
     times: Cell<Times>,
-    edges: Cell<u64>,
+    work: Cell<Work>,
     traffic: RefCell<BTreeMap<Lane, Traffic>>,
     blocked: RefCell<BTreeMap<(u16, Direction, Op), Blocked>>,
     held: Cell<u64>,
     most_held: Cell<u64>,
+    largest: Cell<u64>,
+    most_on_device: Cell<Option<u64>>,
 }
 
 impl Meter {
@@ -101,10 +114,27 @@ impl Meter {
         });
     }
 
-    /// Edges multiplied.
-    pub fn edges(&self, edges: u64) {
+    fn work(&self, change: impl FnOnce(&mut Work)) {
         if self.counts() {
-            self.edges.set(self.edges.get() + edges);
+            let mut work = self.work.get();
+            change(&mut work);
+            self.work.set(work);
+        }
+    }
+
+    /// Edges multiplied, along each of which a row of `width` columns is added.
+    pub fn edges(&self, edges: u64, width: usize) {
+        self.work(|w| {
+            w.edges += edges;
+            w.edge_elements += edges * width as u64;
+        });
+    }
+
+    /// A collective operation was posted: counted as a round when it carries rows or their
+    /// gradients, and not weights'.
+    pub fn collective(&self, direction: Direction) {
+        if matches!(direction, Direction::Forward | Direction::Backward) {
+            self.work(|w| w.rounds += 1);
         }
     }
 
@@ -143,6 +173,7 @@ impl Meter {
         self.held.set(self.held.get() + bytes);
         self.most_held
             .set(self.most_held.get().max(self.held.get()));
+        self.largest.set(self.largest.get().max(bytes));
     }
 
     /// Matrices of so many bytes are gone.
@@ -155,9 +186,25 @@ impl Meter {
         self.most_held.get()
     }
 
-    /// Takes the epoch's times and edges, and starts anew.
-    pub fn take_times(&self) -> (Times, u64) {
-        (self.times.take(), self.edges.take())
+    /// Bytes of the largest matrix that there was.
+    pub fn largest(&self) -> u64 {
+        self.largest.get()
+    }
+
+    /// A device with a budget of memory holds so many bytes.
+    pub fn on_device(&self, bytes: u64) {
+        let most = self.most_on_device.get().unwrap_or(0).max(bytes);
+        self.most_on_device.set(Some(most));
+    }
+
+    /// The most bytes that a device with a budget held at one moment; none without such a device.
+    pub fn most_on_device(&self) -> Option<u64> {
+        self.most_on_device.get()
+    }
+
+    /// Takes the epoch's times and work, and starts anew.
+    pub fn take_times(&self) -> (Times, Work) {
+        (self.times.take(), self.work.take())
     }
 
     /// Takes the traffic since the last call.

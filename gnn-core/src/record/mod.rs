@@ -11,6 +11,6 @@ pub mod rows;
 pub mod state;
 
 pub use clock::{Times, now_ns};
-pub use meter::{Lane, Meter, Traffic};
+pub use meter::{Lane, Meter, Traffic, Work};
 pub use phase::{Direction, Op, Pass, Phase};
 pub use recorder::{Closed, Counters, Epoch, PredictedLane, RankFacts, Recorder};

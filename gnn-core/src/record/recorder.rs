@@ -154,7 +154,7 @@ impl Recorder {
     ) -> Result<()> {
         let Counters {
             times,
-            edges,
+            work,
             traffic,
             blocked,
             rx,
@@ -187,11 +187,14 @@ impl Recorder {
             bytes_tx: traffic.values().map(|t| t.bytes).sum(),
             bytes_rx: rx,
             msgs_tx: traffic.values().map(|t| t.messages).sum(),
-            edges,
+            rounds: work.rounds,
+            edges: work.edges,
+            edge_elements: work.edge_elements,
             owned_nodes: self.facts.owned_nodes,
             halo_nodes: self.facts.halo_nodes,
             train_nodes: self.facts.train_nodes,
             mem_peak_bytes: peak_memory_bytes(),
+            dev_mem_peak_bytes: self.meter.most_on_device(),
             predicted_mem_bytes: self.facts.predicted_mem_bytes,
         };
         self.write(&row)?;
@@ -228,10 +231,10 @@ impl Recorder {
     /// Takes the epoch's counters from the meter. Called before evaluation, so that its traffic is
     /// not in them.
     pub fn counters(&self) -> Counters {
-        let (times, edges) = self.meter.take_times();
+        let (times, work) = self.meter.take_times();
         Counters {
             times,
-            edges,
+            work,
             traffic: self.meter.take_traffic(),
             blocked: self.meter.take_blocked(),
             rx: 0,
@@ -279,7 +282,7 @@ impl Recorder {
 /// What the meter counted in one epoch.
 pub struct Counters {
     times: super::Times,
-    edges: u64,
+    work: super::meter::Work,
     /// Traffic by lane.
     pub traffic: std::collections::BTreeMap<super::meter::Lane, super::meter::Traffic>,
     blocked: std::collections::BTreeMap<(u16, Direction, Op), super::meter::Blocked>,

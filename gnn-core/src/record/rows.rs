@@ -110,8 +110,15 @@ row! {
         bytes_rx: u64,
         /// Messages sent.
         msgs_tx: u64,
+        /// Collective operations on rows and their gradients; weights' are not counted.
+        #[serde(default)]
+        rounds: u64,
         /// Edges multiplied in aggregation, forward and backward.
         edges: u64,
+        /// The same, each times the columns of the rows that were added along it: what compares
+        /// ranks that have all columns of some vertices with ranks that have some of all.
+        #[serde(default)]
+        edge_elements: u64,
         /// Vertices whose rows this rank owns.
         owned_nodes: u64,
         /// Remote vertices whose rows it reads.
@@ -120,6 +127,8 @@ row! {
         train_nodes: u64,
         /// Peak resident memory of the rank's process.
         mem_peak_bytes: u64,
+        /// Peak memory of a device with a budget; none where there is no budget.
+        dev_mem_peak_bytes: Option<u64>,
         /// What training needs of it by formula: everything but the program. None where there is no
         /// formula.
         predicted_mem_bytes: Option<u64>,

@@ -325,9 +325,11 @@ impl RunSpec {
             }
         }
         spec.check_names()?;
+        let entry = crate::strategy::find(&spec.strategy)?;
+        spec.knobs = entry.parse_knobs(rest)?;
+        (entry.settle)(&mut spec)?;
         spec.check_first_aggregate()?;
         spec.check_model()?;
-        spec.knobs = crate::strategy::find(&spec.strategy)?.parse_knobs(rest)?;
         Ok(spec)
     }
 

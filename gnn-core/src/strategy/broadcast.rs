@@ -200,6 +200,8 @@ pub const ENTRY: Entry = Entry {
     knobs: KNOBS,
     exact: Exact::Always,
     determinism: Determinism::SameRanks,
+    cut: true,
+    settle: |_| Ok(()),
     refuse: |_| Ok(()),
     build,
 };

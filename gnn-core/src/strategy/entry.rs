@@ -46,6 +46,11 @@ pub struct Entry {
     pub exact: Exact,
     /// What is promised about repeating a run.
     pub determinism: Determinism,
+    /// Whether vertices are cut by the run's partitioner; if not, the strategy gives them owners itself,
+    /// and [`Setup::owner`] is none.
+    pub cut: bool,
+    /// Fills in run keys that its own settings stand for.
+    pub settle: fn(&mut RunSpec) -> Result<()>,
     /// Refuses combinations of settings that it cannot run, with words.
     pub refuse: fn(&RunSpec) -> Result<()>,
     /// Builds it on a rank. Collective.

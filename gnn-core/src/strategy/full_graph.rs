@@ -35,15 +35,20 @@ pub struct FullGraph<A> {
     optimiser: Optimiser,
 }
 
-/// The model a setup asks for.
-pub fn model_of(setup: &Setup, cx: &Ctx) -> Model {
+/// The widths that a setup asks of a model.
+pub fn shape_of(setup: &Setup, cx: &Ctx) -> Shape {
     let data = &setup.data;
-    let shape = Shape {
+    Shape {
         d_in: data.features.dim(),
         d_out: Head::width(data, &cx.plan.spec),
         relations: data.graph.relations().map_or(1, Relations::count),
-    };
-    Model::new(&cx.plan.spec, cx.backend.as_ref(), shape)
+        features_first: false,
+    }
+}
+
+/// The model a setup asks for.
+pub fn model_of(setup: &Setup, cx: &Ctx) -> Model {
+    Model::new(&cx.plan.spec, cx.backend.as_ref(), shape_of(setup, cx))
 }
 
 /// Rows `ids` of the features, as the first layer's input. All rows in their order are moved out of a

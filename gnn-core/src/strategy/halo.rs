@@ -26,7 +26,7 @@ use crate::spec::Value;
 use std::collections::BTreeMap;
 
 /// Who reads which of my rows, and whose rows I read.
-struct Halo {
+pub(super) struct Halo {
     /// For each peer, the local rows it reads, in the order in which it stores them.
     send: Vec<Kept<u32>>,
     /// For each peer, how many of its rows I read; they follow each other in rank order.
@@ -36,6 +36,15 @@ struct Halo {
 }
 
 impl Halo {
+    /// The lists of a part; local work runs while rows travel, or after.
+    pub(super) fn new(send: Vec<Vec<u32>>, read: Vec<usize>, overlap: bool) -> Halo {
+        Halo {
+            send: send.into_iter().map(Kept::from).collect(),
+            read,
+            overlap,
+        }
+    }
+
     /// Sends and receives, with `meanwhile` in between or after.
     fn exchange(
         &self,
@@ -120,7 +129,7 @@ impl Neighbours for Halo {
 
 /// Bytes of aggregated rows that a rank sends each epoch: `sends[r]` rows forward to rank `r`,
 /// `reads[r]` backward.
-fn predict(
+pub(super) fn predict(
     aggregations: &[Aggregation],
     sends: &[usize],
     reads: &[usize],
@@ -164,11 +173,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         ..RankFacts::default()
     };
     let overlap = cx.plan.spec.knobs.flag("overlap");
-    let halo = Halo {
-        send: part.send.into_iter().map(Kept::from).collect(),
-        read,
-        overlap,
-    };
+    let halo = Halo::new(part.send, read, overlap);
     let sources = [&part.own[..], &part.halo].concat();
     let aggregate = OverBlock::new(halo, part.block, part.n_interior, sources);
     let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
@@ -199,6 +204,8 @@ pub const ENTRY: Entry = Entry {
     knobs: KNOBS,
     exact: Exact::Always,
     determinism: Determinism::SameRanks,
+    cut: true,
+    settle: |_| Ok(()),
     refuse: |_| Ok(()),
     build,
 };
@@ -240,8 +247,7 @@ mod tests {
                 let part = LocalPart::new(&whole, &owner, me, ranks).expect("a valid cut");
                 let (n_local, rows) = (part.own.len(), part.own.len() + part.halo.len());
                 let read = part.recv_counts();
-                let send = part.send.into_iter().map(Kept::from).collect();
-                let mut halo = Halo { send, read, overlap: true };
+                let mut halo = Halo::new(part.send, read, true);
                 let at = At { layer: 0, direction: Direction::Forward };
                 let x = Mat::from_host(kernels::Mat::from_shape_fn((rows, width), |(r, c)| {
                     if r < n_local { value(seed, me, r, c) } else { 0.0 }

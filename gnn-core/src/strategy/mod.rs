@@ -10,6 +10,7 @@ mod neighbours;
 
 mod broadcast;
 mod halo;
+mod neutrontp;
 pub(crate) mod single;
 
 pub use crate::model::Neighbours;
@@ -26,7 +27,12 @@ use crate::record::{PredictedLane, RankFacts, rows::PartRow};
 use std::sync::Arc;
 
 /// Every built-in strategy.
-pub const STRATEGIES: &[Entry] = &[single::ENTRY, halo::ENTRY, broadcast::ENTRY];
+pub const STRATEGIES: &[Entry] = &[
+    single::ENTRY,
+    halo::ENTRY,
+    broadcast::ENTRY,
+    neutrontp::ENTRY,
+];
 
 /// The entry of a built-in strategy.
 ///
@@ -82,7 +88,7 @@ pub trait Strategy {
 pub struct Setup {
     /// The data.
     pub data: Arc<Dataset>,
-    /// Owner of each vertex; none for one rank.
+    /// Owner of each vertex; none for one rank, and for a strategy that cuts by itself.
     pub owner: Option<Arc<Vec<u32>>>,
 }
 

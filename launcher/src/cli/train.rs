@@ -217,11 +217,14 @@ fn dry_json(resolved: &Resolved) -> String {
 }
 
 fn part_sizes(resolved: &Resolved) -> Vec<usize> {
-    let mut sizes = vec![0; resolved.plan.spec.ranks];
-    match &resolved.owner {
-        Some(owner) => owner.iter().for_each(|&rank| sizes[rank as usize] += 1),
-        None => sizes[0] = resolved.data.nodes,
-    }
+    let ranks = resolved.plan.spec.ranks;
+    let Some(owner) = &resolved.owner else {
+        // Who is not cut by a partitioner has equal shares.
+        let bounds = kernels::par::split_rows(resolved.data.nodes, ranks);
+        return bounds.windows(2).map(|b| b[1] - b[0]).collect();
+    };
+    let mut sizes = vec![0; ranks];
+    owner.iter().for_each(|&rank| sizes[rank as usize] += 1);
     sizes
 }
 

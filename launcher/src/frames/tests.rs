@@ -30,11 +30,14 @@ fn rank_row(epoch: u32, rank: u32) -> RankRow {
         bytes_tx: 100,
         bytes_rx: 100,
         msgs_tx: 2,
+        rounds: 0,
         edges: 40,
+        edge_elements: 640,
         owned_nodes: 10,
         halo_nodes: 3,
         train_nodes: 4,
         mem_peak_bytes: 1000 + u64::from(rank),
+        dev_mem_peak_bytes: None,
         predicted_mem_bytes: Some(900),
     }
 }

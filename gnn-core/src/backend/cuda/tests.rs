@@ -30,9 +30,9 @@ fn train(spec: &RunSpec, data: &Arc<Dataset>, device: Option<Arc<Device>>) -> (V
             meter.take_times();
             losses.push(built.strategy.epoch(cx).expect("trains"));
             cx.backend.settle();
-            let (times, edges) = meter.take_times();
+            let (times, work) = meter.take_times();
             assert!(
-                edges > 0 && times.compute.iter().all(|&ns| ns > 0),
+                work.edges > 0 && times.compute.iter().all(|&ns| ns > 0),
                 "{times:?}"
             );
         }

@@ -1,0 +1,247 @@
+//! Split, rounds of aggregation on slices chunk by chunk, gather: one way through the graph.
+//!
+//! ```text
+//! split ─▶ round 0: chunk 0, chunk 1, … ─▶ … ─▶ last round: chunk 0, chunk 1, … ─▶ gather
+//! ```
+//!
+//! Pipelined, the split is cut into a message for each chunk, with the rows that no earlier chunk
+//! needs, and the gather into a message for each chunk's destinations. Chunk `j` of the first round
+//! runs when its message is there, while those of later chunks travel; results of the last round travel
+//! while later chunks run. Every row travels once either way: bytes and numbers stay as they are.
+
+use super::arena::{Arena, slice_bytes};
+use super::chunks::Way;
+use super::layout::{Columns, finish_gather, finish_split, post_gather, post_split};
+use crate::backend::{Mat, Sparse, Write};
+use crate::comm::Label;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::in_pieces;
+use std::collections::VecDeque;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
+
+/// One round: `Y = own · X + others · A X` on every column apart.
+#[derive(Clone, Copy)]
+pub(super) struct Step<'a> {
+    /// `A`: rows are destinations.
+    pub(super) a: &'a Sparse,
+    /// Values `[1, edges]` in the place of those of `A`.
+    pub(super) values: Option<&'a Mat>,
+    /// Factor of `X`.
+    pub(super) own: f32,
+    /// Factor of `A X`.
+    pub(super) others: f32,
+    /// Rows that a vertex has in `Y`.
+    pub(super) group: usize,
+}
+
+impl<'a> Step<'a> {
+    /// `Y = A X`.
+    pub(super) fn plain(a: &'a Sparse) -> Step<'a> {
+        Step {
+            a,
+            values: None,
+            own: 0.0,
+            others: 1.0,
+            group: 1,
+        }
+    }
+}
+
+/// A matrix that may belong to somebody else.
+pub(super) enum Held<'a> {
+    /// Somebody else's.
+    Lent(&'a Mat),
+    /// Shared, or nobody else's.
+    Shared(Rc<Mat>),
+}
+
+impl Deref for Held<'_> {
+    type Target = Mat;
+    fn deref(&self) -> &Mat {
+        match self {
+            Held::Lent(x) => x,
+            Held::Shared(x) => x,
+        }
+    }
+}
+
+/// Who takes the slices that a step read, when it has read them.
+pub(super) type Done<'a> = &'a mut dyn FnMut(&mut Ctx, usize, Held<'_>) -> Result<()>;
+
+/// Runs steps on slices.
+pub(super) struct Schedule {
+    /// The device, where it has a budget.
+    pub(super) arena: Option<Arena>,
+}
+
+impl Schedule {
+    /// `x: [n_local · group, d]` by rows through `steps` to `[n_local · group', d]` by rows.
+    /// `labels` are those of the split and of the gather. `done` gets the slices
+    /// `[n · group, own columns]` that each step read. Collective.
+    ///
+    /// # Errors
+    /// Whatever the communicator or `done` meets; a device without enough memory.
+    pub(super) fn run(
+        &self,
+        cx: &mut Ctx,
+        labels: (Label, Label),
+        way: &Way,
+        x: Held<'_>,
+        steps: &[Step<'_>],
+        done: Done<'_>,
+    ) -> Result<Mat> {
+        let (d, alone) = (x.ncols(), cx.size() == 1);
+        let mut arriving = VecDeque::new();
+        let mut source = if alone {
+            x
+        } else {
+            let width = Columns::new(d, cx.size()).of(cx.rank()).len();
+            let mut slices = cx.backend.fresh(steps[0].a.n_cols(), width);
+            for portion in &way.split {
+                let ticket = post_split(cx, labels.0, portion, &x, &mut slices)?;
+                arriving.push_back((portion, ticket));
+            }
+            drop(x);
+            Held::Shared(Rc::new(slices))
+        };
+        let mut leaving = VecDeque::new();
+        let mut result = None;
+        for (i, step) in steps.iter().enumerate() {
+            let last = i + 1 == steps.len();
+            let (rows, width) = (step.a.rows(), source.ncols());
+            let _held = self.hold(cx, &source)?;
+            // What the split brought is on the device; what a round left on the host goes there.
+            let there = self.arena.is_some() && i > 0;
+            let on_device = there.then(|| cx.backend.copy(&source));
+            let mut y = cx.backend.fresh(rows, width);
+            for (j, b) in way.bounds.windows(2).enumerate() {
+                if let Some((portion, ticket)) = arriving.pop_front() {
+                    let slices = match &mut source {
+                        Held::Shared(slices) => Rc::get_mut(slices),
+                        Held::Lent(_) => None,
+                    };
+                    let slices = slices.expect("made above and not shared yet");
+                    finish_split(cx, portion, ticket, slices)?;
+                }
+                let from = on_device.as_ref().unwrap_or(&source);
+                let moving = !arriving.is_empty() || !leaving.is_empty();
+                let chunk = b[0] * step.group..b[1] * step.group;
+                self.chunk(cx, step, chunk, from, &mut y, moving)?;
+                let leaves = if way.gather.len() > 1 {
+                    way.gather.get(j)
+                } else {
+                    None
+                };
+                if let Some(portion) = leaves.filter(|_| last && !alone) {
+                    let out = result.get_or_insert_with(|| {
+                        let local: usize = way.gather.iter().map(|p| p.own_rows()).sum();
+                        cx.backend.fresh(local, d)
+                    });
+                    let ticket = post_gather(cx, labels.1, portion, &y, out)?;
+                    leaving.push_back((portion, ticket));
+                }
+            }
+            drop(on_device);
+            let read = std::mem::replace(&mut source, Held::Shared(Rc::new(y)));
+            done(cx, i, read)?;
+        }
+        let Held::Shared(y) = source else {
+            unreachable!("there is at least one step")
+        };
+        let y = Rc::into_inner(y).expect("nobody was given the last one");
+        if alone {
+            return Ok(y);
+        }
+        if let [portion] = &way.gather[..] {
+            let out = result.insert(cx.backend.fresh(portion.own_rows(), d));
+            let ticket = post_gather(cx, labels.1, portion, &y, out)?;
+            leaving.push_back((portion, ticket));
+        }
+        drop(y);
+        let mut out = result.expect("there is a portion for each chunk");
+        for (portion, ticket) in leaving {
+            finish_gather(cx, portion, ticket, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// One step over all chunks, of rows that are all there: `x` on the host to `y`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Spec`] for a device without enough memory.
+    pub(super) fn sweep(
+        &self,
+        cx: &mut Ctx,
+        step: &Step<'_>,
+        bounds: &[usize],
+        x: &Mat,
+        y: &mut Mat,
+    ) -> Result<()> {
+        let _held = self.hold(cx, x)?;
+        let on_device = self.arena.as_ref().map(|_| cx.backend.copy(x));
+        let from = on_device.as_ref().unwrap_or(x);
+        for b in bounds.windows(2) {
+            self.chunk(
+                cx,
+                step,
+                b[0] * step.group..b[1] * step.group,
+                from,
+                y,
+                false,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Room on the device for what a step reads.
+    fn hold(&self, cx: &Ctx, x: &Mat) -> Result<Option<super::arena::Held<'_>>> {
+        let hold = |arena| Arena::hold(arena, cx, slice_bytes(x.nrows(), x.ncols()));
+        self.arena.as_ref().map(hold).transpose()
+    }
+
+    /// The rows `rows` of a step from `x` to `y`; messages are looked after if they are `moving`.
+    fn chunk(
+        &self,
+        cx: &mut Ctx,
+        step: &Step<'_>,
+        rows: Range<usize>,
+        x: &Mat,
+        y: &mut Mat,
+        moving: bool,
+    ) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (a, values) = (step.a, step.values);
+        let multiply = |cx: &Ctx, rows: Range<usize>, y: &mut Mat| match values {
+            Some(values) => cx.backend.spmm_values(a, values, rows, x, y),
+            None => cx.backend.spmm(a, rows, x, Write::Set, y),
+        };
+        match &self.arena {
+            Some(arena) => arena.multiply(cx, (a, values), rows.clone(), x, y)?,
+            None if moving => in_pieces(cx, a, rows.clone(), |cx, rows| multiply(cx, rows, y))?,
+            None => multiply(cx, rows.clone(), y),
+        }
+        let (own, others) = (step.own, step.others);
+        if (own, others) == (0.0, 1.0) {
+            return Ok(());
+        }
+        let all = y.nrows();
+        if rows == (0..all) {
+            cx.backend.axpby(own, x, others, y);
+            return Ok(());
+        }
+        let part = |from: &Mat| {
+            let mut part = cx.backend.fresh(rows.len(), from.ncols());
+            cx.backend
+                .copy_rows(from, rows.start, rows.len(), &mut part, 0);
+            part
+        };
+        let (mine, mut sums) = (part(x), part(y));
+        cx.backend.axpby(own, &mine, others, &mut sums);
+        cx.backend.copy_rows(&sums, 0, rows.len(), y, rows.start);
+        Ok(())
+    }
+}

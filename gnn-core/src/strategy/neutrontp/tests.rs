@@ -1,0 +1,357 @@
+//! What tensor parallelism owes beyond the proofs over the registry: rounds, bytes in closed form, no
+//! whole matrix on any rank, the same numbers for any chunks, pipelined or not, a budget that is kept,
+//! and the ladder. Cannot catch: time, and what the transport does with posted messages.
+
+use super::*;
+use crate::dataset::Dataset;
+use crate::strategy::tests::{Trained, assert_same, train};
+use crate::strategy::{STRATEGIES, find};
+use crate::testing::{random_dataset, with_relations};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// A request with `model` and settings in words.
+fn request(strategy: &str, model: ModelKind, pairs: &[(&str, String)]) -> RunSpec {
+    let word = |text: &str| Value::from_word(text);
+    let fixed = [
+        ("strategy", word(strategy)),
+        ("model", word(model.name())),
+        ("dropout", word("0.4")),
+        ("seed", word("9")),
+        ("optimizer", word("sgd")),
+    ];
+    let more = pairs.iter().map(|(k, v)| (*k, word(v)));
+    RunSpec::from_pairs(fixed.into_iter().chain(more)).expect("valid pairs")
+}
+
+fn trained(spec: &RunSpec, data: &Arc<Dataset>, ranks: usize) -> Vec<Trained> {
+    let entry = find(&spec.strategy).expect("registered");
+    entry.check(spec).expect("not refused");
+    train(entry, spec, data, None, ranks)
+}
+
+fn numbers(ranks: &[Trained]) -> Vec<(&[f64], &[Vec<f32>])> {
+    ranks
+        .iter()
+        .map(|r| (&r.losses[..], &r.gradients[..]))
+        .collect()
+}
+
+fn total(ranks: &[Trained]) -> u64 {
+    ranks.iter().flat_map(|r| r.sent[0].values()).sum()
+}
+
+/// Bytes of the weight gradients' all-reduce, all ranks together.
+fn of_weights(ranks: &[Trained]) -> u64 {
+    let lanes = ranks.iter().flat_map(|r| &r.sent[0]);
+    lanes
+        .filter(|(l, _)| l.1 == Direction::Grad)
+        .map(|(_, b)| b)
+        .sum()
+}
+
+/// `4 · (V · D − Σ_r V_r · D_r)`.
+fn one_way(n: usize, d: usize, ranks: usize) -> u64 {
+    let size = |all: usize, r: usize| all * (r + 1) / ranks - all * r / ranks;
+    // With one chunk shares of vertices are runs; what does not divide goes to the first ranks.
+    let rows = |r: usize| n / ranks + usize::from(r < n % ranks);
+    let stays: usize = (0..ranks).map(|r| rows(r) * size(d, r)).sum();
+    4 * (n * d - stays) as u64
+}
+
+#[test]
+fn rounds_are_those_of_the_paper() {
+    let data = Arc::new(random_dataset(40, 160, 6, 3, false, 8));
+    for model in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gin] {
+        for layers in 2..=6u64 {
+            for decoupled in [false, true] {
+                let pairs = [
+                    ("layers", layers.to_string()),
+                    ("decoupled", decoupled.to_string()),
+                ];
+                let spec = request("neutrontp", model, &pairs);
+                let expected = if decoupled { 4 } else { 4 * layers - 2 };
+                for ranks in 2..=4 {
+                    for rank in trained(&spec, &data, ranks) {
+                        assert_eq!(
+                            rank.work.rounds, expected,
+                            "{model}, {layers} layers, decoupled {decoupled}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Features wider than the hidden layer, widths and vertices that no number of ranks divides.
+#[test]
+fn bytes_are_the_closed_form_also_where_nothing_divides() {
+    let (n, d, hidden, classes) = (53, 11, 7, 5);
+    let data = Arc::new(random_dataset(n, 200, d, classes, false, 8));
+    for ranks in 1..=4 {
+        for layers in 1..=4 {
+            let pairs = [
+                ("layers", layers.to_string()),
+                ("hidden", hidden.to_string()),
+            ];
+            let naive = trained(&request("neutrontp", ModelKind::Gcn, &pairs), &data, ranks);
+            // The first layer's features forward; then the narrower side both ways.
+            let mut expected = 2 * one_way(n, d, ranks);
+            for l in 1..layers {
+                let width = if l + 1 == layers {
+                    hidden.min(classes)
+                } else {
+                    hidden
+                };
+                expected += 4 * one_way(n, width, ranks);
+            }
+            assert_eq!(
+                total(&naive) - of_weights(&naive),
+                expected,
+                "{layers} layers on {ranks}"
+            );
+            let mut pairs = pairs.to_vec();
+            pairs.push(("decoupled", "true".into()));
+            let dt = trained(&request("neutrontp", ModelKind::Gcn, &pairs), &data, ranks);
+            let expected = 4 * one_way(n, classes, ranks);
+            assert_eq!(
+                total(&dt) - of_weights(&dt),
+                expected,
+                "decoupled, {layers} layers on {ranks}"
+            );
+        }
+    }
+}
+
+/// A matrix of all vertices with all columns is larger than what any rank holds.
+#[test]
+fn no_rank_holds_a_whole_matrix() {
+    let (n, wide) = (400, 24);
+    let data = Arc::new(random_dataset(n, 1600, wide, wide, false, 8));
+    let models = [
+        ModelKind::Gcn,
+        ModelKind::Sage,
+        ModelKind::Gin,
+        ModelKind::Gcnii,
+        ModelKind::Resgcn,
+    ];
+    for ranks in 2..=4usize {
+        for model in models {
+            for decoupled in [false, true] {
+                if decoupled && !model.decouples() {
+                    continue;
+                }
+                let pairs = [
+                    ("hidden", wide.to_string()),
+                    ("decoupled", decoupled.to_string()),
+                ];
+                let rows = 4 * n.div_ceil(ranks) * wide;
+                let slices = 4 * n * wide.div_ceil(ranks);
+                for rank in trained(&request("neutrontp", model, &pairs), &data, ranks) {
+                    let most = rows.max(slices) as u64;
+                    assert!(
+                        rank.largest <= most,
+                        "{model} on {ranks}: {} of {most}",
+                        rank.largest
+                    );
+                    assert!(rank.largest < (4 * n * wide) as u64, "{model} on {ranks}");
+                }
+            }
+        }
+    }
+}
+
+/// Every rank has the same work and sends the same bytes, whatever the degrees are.
+#[test]
+fn ranks_have_equal_loads() {
+    let data = crate::dataset::load("rmat:scale=9,edge-factor=8,feat=24,classes=12", 3)
+        .expect("a built-in");
+    let data = Arc::new(data);
+    for decoupled in ["false", "true"] {
+        let pairs = [("hidden", "24".into()), ("decoupled", decoupled.into())];
+        let ranks = trained(&request("neutrontp", ModelKind::Gcn, &pairs), &data, 4);
+        let even = |of: &dyn Fn(&Trained) -> u64| {
+            let (most, sum) = ranks
+                .iter()
+                .map(of)
+                .fold((0, 0), |(m, s), x| (m.max(x), s + x));
+            most as f64 * 4.0 / sum as f64
+        };
+        assert!(even(&|r| r.work.edge_elements) <= 1.02);
+        assert!(even(&|r| r.sent[0].values().sum()) <= 1.02);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4))]
+
+    /// For any chunks the training of one rank, in the bytes of one chunk; and pipelined, the very
+    /// bits of the same chunks one after the other.
+    #[test]
+    fn chunks_and_pipelining_change_nothing(
+        n in 1usize..60, degree in 0usize..6, d in 1usize..9, hidden in 5usize..9, layers in 1usize..4,
+        chunks in 1usize..7, ranks in 1usize..5, seed: u64,
+    ) {
+        let data = random_dataset(n, n * degree, d, 4, false, seed);
+        let data = with_relations(data, 2, seed);
+        let data = Arc::new(data);
+        for &model in ModelKind::ALL {
+            for decoupled in [false, true] {
+                let naive = !decoupled && matches!(model, ModelKind::Gat | ModelKind::Rgcn);
+                if naive || decoupled && !model.decouples() {
+                    continue;
+                }
+                let base = vec![
+                    ("layers", layers.to_string()), ("hidden", hidden.to_string()),
+                    ("decoupled", decoupled.to_string()),
+                ];
+                let with = |more: &[(&'static str, String)]| {
+                    let pairs: Vec<_> = base.iter().chain(more).cloned().collect();
+                    trained(&request("neutrontp", model, &pairs), &data, ranks)
+                };
+                let single = train(&STRATEGIES[0], &request("single", model, &base), &data, None, 1);
+                let one = with(&[]);
+                let cut = with(&[("chunks", chunks.to_string())]);
+                let piped = with(&[("chunks", chunks.to_string()), ("pipeline", "true".into())]);
+                let arena = with(&[("chunks", chunks.to_string()), ("device_mem", "10000000".into())]);
+                let what = format!("{model}, decoupled {decoupled}, {chunks} chunks on {ranks} ranks");
+                for run in [&one, &cut, &piped, &arena] {
+                    assert_same(&what, model, &single[0], run);
+                    run.iter().for_each(|rank| rank.assert_predicted(&what));
+                    prop_assert_eq!(total(run), total(&one), "{}", what);
+                }
+                prop_assert_eq!(numbers(&cut), numbers(&piped), "{}", what);
+                // A chunk on the device is not aggregated by segments of wide rows.
+                prop_assert_eq!(numbers(&cut), numbers(&arena), "{}", what);
+                prop_assert!(arena.iter().all(|r| r.on_device.is_some_and(|b| b <= 10_000_000)));
+                prop_assert!(cut.iter().all(|r| r.on_device.is_none()));
+            }
+        }
+    }
+
+    /// Ranks without vertices and ranks without columns take part.
+    #[test]
+    fn more_ranks_than_vertices_or_columns(n in 1usize..4, edges in 0usize..6, d in 1usize..4, seed: u64) {
+        let data = Arc::new(random_dataset(n, edges, d, 2, false, seed));
+        for (model, decoupled) in [(ModelKind::Sage, "false"), (ModelKind::Gin, "true"), (ModelKind::Gat, "true")] {
+            let pairs = [("hidden", "3".into()), ("decoupled", decoupled.into()), ("chunks", "2".into()), ("pipeline", "true".into())];
+            let single = train(&STRATEGIES[0], &request("single", model, &[pairs[0].clone(), pairs[1].clone()]), &data, None, 1);
+            for ranks in 4..=6 {
+                let got = trained(&request("neutrontp", model, &pairs), &data, ranks);
+                assert_same(&format!("{model} on {ranks} ranks"), model, &single[0], &got);
+            }
+        }
+    }
+}
+
+/// The budget is kept, found automatically with more chunks as it gets smaller, and refused with both
+/// numbers where one vertex does not fit.
+#[test]
+fn a_device_holds_its_budget_and_no_more() {
+    let data = Arc::new(random_dataset(300, 1500, 8, 8, false, 8));
+    let entry = find("neutrontp").expect("registered");
+    for decoupled in ["false", "true"] {
+        let spec = |bytes: u64| {
+            let pairs = [
+                ("hidden", "8".into()),
+                ("decoupled", decoupled.into()),
+                ("device_mem", bytes.to_string()),
+            ];
+            request("neutrontp", ModelKind::Sage, &pairs)
+        };
+        let peak = |bytes: u64| {
+            let ranks = trained(&spec(bytes), &data, 2);
+            let peaks = ranks.iter().map(|r| r.on_device.expect("a budget"));
+            peaks.max().expect("two ranks")
+        };
+        let whole = peak(1 << 30);
+        // The slice of all vertices, a chunk of them, the topology.
+        assert!(whole > 4 * 300 * 4 * 2 && peak(whole) == whole, "{whole}");
+        for budget in [whole - 1, whole * 3 / 4, whole / 2] {
+            let peak = peak(budget);
+            assert!(peak <= budget && peak > budget / 2, "{peak} of {budget}");
+        }
+        crate::testing::world(&spec(1000), 2, |cx, _| {
+            let setup = Setup {
+                data: Arc::clone(&data),
+                owner: None,
+            };
+            let error = (entry.build)(setup, cx)
+                .err()
+                .expect("does not fit")
+                .to_string();
+            assert!(
+                error.contains("which has 1000") && error.contains("needs "),
+                "{error}"
+            );
+        });
+    }
+}
+
+#[test]
+fn every_rung_of_the_ladder_trains_the_same_model() {
+    // Undirected: the matrix is its own transposed.
+    let data = crate::dataset::load("sbm:nodes=50,classes=4,feat=9,degree=6", 8);
+    let data = Arc::new(data.expect("a built-in"));
+    let mut loads = Vec::new();
+    for (name, rung) in RUNGS {
+        let pairs = [
+            ("ladder", (*name).to_owned()),
+            ("chunks", "3".into()),
+            ("layers", "3".into()),
+        ];
+        let spec = request("neutrontp", ModelKind::Gcn, &pairs);
+        assert_eq!(spec.decoupled, *rung >= Rung::Dt, "{name}");
+        assert_eq!(
+            RunSpec::from_pairs(spec.to_pairs()).expect("own pairs"),
+            spec
+        );
+        let alone = [
+            ("decoupled", spec.decoupled.to_string()),
+            ("layers", "3".into()),
+        ];
+        let single = train(
+            &STRATEGIES[0],
+            &request("single", ModelKind::Gcn, &alone),
+            &data,
+            None,
+            1,
+        );
+        for ranks in 1..=4 {
+            let got = trained(&spec, &data, ranks);
+            assert_same(name, ModelKind::Gcn, &single[0], &got);
+            got.iter().for_each(|rank| rank.assert_predicted(name));
+            if ranks == 4 {
+                loads.push((total(&got), got[0].work.rounds));
+            }
+        }
+    }
+    // Chunks and pipelining move no byte more; decoupling moves fewer.
+    assert_eq!(loads[0].0, loads[1].0);
+    assert!(loads[3].0 < loads[2].0);
+    assert_eq!(loads[3].0, loads[4].0);
+    assert_eq!((loads[2].1, loads[3].1), (10, 4));
+}
+
+#[test]
+fn what_cannot_run_is_refused_with_words() {
+    let entry = find("neutrontp").expect("registered");
+    for model in [ModelKind::Gat, ModelKind::Rgcn] {
+        let e = entry
+            .check(&request("neutrontp", model, &[]))
+            .expect_err("naive");
+        assert!(e.help().contains("decoupled = true"), "{e}");
+    }
+    let base = |more: (&str, Value)| {
+        let pairs = [
+            ("strategy", Value::Str("neutrontp".into())),
+            ("ladder", Value::Str("base".into())),
+        ];
+        RunSpec::from_pairs(pairs.into_iter().chain([more]))
+            .expect_err("above the rung")
+            .to_string()
+    };
+    assert!(base(("decoupled", Value::Bool(true))).contains("base is below decoupled"));
+    assert!(base(("pipeline", Value::Bool(true))).contains("base is below pipeline"));
+}
