@@ -57,7 +57,7 @@ fn features_in_16_bits_train_like_features_that_were_rounded_before() {
     }
     let (full, rounded) = (Arc::new(full), Arc::new(rounded));
     for entry in STRATEGIES.iter().filter(|e| e.exact == Exact::Always) {
-        for &model in entry.models.iter().filter(|&&m| m != ModelKind::Rgcn) {
+        for model in coupled(entry).filter(|m| *m != ModelKind::Rgcn) {
             let run = |storage: &str, data: &Arc<Dataset>| {
                 let mut pairs = spec(entry, model, 2, 8).to_pairs();
                 pairs.push(("dropout".into(), Value::Float(0.0)));
