@@ -1,10 +1,11 @@
 //! Everything a strategy may touch. Nothing is global.
 
 use crate::backend::{Backend, Mat};
-use crate::comm::{Communicator, Transport};
+use crate::comm::{Communicator, Linked, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::record::{Meter, Pass, Phase};
+use crate::record::rows::StaleRow;
+use crate::record::{Meter, Pass, Phase, PredictedLane};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,13 +23,18 @@ pub struct Ctx {
 }
 
 impl Ctx {
-    /// The hands of the rank that `transport` is; `backend` tells the same `meter`.
+    /// The hands of the rank that `transport` is, behind the plan's link if it has one; `backend`
+    /// tells the same `meter`.
     pub fn new(
         plan: Arc<Plan>,
         transport: Box<dyn Transport>,
         backend: Box<dyn Backend>,
         meter: Rc<Meter>,
     ) -> Ctx {
+        let transport = match plan.spec.link {
+            Some(link) => Box::new(Linked::new(transport, link)),
+            None => transport,
+        };
         let comm = Communicator::new(transport, Rc::clone(&meter), plan.oversubscribed);
         Ctx {
             plan,
@@ -62,6 +68,24 @@ impl Ctx {
     /// Says that a device with a budget of memory holds so many bytes.
     pub fn on_device(&self, bytes: u64) {
         self.meter.on_device(bytes);
+    }
+
+    /// Says how many bytes are about to leave, for a strategy whose bytes differ from epoch to epoch.
+    /// Evaluation is not counted.
+    pub fn predict(&self, lane: PredictedLane, bytes: u64) {
+        self.meter.predict(lane, bytes);
+    }
+
+    /// Adds a row to the `stale` frame. Evaluation is not recorded.
+    pub fn stale(&self, row: StaleRow) {
+        self.meter.stale(row);
+    }
+
+    /// Says how many bytes of rows are kept over epochs in matrices on this rank's device.
+    pub fn caches(&self, bytes: u64) {
+        let on_host = self.plan.spec.backend == "cpu";
+        self.meter
+            .caches(if on_host { [bytes, 0] } else { [0, bytes] });
     }
 
     /// The elements of a matrix as a message.

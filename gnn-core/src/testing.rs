@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::record::{Meter, PredictedLane};
 use crate::rng;
 use crate::spec::RunSpec;
+use crate::strategy::Built;
 use kernels::Mat;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -66,6 +67,16 @@ pub(crate) fn bytes_sent(meter: &Meter) -> BTreeMap<PredictedLane, u64> {
     for ((layer, direction, _, dst), t) in meter.take_traffic() {
         *lanes.entry((layer, direction, dst)).or_default() += t.bytes;
     }
+    lanes
+}
+
+/// What was predicted of the epoch just run: what never changes, and what the strategy said.
+pub(crate) fn bytes_predicted(built: &Built, meter: &Meter) -> BTreeMap<PredictedLane, u64> {
+    let mut lanes = meter.take_predicted();
+    for &(lane, bytes) in &built.predicted {
+        *lanes.entry(lane).or_default() += bytes;
+    }
+    lanes.retain(|_, bytes| *bytes > 0);
     lanes
 }
 

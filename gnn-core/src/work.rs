@@ -1,6 +1,6 @@
 //! The only loop over epochs.
 
-use crate::comm::{ThreadTransport, Transport};
+use crate::comm::{ThreadTransport, Transport, same_clock};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
@@ -162,7 +162,7 @@ fn run_rank(
 ) -> Result<Outcome> {
     let folder = Folder(folder.to_owned());
     let rank = transport.rank();
-    let open = || -> Result<_> {
+    let mut open = || -> Result<_> {
         let page = StatePage::create(&folder.of_rank("state", rank, "")?)?;
         let meter = Rc::new(Meter::new(Some(page)));
         let recorder = Recorder::new(
@@ -170,9 +170,13 @@ fn run_rank(
             Some(&folder.of_rank("rows", rank, ".jsonl")?),
         )?;
         let backend = crate::backend::open(plan, rank, Rc::clone(&meter))?;
+        if plan.spec.link.is_some() {
+            same_clock(transport.as_mut())?;
+        }
         Ok((meter, recorder, backend))
     };
-    let (meter, mut recorder, backend) = match open() {
+    let opened = open();
+    let (meter, mut recorder, backend) = match opened {
         Ok(opened) => opened,
         Err(e) => {
             transport.abort(1);

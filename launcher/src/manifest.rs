@@ -182,6 +182,19 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// The modelled link that its messages travelled by, as `1gbit,50us`; none where there was none.
+    pub fn link(&self) -> Option<&str> {
+        self.text("link").filter(|link| *link != "none")
+    }
+
+    /// A key of the request that is text.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.spec.get(key) {
+            Some(Value::Str(text)) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Reads the manifest of a run folder. A run whose supervisor is gone without having closed
     /// it reads as failed.
     ///

@@ -63,7 +63,8 @@ fn kill_one(strategy: &str, more: &str, round: u32) -> Outcome {
     processes::signal(pids[victim as usize], libc::SIGKILL);
     let ended = run.wait(Duration::from_secs(20))?;
     let took = killed.elapsed();
-    let context = || format!("{strategy}, round {round}, rank {victim}, epoch {epochs}: {ended}");
+    let context =
+        || format!("{strategy} {more}, round {round}, rank {victim}, epoch {epochs}: {ended}");
     ensure!(
         took <= Duration::from_secs(2),
         "ended {took:?} after the kill; {}",
@@ -115,6 +116,23 @@ fn a_rank_killed_in_a_split_or_gather_ends_the_run_and_is_named() -> Outcome {
             round,
         )
     })
+}
+
+/// Ranks that wait in a broadcast, for a word of agreement, or behind a modelled link.
+#[test]
+fn a_rank_killed_inside_a_broadcast_ends_the_run_as_well() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let rounds = if skip::soak() { 20 } else { 1 };
+    for (strategy, more) in [
+        ("broadcast", ""),
+        ("sancus", "--set bound=variation=0.05"),
+        ("skipg", "--set bound=epoch-adaptive=1 --link 1gbit,200us"),
+    ] {
+        (0..rounds).try_for_each(|round| kill_one(strategy, more, round))?;
+    }
+    Ok(())
 }
 
 #[test]

@@ -7,16 +7,19 @@
 //!
 //! Sums add in rank order, so they are the same on every rank, transport and run.
 
-use super::operation::{Part, Posted, Then};
+use super::operation::{Open, Part, Posted, Then};
 use super::transport::{Transport, Words};
 use crate::error::{Error, Result};
 use crate::record::{Direction, Meter, Op, Phase, now_ns};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Collective tags count up below this, point-to-point tags above (MPI promises 15 bits).
 const TAGS: u16 = 1 << 14;
 /// Polls before a waiting rank gives its core away.
 const SPINS: u32 = 64;
+/// More than the longest sleep takes.
+const SLEEP_NS: u64 = 300_000;
 
 /// What a message is part of, for the `comm` frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub struct Communicator {
     collectives: u16,
     pairs: Vec<[u16; 2]>,
     give_way: bool,
+    /// Up to when movement beside other work has been counted.
+    counted_ns: u64,
 }
 
 impl Communicator {
@@ -55,6 +60,7 @@ impl Communicator {
             collectives: 0,
             pairs: vec![[0; 2]; size],
             give_way,
+            counted_ns: now_ns(),
         }
     }
 
@@ -69,7 +75,8 @@ impl Communicator {
     }
 
     fn next_tag(&mut self) -> u16 {
-        self.collectives = (self.collectives + 1) % TAGS;
+        // Tag 0 is the transports' own.
+        self.collectives = self.collectives % (TAGS - 1) + 1;
         self.collectives
     }
 
@@ -153,7 +160,6 @@ impl Communicator {
             tag,
             parts,
             then: Then::Finish,
-            hidden: 0,
         }))
     }
 
@@ -178,7 +184,6 @@ impl Communicator {
             tag,
             parts,
             then: Then::Finish,
-            hidden: 0,
         }))
     }
 
@@ -238,7 +243,6 @@ impl Communicator {
             tag,
             parts: vec![part],
             then: Then::Finish,
-            hidden: 0,
         }))
     }
 
@@ -275,7 +279,6 @@ impl Communicator {
             tag,
             parts,
             then: Then::Share(bounds),
-            hidden: 0,
         }))
     }
 
@@ -308,7 +311,6 @@ impl Communicator {
             tag,
             parts: vec![part],
             then: Then::Finish,
-            hidden: 0,
         }))
     }
 
@@ -318,20 +320,22 @@ impl Communicator {
     /// [`Error::Comm`] when a peer is gone or sent another length.
     pub fn poll(&mut self) -> Result<()> {
         let start = now_ns();
-        let mut busy = None;
+        let (mut busy, mut moved) = (None, Vec::new());
         for slot in 0..self.posted.len() {
             let Some(mut posted) = self.posted[slot].take() else {
                 continue;
             };
             busy = Some((posted.label, posted.op));
-            let done = posted.poll(self.transport.as_mut(), false)?.is_none();
+            let done = posted.poll(self.transport.as_mut(), &mut moved)?.is_none();
             if done && matches!(posted.then, Then::Share(_)) {
                 self.advance(&mut posted)?;
             }
             self.posted[slot] = Some(posted);
         }
+        self.meter.hidden(covered(moved, self.counted_ns..start));
+        self.counted_ns = now_ns();
         if let Some((label, op)) = busy {
-            self.meter.moved(label, op, now_ns() - start, 0);
+            self.meter.moved(label, op, self.counted_ns - start, 0);
         }
         Ok(())
     }
@@ -342,6 +346,8 @@ impl Communicator {
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sent another length.
     pub fn finish(&mut self, ticket: Ticket) -> Result<Vec<Vec<f32>>> {
+        // What moved until here did so beside other work.
+        self.poll()?;
         let mut posted = self.posted[ticket.slot].take().ok_or_else(|| Error::Comm {
             op: "finish".into(),
             peer: None,
@@ -357,7 +363,7 @@ impl Communicator {
             self.block_on(&mut posted)?;
         }
         self.meter.enter(before);
-        self.meter.hidden(posted.hidden);
+        self.counted_ns = now_ns();
         let mut parts: Vec<Vec<f32>> = posted
             .parts
             .into_iter()
@@ -396,12 +402,18 @@ impl Communicator {
         let mut last = now_ns();
         let mut tries = 0u32;
         let mut shown = None;
-        while let Some((peer, is_moving)) = posted.poll(self.transport.as_mut(), true)? {
+        // Whatever moves meanwhile is exposed.
+        while let Some(open) = posted.poll(self.transport.as_mut(), &mut Vec::new())? {
+            let Open {
+                peer,
+                moving: is_moving,
+                arrives,
+            } = open;
             if shown != Some(peer) && tries > SPINS {
                 self.meter.page(|page| page.waiting(op, peer as u32, 0));
                 shown = Some(peer);
             }
-            self.rest(tries);
+            self.rest(tries, arrives);
             tries = tries.saturating_add(1);
             let now = now_ns();
             *(if is_moving { &mut moving } else { &mut waiting }) += now - last;
@@ -415,8 +427,12 @@ impl Communicator {
         Ok(())
     }
 
-    fn rest(&self, tries: u32) {
-        if tries < SPINS && !self.give_way {
+    /// Waits a little: less, the sooner something `arrives`, where that is known.
+    fn rest(&self, tries: u32, arrives: Option<u64>) {
+        let soon = arrives.is_some_and(|at| at < now_ns() + SLEEP_NS);
+        if soon && tries >= SPINS {
+            std::thread::yield_now();
+        } else if tries < SPINS && !self.give_way {
             std::hint::spin_loop();
         } else if tries < 4 * SPINS {
             std::thread::yield_now();
@@ -440,5 +456,30 @@ impl Communicator {
     /// Ends every rank of the world. May not return.
     pub fn abort(&mut self, code: i32) {
         self.transport.abort(code);
+    }
+}
+
+/// How much of a span the ranges cover together.
+fn covered(mut ranges: Vec<Range<u64>>, span: Range<u64>) -> u64 {
+    ranges.sort_unstable_by_key(|r| r.start);
+    let (mut sum, mut from) = (0, span.start);
+    for range in ranges {
+        let (start, end) = (range.start.max(from), range.end.min(span.end));
+        sum += end.saturating_sub(start);
+        from = from.max(end);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::covered;
+
+    #[test]
+    fn what_overlaps_is_counted_once() {
+        let ranges = vec![5..15, 0..3, 12..20, 13..14, 30..u64::MAX];
+        assert_eq!(covered(ranges.clone(), 1..40), 2 + 15 + 10);
+        assert_eq!(covered(ranges, 16..18), 2);
+        assert_eq!(covered(Vec::new(), 0..9), 0);
     }
 }

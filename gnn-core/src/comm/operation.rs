@@ -4,6 +4,7 @@ use super::transport::{Handle, Transport, Words};
 use super::{Label, Progress};
 use crate::error::Result;
 use crate::record::{Op, now_ns};
+use std::ops::Range;
 
 /// What to do once the messages of a stage are complete.
 pub(super) enum Then {
@@ -32,36 +33,52 @@ pub(super) struct Posted {
     /// One entry a rank; a part without a handle is complete.
     pub(super) parts: Vec<Part>,
     pub(super) then: Then,
-    /// Nanoseconds in which data moved outside a blocking wait.
-    pub(super) hidden: u64,
+}
+
+/// A part that is not complete.
+pub(super) struct Open {
+    pub(super) peer: usize,
+    /// Whether its data is moving, or its sender has not sent.
+    pub(super) moving: bool,
+    /// When it will be there, if that is known.
+    pub(super) arrives: Option<u64>,
 }
 
 impl Posted {
-    /// Asks the transport about every open part. Returns whether all are complete, and, if not,
-    /// one peer that is waited for and whether its data is already moving.
+    /// Asks the transport about every open part, and adds when each moved to `moved`. Returns, if
+    /// not all are complete, one that is waited for.
     pub(super) fn poll(
         &mut self,
         transport: &mut dyn Transport,
-        blocked: bool,
-    ) -> Result<Option<(usize, bool)>> {
+        moved: &mut Vec<Range<u64>>,
+    ) -> Result<Option<Open>> {
         let mut open = None;
         for part in &mut self.parts {
             let Some(handle) = part.handle else { continue };
-            match transport.poll(handle)? {
-                Progress::Done => {
-                    part.words = transport.take(handle)?;
-                    part.handle = None;
-                    if let (Some(seen), false) = (part.seen_ns, blocked) {
-                        self.hidden += now_ns().saturating_sub(seen);
-                    }
-                }
-                Progress::Moving => {
-                    part.seen_ns.get_or_insert_with(now_ns);
-                    open = Some((part.peer, true));
-                }
-                Progress::Absent => {
-                    open = open.or(Some((part.peer, false)));
-                }
+            let progress = transport.poll(handle)?;
+            let peer = part.peer;
+            if progress == Progress::Absent {
+                open = open.or(Some(Open {
+                    peer,
+                    moving: false,
+                    arrives: None,
+                }));
+                continue;
+            }
+            let now = now_ns();
+            let travelled = transport.travelled(handle);
+            // A transport that knows nothing shows when its data was first seen moving.
+            let seen = *part.seen_ns.get_or_insert(now);
+            moved.push(travelled.clone().unwrap_or(seen..now));
+            if progress == Progress::Done {
+                part.words = transport.take(handle)?;
+                part.handle = None;
+            } else {
+                open = Some(Open {
+                    peer,
+                    moving: true,
+                    arrives: travelled.map(|t| t.end).filter(|&end| end < u64::MAX),
+                });
             }
         }
         Ok(open)

@@ -161,6 +161,14 @@ impl Transport for ThreadTransport {
         })
     }
 
+    fn forget(&mut self, handle: Handle) {
+        if let Some((from, tag, _)) = self.expected.remove(&handle)
+            && let Some(queue) = self.queues.get_mut(&(from, tag))
+        {
+            queue.retain(|h| *h != handle);
+        }
+    }
+
     fn drain(&mut self) -> Result<()> {
         Ok(())
     }

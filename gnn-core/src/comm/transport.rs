@@ -4,9 +4,13 @@
 //! transport gives bit-identical sums, and the bytes of every pair of ranks are known exactly.
 
 use crate::error::Result;
+use std::ops::Range;
 
 /// A message: 32-bit words, reinterpreted by the communicator as floats or ids.
 pub type Words = Vec<u32>;
+
+/// The tag that no operation uses, for what transports say to each other.
+pub(crate) const NOTICE_TAG: u16 = 0;
 
 /// A posted message, until it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,11 +53,21 @@ pub trait Transport {
     /// [`crate::Error::Comm`] when the peer is gone or sent another length than was agreed.
     fn poll(&mut self, handle: Handle) -> Result<Progress>;
 
+    /// When the data of a receive began to move and when it was complete (which may lie ahead), on
+    /// the clock of [`crate::record::now_ns`]; none where the transport cannot know. Asked before
+    /// the words are taken.
+    fn travelled(&self, _handle: Handle) -> Option<Range<u64>> {
+        None
+    }
+
     /// Takes the words of a receive that is [`Progress::Done`].
     ///
     /// # Errors
     /// [`crate::Error::Comm`] when it is not.
     fn take(&mut self, handle: Handle) -> Result<Words>;
+
+    /// Gives up a receive of which nothing has been seen.
+    fn forget(&mut self, handle: Handle);
 
     /// Waits until every posted send has left.
     ///

@@ -5,7 +5,7 @@ use super::*;
 use crate::dataset::load_for;
 use crate::spec::Value;
 use crate::strategy::{Setup, find, single};
-use crate::testing::{bytes_sent, world};
+use crate::testing::{bytes_predicted, bytes_sent, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -167,18 +167,12 @@ fn train_links(spec: &RunSpec, owner: Option<Vec<u32>>) -> Vec<LinkRun> {
     world(spec, spec.ranks, |cx, meter| {
         let entry = find(&spec.strategy).expect("registered");
         let mut built = (entry.build)(setup.clone(), cx).expect("builds");
-        let predicted = built
-            .predicted
-            .iter()
-            .copied()
-            .filter(|(_, bytes)| *bytes > 0);
-        let predicted: BTreeMap<_, _> = predicted.collect();
         let (mut losses, mut bytes) = (Vec::new(), Vec::new());
         for epoch in 0..4 {
             cx.epoch = epoch;
             bytes_sent(meter);
             losses.push(built.strategy.epoch(cx).expect("trains"));
-            bytes.push([bytes_sent(meter), predicted.clone()]);
+            bytes.push([bytes_sent(meter), bytes_predicted(&built, meter)]);
         }
         let gradients = built.strategy.gradients();
         let gradients = gradients

@@ -33,6 +33,7 @@ pub use memory::Memory;
 pub use optimiser::Optimiser;
 pub use seam::{Aggregate, At, Edges, Neighbours, RoundSite, Rounds};
 pub(crate) use seam::{in_pieces, with_room};
+pub(crate) use stack::dropout_key;
 pub use stack::{Aggregation, Model, Ready, Tape};
 
 #[cfg(test)]

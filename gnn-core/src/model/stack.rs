@@ -122,7 +122,7 @@ impl Model {
 
     fn drop<'a>(&self, cx: &Ctx, layer: usize, ids: &'a Kept<u32>) -> Option<Dropout<'a>> {
         (self.dropout > 0.0).then(|| Dropout {
-            key: rng::key(self.seed, cx.epoch, Purpose::Dropout, layer as u64),
+            key: dropout_key(self.seed, cx.epoch, layer),
             ids,
             p: self.dropout,
         })
@@ -376,6 +376,11 @@ impl Model {
             },
         })
     }
+}
+
+/// The key of the mask that dropout has for the input of a layer in an epoch.
+pub(crate) fn dropout_key(seed: u64, epoch: u64, layer: usize) -> u64 {
+    rng::key(seed, epoch, Purpose::Dropout, layer as u64)
 }
 
 fn init(layer: &dyn Layer, seed: u64, at: usize) -> Vec<kernels::Mat> {

@@ -67,7 +67,8 @@ impl LocalPart {
             .map(|p| halo.partition_point(|&s| (owner[s as usize] as usize) < p))
             .collect();
         let send = send_lists(full, owner, me, parts, &local);
-        let block = cut(full, &own, halo.len(), &local)?;
+        let shape = (own.len(), own.len() + halo.len());
+        let block = cut(full, &own, &local, shape)?;
         Ok(LocalPart {
             rank: me,
             own,
@@ -144,8 +145,14 @@ fn send_lists(full: &Block, owner: &[u32], me: u32, parts: usize, local: &[u32])
     send
 }
 
-/// The rows `own` of the full block with columns renamed by `local`.
-fn cut(full: &Block, own: &[u32], n_halo: usize, local: &[u32]) -> Result<Block> {
+/// The rows `own` of the full block with columns renamed by `local`, as a block of `n_dst` rows (the
+/// others are empty) by `n_src` columns.
+pub(super) fn cut(
+    full: &Block,
+    own: &[u32],
+    local: &[u32],
+    (n_dst, n_src): (usize, usize),
+) -> Result<Block> {
     let a = full.csr();
     let edges = own.iter().map(|&v| a.span(v as usize).len()).sum();
     let mut indptr = Vec::with_capacity(own.len() + 1);
@@ -164,7 +171,8 @@ fn cut(full: &Block, own: &[u32], n_halo: usize, local: &[u32]) -> Result<Block>
         }
         indptr.push(indices.len() as u64);
     }
-    let block = Block::new(own.len(), own.len() + n_halo, indptr, indices, weights)?;
+    indptr.resize(n_dst + 1, indices.len() as u64);
+    let block = Block::new(n_dst, n_src, indptr, indices, weights)?;
     match types {
         Some(types) => block.with_relations(Relations::new(types, full.n_relations())?),
         None => Ok(block),

@@ -3,6 +3,8 @@
 
 use super::clock::Times;
 use super::phase::{Direction, Op, Pass, Phase};
+use super::recorder::PredictedLane;
+use super::rows::StaleRow;
 use super::state::StatePage;
 use crate::comm::Label;
 use std::cell::{Cell, RefCell};
@@ -54,6 +56,10 @@ pub struct Meter {
     most_held: Cell<u64>,
     largest: Cell<u64>,
     most_on_device: Cell<Option<u64>>,
+    /// Rows kept over epochs, in bytes on the host and on a device of its own.
+    cached: Cell<[u64; 2]>,
+    predicted: RefCell<BTreeMap<PredictedLane, u64>>,
+    stale: RefCell<Vec<StaleRow>>,
 }
 
 impl Meter {
@@ -162,10 +168,34 @@ impl Meter {
         lane.waiting += waiting;
     }
 
-    /// Nanoseconds in which data moved while the rank was not blocked. A lower bound: movement
-    /// counts from the moment it was first seen.
+    /// Nanoseconds in which data moved while the rank was not in the communicator. A lower bound
+    /// where a transport does not know when movement began: then it counts from when it was seen.
     pub fn hidden(&self, ns: u64) {
         self.times(|t| t.hidden += ns);
+    }
+
+    /// Bytes that are about to be sent, by a strategy whose bytes differ from epoch to epoch.
+    pub fn predict(&self, lane: PredictedLane, bytes: u64) {
+        if self.counts() {
+            *self.predicted.borrow_mut().entry(lane).or_default() += bytes;
+        }
+    }
+
+    /// What became of some rows.
+    pub fn stale(&self, row: StaleRow) {
+        if self.counts() {
+            self.stale.borrow_mut().push(row);
+        }
+    }
+
+    /// Rows of so many bytes are kept now, on the host and on a device of its own.
+    pub fn caches(&self, bytes: [u64; 2]) {
+        self.cached.set(bytes);
+    }
+
+    /// Bytes of the rows kept, on the host and on a device of its own.
+    pub fn cached(&self) -> [u64; 2] {
+        self.cached.get()
     }
 
     /// Matrices of so many bytes were made.
@@ -210,6 +240,16 @@ impl Meter {
     /// Takes the traffic since the last call.
     pub fn take_traffic(&self) -> BTreeMap<Lane, Traffic> {
         self.traffic.take()
+    }
+
+    /// Takes the bytes predicted since the last call.
+    pub fn take_predicted(&self) -> BTreeMap<PredictedLane, u64> {
+        self.predicted.take()
+    }
+
+    /// Takes the rows about staleness since the last call.
+    pub fn take_stale(&self) -> Vec<StaleRow> {
+        self.stale.take()
     }
 
     /// Takes the blocked times since the last call.

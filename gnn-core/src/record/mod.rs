@@ -12,5 +12,6 @@ pub mod state;
 
 pub use clock::{Times, now_ns};
 pub use meter::{Lane, Meter, Traffic, Work};
-pub use phase::{Direction, Op, Pass, Phase};
+pub use phase::{Direction, Freshness, Op, Pass, Phase};
+pub(crate) use recorder::host_name;
 pub use recorder::{Closed, Counters, Epoch, PredictedLane, RankFacts, Recorder};

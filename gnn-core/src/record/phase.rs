@@ -91,6 +91,18 @@ labels! {
 }
 
 labels! {
+    /// The `state` column of the `stale` frame: what became of a rank's rows.
+    Freshness {
+        /// They were sent.
+        Active => "active",
+        /// They were not sent: their readers used what they had.
+        Stale => "stale",
+        /// Features, which never change: sent once.
+        Input => "input",
+    }
+}
+
+labels! {
     /// The `op` column of the `comm` frame: what the caller asked of the communicator.
     Op {
         /// Point to point.

@@ -3,7 +3,7 @@
 use super::clock::{now_ns, peak_memory_bytes, process_cpu_ns, thread_cpu_ns};
 use super::meter::Meter;
 use super::phase::{Direction, Op};
-use super::rows::{CommRow, RankRow, Row};
+use super::rows::{CommRow, RankRow, Row, StaleRow};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
@@ -29,6 +29,8 @@ pub struct RankFacts {
     pub train_nodes: u64,
     /// Bytes that training needs at its fullest moment, where there is a formula.
     pub predicted_mem_bytes: Option<u64>,
+    /// Edges multiplied each epoch that another rank multiplies as well.
+    pub edges_redundant: u64,
     /// Whether several ranks share this process.
     pub shares_process: bool,
 }
@@ -125,6 +127,8 @@ impl Recorder {
         self.meter.take_times();
         self.meter.take_blocked();
         self.meter.take_traffic();
+        self.meter.take_predicted();
+        self.meter.take_stale();
         Epoch {
             start_cpu: self.cpu_ns(),
             start_ns: now_ns(),
@@ -140,7 +144,7 @@ impl Recorder {
         }
     }
 
-    /// Writes the `ranks` and `comm` rows of an epoch; `late_ns` is this rank's arrival after the
+    /// Writes the `ranks`, `comm` and `stale` rows of an epoch; `late_ns` is this rank's arrival after the
     /// first.
     ///
     /// # Errors
@@ -157,6 +161,9 @@ impl Recorder {
             work,
             traffic,
             blocked,
+            predicted,
+            stale,
+            cached: [cache_bytes, dev_cache_bytes],
             rx,
         } = counters;
         let comm = times.hidden + times.xfer;
@@ -190,9 +197,12 @@ impl Recorder {
             rounds: work.rounds,
             edges: work.edges,
             edge_elements: work.edge_elements,
+            edges_redundant: self.facts.edges_redundant,
             owned_nodes: self.facts.owned_nodes,
             halo_nodes: self.facts.halo_nodes,
             train_nodes: self.facts.train_nodes,
+            cache_bytes,
+            dev_cache_bytes,
             mem_peak_bytes: peak_memory_bytes(),
             dev_mem_peak_bytes: self.meter.most_on_device(),
             predicted_mem_bytes: self.facts.predicted_mem_bytes,
@@ -210,6 +220,9 @@ impl Recorder {
                 .get(&(layer, direction, op))
                 .copied()
                 .unwrap_or_default();
+            let lane_of = (layer, direction, dst);
+            let known = self.predicted.get(&lane_of).copied();
+            let now = predicted.get(&lane_of).copied();
             let row = CommRow {
                 epoch: index,
                 layer,
@@ -221,11 +234,11 @@ impl Recorder {
                 messages: lane.messages,
                 xfer_ms: ms(waits.moving) * share,
                 wait_ms: ms(waits.waiting) * share,
-                predicted_bytes: self.predicted.get(&(layer, direction, dst)).copied(),
+                predicted_bytes: known.or(now).map(|_| known.unwrap_or(0) + now.unwrap_or(0)),
             };
             self.write(&row)?;
         }
-        Ok(())
+        stale.iter().try_for_each(|row| self.write(row))
     }
 
     /// Takes the epoch's counters from the meter. Called before evaluation, so that its traffic is
@@ -237,6 +250,9 @@ impl Recorder {
             work,
             traffic: self.meter.take_traffic(),
             blocked: self.meter.take_blocked(),
+            predicted: self.meter.take_predicted(),
+            stale: self.meter.take_stale(),
+            cached: self.meter.cached(),
             rx: 0,
         }
     }
@@ -286,6 +302,9 @@ pub struct Counters {
     /// Traffic by lane.
     pub traffic: std::collections::BTreeMap<super::meter::Lane, super::meter::Traffic>,
     blocked: std::collections::BTreeMap<(u16, Direction, Op), super::meter::Blocked>,
+    predicted: std::collections::BTreeMap<PredictedLane, u64>,
+    stale: Vec<StaleRow>,
+    cached: [u64; 2],
     /// Bytes received, filled in by who knows what the others sent.
     pub rx: u64,
 }
@@ -301,7 +320,8 @@ impl Counters {
     }
 }
 
-fn host_name() -> String {
+/// The name of this host.
+pub(crate) fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|s| s.trim().to_owned())
         .or_else(|_| std::env::var("HOSTNAME"))

@@ -2,7 +2,7 @@
 //!
 //! Durations are milliseconds (`f64`), sizes bytes (`u64`), and the unit is part of the name.
 
-use super::phase::{Direction, Op};
+use super::phase::{Direction, Freshness, Op};
 use serde::{Deserialize, Serialize};
 
 /// The type of a column, for whoever builds a frame out of rows.
@@ -36,7 +36,7 @@ macro_rules! cells {
     };
 }
 cells!(bool => Bool, u16 => U16, u32 => U32, u64 => U64, f64 => F64, String => Str);
-cells!(Direction => Str, Op => Str);
+cells!(Direction => Str, Op => Str, Freshness => Str);
 
 impl<T: Cell> Cell for Option<T> {
     const COLUMN: Column = T::COLUMN;
@@ -119,12 +119,18 @@ row! {
         /// ranks that have all columns of some vertices with ranks that have some of all.
         #[serde(default)]
         edge_elements: u64,
+        /// Of those, edges that another rank multiplies as well.
+        edges_redundant: u64,
         /// Vertices whose rows this rank owns.
         owned_nodes: u64,
         /// Remote vertices whose rows it reads.
         halo_nodes: u64,
         /// Training vertices it owns.
         train_nodes: u64,
+        /// Bytes of rows that are kept over epochs, in the host's memory.
+        cache_bytes: u64,
+        /// The same on a device of its own.
+        dev_cache_bytes: u64,
         /// Peak resident memory of the rank's process.
         mem_peak_bytes: u64,
         /// Peak memory of a device with a budget; none where there is no budget.
@@ -261,6 +267,41 @@ row! {
         wait_ms: f64,
         /// What the plan predicted for this row.
         predicted_bytes: Option<u64>,
+    }
+}
+
+row! {
+    /// What became of one rank's rows for one reader, in one layer and direction of one epoch, under
+    /// a strategy that reuses old ones.
+    StaleRow in "stale" {
+        /// Epoch, from 0.
+        epoch: u32,
+        /// Rank that owns the rows.
+        rank: u32,
+        /// Layer, from 0.
+        layer: u16,
+        /// Activations or their gradients.
+        direction: Direction,
+        /// Rank that reads them.
+        peer: u32,
+        /// Whether they were sent.
+        state: Freshness,
+        /// Age of the rows that the reader used, a mean over them; 0 for this epoch's.
+        age_mean_epochs: f64,
+        /// Age of the oldest.
+        age_max_epochs: u32,
+        /// Rows used that were not sent in this epoch.
+        rows_reused: u64,
+        /// Bytes of rows sent to the reader.
+        bytes_sent: u64,
+        /// Bytes of rows that were not, because it had them.
+        bytes_saved: u64,
+        /// Bytes that told it which of the two it would be.
+        bytes_agreed: u64,
+        /// L2 norm of the difference between the rows and those sent last, where it is measured.
+        drift_l2: Option<f64>,
+        /// The same over the L2 norm of the rows.
+        drift_rel: Option<f64>,
     }
 }
 

@@ -4,6 +4,7 @@ use super::{
     Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer,
     TaskKind, Value,
 };
+use crate::comm::Link;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 
@@ -117,6 +118,16 @@ fn word(name: &str, value: &Value) -> Result<String> {
     }
 }
 
+fn link(name: &str, value: &Value) -> Result<Option<Link>> {
+    match word(name, value)?.as_str() {
+        NO_LINK => Ok(None),
+        text => Link::parse(text).map(Some),
+    }
+}
+
+/// What stands for no link.
+const NO_LINK: &str = "none";
+
 macro_rules! keys {
     ($($name:ident $short:expr, $kind:expr, $doc:literal, $read:ident => $into:expr, $get:expr;)*) => {
         /// Every key of a run, in the order in which help lists them.
@@ -197,5 +208,6 @@ keys! {
     warmup None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;
     stall None, KeyType::Float(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;
     timeout None, KeyType::Float(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
+    link None, KeyType::Text, "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NO_LINK), |l| text(&l.to_string()));
     name None, KeyType::Text, "free name of the run", word => same, |s: &String| text(s);
 }

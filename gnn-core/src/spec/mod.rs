@@ -11,6 +11,7 @@ mod knobs;
 pub use keys::{KEYS, Key, KeyType, find_key, normalise};
 pub use knobs::{Knob, Knobs};
 
+use crate::comm::Link;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 use serde::{Deserialize, Serialize};
@@ -251,6 +252,8 @@ pub struct RunSpec {
     pub stall: f64,
     /// Seconds after which the run is ended; 0 is no limit.
     pub timeout: f64,
+    /// A modelled link that messages travel by; none: as fast as they can.
+    pub link: Option<Link>,
     /// Free name of the run.
     pub name: String,
     /// The strategy's own knobs, as written.
@@ -298,6 +301,7 @@ impl Default for RunSpec {
             warmup: 1,
             stall: 30.0,
             timeout: 0.0,
+            link: None,
             name: String::new(),
             knobs: Knobs::default(),
         }

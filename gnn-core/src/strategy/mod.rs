@@ -8,9 +8,12 @@ mod entry;
 mod full_graph;
 mod neighbours;
 
+mod block_rows;
 mod broadcast;
+mod depcache;
 mod halo;
 mod neutrontp;
+mod sancus;
 pub(crate) mod single;
 
 pub use crate::model::Neighbours;
@@ -32,6 +35,9 @@ pub const STRATEGIES: &[Entry] = &[
     halo::ENTRY,
     broadcast::ENTRY,
     neutrontp::ENTRY,
+    sancus::ENTRY,
+    sancus::SKIPG,
+    depcache::ENTRY,
 ];
 
 /// The entry of a built-in strategy.

@@ -19,7 +19,7 @@ use crate::model::{Aggregate, At, Memory, ModelKind, Neighbours};
 use crate::record::RankFacts;
 
 /// Nobody else owns anything.
-struct Alone;
+pub(super) struct Alone;
 
 impl Neighbours for Alone {
     fn pull(

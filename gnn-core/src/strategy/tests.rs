@@ -11,10 +11,11 @@ use super::{Entry, Exact, STRATEGIES, Setup};
 use crate::dataset::Dataset;
 use crate::model::ModelKind;
 use crate::partition;
+use crate::record::rows::StaleRow;
 use crate::record::{Direction, Pass, PredictedLane, Work};
 use crate::rng;
 use crate::spec::{RunSpec, Value};
-use crate::testing::{bytes_sent, random_dataset, with_relations, world};
+use crate::testing::{bytes_predicted, bytes_sent, random_dataset, with_relations, world};
 use kernels::Mat;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -29,7 +30,11 @@ pub(super) struct Trained {
     pub(super) gradients: Vec<Vec<f32>>,
     pub(super) logits: Mat,
     pub(super) sent: Vec<BTreeMap<PredictedLane, u64>>,
-    pub(super) predicted: BTreeMap<PredictedLane, u64>,
+    /// What was predicted of each epoch.
+    pub(super) predicted: Vec<BTreeMap<PredictedLane, u64>>,
+    pub(super) stale: Vec<StaleRow>,
+    /// Bytes of rows that are kept over epochs.
+    pub(super) cached: u64,
     /// Of the last epoch.
     pub(super) work: Work,
     /// Bytes of the largest matrix.
@@ -41,11 +46,7 @@ pub(super) struct Trained {
 impl Trained {
     /// Asserts that each epoch sent what was predicted.
     pub(super) fn assert_predicted(&self, what: &str) {
-        let predicted = self.predicted.iter().filter(|(_, bytes)| **bytes > 0);
-        let predicted: BTreeMap<_, _> = predicted.map(|(l, b)| (*l, *b)).collect();
-        for sent in &self.sent {
-            assert_eq!(sent, &predicted, "{what}");
-        }
+        assert_eq!(self.sent, self.predicted, "{what}");
     }
 }
 
@@ -90,6 +91,17 @@ pub(super) fn train(
     owner: Option<Vec<u32>>,
     ranks: usize,
 ) -> Vec<Trained> {
+    train_epochs(entry, spec, data, owner, ranks, EPOCHS)
+}
+
+pub(super) fn train_epochs(
+    entry: &Entry,
+    spec: &RunSpec,
+    data: &Arc<Dataset>,
+    owner: Option<Vec<u32>>,
+    ranks: usize,
+    epochs: u64,
+) -> Vec<Trained> {
     let owner = owner.map(Arc::new);
     world(spec, ranks, |cx, meter| {
         let setup = Setup {
@@ -97,14 +109,16 @@ pub(super) fn train(
             owner: owner.clone(),
         };
         let mut built = (entry.build)(setup.clone(), cx).expect("builds");
-        let (mut losses, mut gradients, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut losses, mut gradients) = (Vec::new(), Vec::new());
+        let (mut sent, mut predicted) = (Vec::new(), Vec::new());
         let mut work = Work::default();
-        for epoch in 0..EPOCHS {
+        for epoch in 0..epochs {
             cx.epoch = epoch;
             bytes_sent(meter);
             meter.take_times();
             losses.push(built.strategy.epoch(cx).expect("trains"));
             sent.push(bytes_sent(meter));
+            predicted.push(bytes_predicted(&built, meter));
             work = meter.take_times().1;
             gradients = built
                 .strategy
@@ -120,7 +134,9 @@ pub(super) fn train(
             gradients,
             logits: built.strategy.logits(cx).expect("evaluates"),
             sent,
-            predicted: built.predicted.into_iter().collect(),
+            predicted,
+            stale: meter.take_stale(),
+            cached: meter.cached().iter().sum(),
             work,
             largest: meter.largest(),
             on_device: meter.most_on_device(),

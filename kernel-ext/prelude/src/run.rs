@@ -110,6 +110,15 @@ impl Run {
         or_end(self.try_frame("comm"))
     }
 
+    /// One row an epoch, layer, owner of rows and their reader: whether they were sent, how old the
+    /// ones used were, and what that saved. Empty for strategies that reuse nothing.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn stale(&self) -> DataFrame {
+        or_end(self.try_frame("stale"))
+    }
+
     /// One row a part of the graph: nodes, edges, halo, cut.
     ///
     /// # Panics
@@ -126,7 +135,8 @@ impl Run {
         or_end(self.try_frame("runs"))
     }
 
-    /// Any frame by name: `runs` (this run's row), `epochs`, `ranks`, `comm`, `partition`.
+    /// Any frame by name: `runs` (this run's row), `epochs`, `ranks`, `comm`, `stale`,
+    /// `partition`.
     ///
     /// # Errors
     /// An unknown name, or what the disk says.
@@ -134,7 +144,7 @@ impl Run {
         source::load(&self.dir, name)
     }
 
-    /// A plot of this run: `curve`, `stack`, `balance`, `matrix`, `partition`
+    /// A plot of this run: `curve`, `stack`, `balance`, `matrix`, `stale`, `partition`
     /// ([`KINDS`](crate::plot::KINDS)).
     ///
     /// # Panics

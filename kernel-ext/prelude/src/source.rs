@@ -61,8 +61,12 @@ pub(crate) fn setting(manifest: &Manifest) -> Setting {
         host_class,
         ..
     } = manifest.clone();
+    let link = manifest.link().unwrap_or_default().to_owned();
+    let bound = manifest.text("bound").unwrap_or_default().to_owned();
     Setting {
         run_id,
+        link,
+        bound,
         name,
         data,
         model,

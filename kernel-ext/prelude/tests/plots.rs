@@ -67,6 +67,7 @@ fn every_kind(setting: &halobook::plot::Setting, epochs: u32) -> Vec<(Kind, Case
     let frame = |kind: Kind| match kind.frame() {
         "epochs" => common::epochs(epochs, setting.ranks),
         "ranks" => ranks(epochs, setting.ranks),
+        "stale" => common::stale(epochs, setting.ranks),
         _ => comm(epochs, setting.ranks),
     };
     let kinds = plot::KINDS.iter().map(|(_, kind, _)| *kind);
@@ -427,4 +428,37 @@ fn a_large_cut_is_a_matrix_and_many_parts_share_cells() {
     let none = case(setting("single", 1), ranks(1, 1));
     let plot = checked(Kind::Partition.draw(&[none]).expect("says so"));
     assert!(plot.svg.contains("nothing was cut"));
+}
+
+/// Nine epochs of two ranks, 4000 and 4001 bytes each: the features 8 times not sent, the rows of
+/// the second layer sent in three epochs.
+#[test]
+fn staleness_is_drawn_with_its_bound_and_features_stand_apart() {
+    let mut sancus = setting("sancus", 2);
+    sancus.bound = "epoch-fixed=2".into();
+    let plot = plot::stale(&case(sancus, common::stale(9, 2))).expect("draws");
+    for part in [
+        "bound epoch-fixed=2",
+        "43.0 KiB not sent",
+        "features sent once: 62.5 KiB more, not counted",
+    ] {
+        assert!(plot.text.contains(part), "{part}: {}", plot.text);
+    }
+    let row = plot
+        .text
+        .lines()
+        .find(|l| l.starts_with("1, 0"))
+        .expect("a row a rank");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(&cells[..6], ["1,", "0", "3", "6", "1.500", "2"], "{row}");
+    for part in [
+        "layer 1 · rank 1",
+        "age of the rows used",
+        "the bound",
+        "drift",
+    ] {
+        assert!(plot.svg.contains(part), "{part}");
+    }
+    let none = plot::stale(&case(setting("halo", 2), common::stale(0, 2))).expect("blank");
+    assert!(none.text.contains("No rows were reused"), "{}", none.text);
 }

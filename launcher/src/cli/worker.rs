@@ -144,6 +144,7 @@ fn mpi_world(_plan: &Plan) -> gnn_core::Result<World> {
 mod held {
     use gnn_core::Result;
     use gnn_core::comm::{Handle, Progress, Transport, Words};
+    use std::ops::Range;
 
     /// See the module.
     pub struct Held {
@@ -180,6 +181,12 @@ mod held {
         }
         fn poll(&mut self, handle: Handle) -> Result<Progress> {
             self.held().poll(handle)
+        }
+        fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
+            self.inner.as_deref().and_then(|t| t.travelled(handle))
+        }
+        fn forget(&mut self, handle: Handle) {
+            self.held().forget(handle);
         }
         fn take(&mut self, handle: Handle) -> Result<Words> {
             self.held().take(handle)

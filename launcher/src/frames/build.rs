@@ -1,7 +1,7 @@
 //! Columns out of row structs, with the types that the rows declare.
 
 use super::rows::Rows;
-use gnn_core::record::rows::{Column as Kind, CommRow, PartRow, RankRow, Row};
+use gnn_core::record::rows::{Column as Kind, CommRow, PartRow, RankRow, Row, StaleRow};
 use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
 use serde_json::Value;
 
@@ -63,6 +63,11 @@ pub(crate) fn ranks(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
 /// The `comm` frame: every sender's rows.
 pub(crate) fn comm(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
     frame::<CommRow>(&rows.comm, run_id)
+}
+
+/// The `stale` frame: every owner's rows; none of a strategy that reuses nothing.
+pub(crate) fn stale(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
+    frame::<StaleRow>(&rows.stale, run_id)
 }
 
 /// The `partition` frame.

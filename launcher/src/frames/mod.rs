@@ -1,7 +1,7 @@
 //! Rows become Polars frames: built from what ranks appended, written as Parquet at a run's end.
 //!
 //! Columns and types are those of the row structs ([`gnn_core::record::rows`]), with `run_id`
-//! first and `synthetic` last. A frame of a run that is still going, or whose supervisor died, is built from the rows
+//! first and `synthetic` and `link` last. A frame of a run that is still going, or whose supervisor died, is built from the rows
 //! there are; only epochs that every rank finished are in it.
 //!
 //! # Not done
@@ -29,7 +29,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Names of all frames of a run.
-pub const FRAMES: [&str; 5] = ["runs", "epochs", "ranks", "comm", "partition"];
+pub const FRAMES: [&str; 6] = ["runs", "epochs", "ranks", "comm", "stale", "partition"];
 
 /// Where a frame lies once it is written.
 pub fn path(run_dir: &Path, frame: &str) -> PathBuf {
@@ -69,17 +69,27 @@ fn build(run_dir: &Path, frame: &str) -> Result<DataFrame> {
     frame_of(&rows, &manifest, frame)
 }
 
-/// A frame of one run; its last column says whether the data was generated.
+/// A frame of one run; its last columns say whether the data was generated and which link was
+/// modelled.
 fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
     let run_id = &run.run_id;
     let made = match frame {
         "epochs" => epochs::epochs(rows, run_id),
         "ranks" => build::ranks(rows, run_id),
         "comm" => build::comm(rows, run_id),
+        "stale" => build::stale(rows, run_id),
         _ => build::partition(rows, run_id),
     }
     .map_err(Error::frame(frame))?;
-    marked(made, run.synthetic, frame)
+    let made = marked(made, run.synthetic, frame)?;
+    with_link(made, run.link(), frame)
+}
+
+/// A frame with the column `link`: rate and latency of the modelled link, null where there is none.
+fn with_link(mut made: DataFrame, link: Option<&str>, frame: &str) -> Result<DataFrame> {
+    let column = Series::new("link".into(), vec![link; made.height()]);
+    let with_link = made.with_column(column.into()).map(|made| made.clone());
+    with_link.map_err(Error::frame(frame))
 }
 
 /// A frame with the column `synthetic`.

@@ -1,7 +1,7 @@
 //! Reading what ranks appended.
 
 use crate::error::{Error, Result};
-use gnn_core::record::rows::{CommRow, MetricsRow, PartRow, RankRow};
+use gnn_core::record::rows::{CommRow, MetricsRow, PartRow, RankRow, StaleRow};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,6 +13,8 @@ pub(crate) struct Rows {
     pub ranks: Vec<RankRow>,
     /// Traffic rows, by epoch, then sender, in the order written.
     pub comm: Vec<CommRow>,
+    /// Rows about staleness, by epoch, then owner, in the order written.
+    pub stale: Vec<StaleRow>,
     /// One row an epoch.
     pub metrics: Vec<MetricsRow>,
     /// One row a part.
@@ -66,6 +68,7 @@ impl Rows {
         match tag.frame.as_ref() {
             "ranks" => self.ranks.push(serde_json::from_slice(line)?),
             "comm" => self.comm.push(serde_json::from_slice(line)?),
+            "stale" => self.stale.push(serde_json::from_slice(line)?),
             "metrics" => self.metrics.push(metrics(line)?),
             "partition" => self.partition.push(serde_json::from_slice(line)?),
             // A frame of a later version: its rows stay in the file.
@@ -90,6 +93,8 @@ impl Rows {
         self.ranks.sort_by_key(|r| (r.epoch, r.rank));
         self.comm.retain(|c| whole(c.epoch));
         self.comm.sort_by_key(|c| (c.epoch, c.src));
+        self.stale.retain(|s| whole(s.epoch));
+        self.stale.sort_by_key(|s| (s.epoch, s.rank));
         self.partition.sort_by_key(|p| p.part);
     }
 }

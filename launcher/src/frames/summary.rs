@@ -53,6 +53,7 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
         .cast(&DataType::Datetime(TimeUnit::Milliseconds, None))?;
     let over: Vec<bool> = runs.iter().map(|m| m.oversubscribed).collect();
     let synthetic: Vec<bool> = runs.iter().map(|m| m.synthetic).collect();
+    let links: Vec<Option<&str>> = runs.iter().map(Manifest::link).collect();
     let errors: Vec<Option<&str>> = runs
         .iter()
         .map(|m| m.error.as_ref().map(|e| e.message.as_str()))
@@ -88,6 +89,7 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
         Series::new("oversubscribed".into(), over).into(),
         text("host_class", &|m| &m.host_class),
         Series::new("synthetic".into(), synthetic).into(),
+        Series::new("link".into(), links).into(),
         Series::new("error".into(), errors).into(),
     ];
     DataFrame::new(runs.len(), columns)

@@ -6,6 +6,7 @@
 //! | [`stack()`] | `epochs` | where each epoch's time went, hidden communication outlined above |
 //! | [`balance()`] | `ranks` | compute and wait of each rank, with the nodes it holds |
 //! | [`matrix()`] | `comm` | bytes from rank to rank |
+//! | [`stale()`] | `stale` | which epochs sent rows, and how far old ones were from the present |
 //! | [`partition()`] | a cut's report | a small graph by owner, a large one as edges from part to part |
 //!
 //! Nothing here reads a file: a [`Case`] carries a run's [`Setting`] and frame. A frame that has
@@ -28,6 +29,7 @@ mod sheet;
 mod stack;
 mod stack_epochs;
 mod stack_runs;
+mod stale;
 mod text;
 mod units;
 
@@ -39,6 +41,7 @@ pub use matrix::{matrix, matrix_by_layer};
 pub use partition::{cut, partition};
 pub use setting::{Case, Setting};
 pub use stack::stack;
+pub use stale::stale;
 
 pub use crate::run::compare;
 
@@ -121,6 +124,8 @@ pub enum Kind {
     Matrix,
     /// [`matrix_by_layer`].
     MatrixLayers,
+    /// [`stale()`].
+    Stale,
     /// [`partition()`].
     Partition,
 }
@@ -146,6 +151,11 @@ pub const KINDS: &[(&str, Kind, &str)] = &[
         "bytes from rank to rank, layer by layer",
     ),
     (
+        "stale",
+        Kind::Stale,
+        "epochs that sent rows, age and drift of reused ones",
+    ),
+    (
         "partition",
         Kind::Partition,
         "the graph by owner, or edges from part to part",
@@ -168,12 +178,13 @@ impl Kind {
             })
     }
 
-    /// The frame this kind reads: `epochs`, `ranks`, `comm` or `partition`.
+    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale` or `partition`.
     pub fn frame(self) -> &'static str {
         match self {
             Kind::Curve | Kind::CurveSeconds | Kind::Stack => "epochs",
             Kind::Balance => "ranks",
             Kind::Matrix | Kind::MatrixLayers => "comm",
+            Kind::Stale => "stale",
             Kind::Partition => "partition",
         }
     }
@@ -190,6 +201,7 @@ impl Kind {
             Kind::Balance => balance(one(cases, "balance")?),
             Kind::Matrix => matrix(one(cases, "matrix")?),
             Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
+            Kind::Stale => stale(one(cases, "stale")?),
             Kind::Partition => partition(one(cases, "partition")?),
         }
     }

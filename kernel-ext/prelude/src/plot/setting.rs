@@ -3,6 +3,9 @@
 use launcher::partition::Report;
 use polars::prelude::DataFrame;
 
+/// How many words tell runs apart.
+const WORDS: usize = 8;
+
 /// The setting of one run, stamped on every plot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
@@ -30,6 +33,10 @@ pub struct Setting {
     pub seed: Option<u64>,
     /// More ranks than cores: read shapes, not speed-ups.
     pub oversubscribed: bool,
+    /// The modelled link that messages travelled by, as `1gbit,50us`; empty where there was none.
+    pub link: String,
+    /// The bound of a strategy that reuses old rows, as `epoch-fixed=1`; empty for others.
+    pub bound: String,
     /// Whether the run says that its data was generated.
     pub generated: bool,
 }
@@ -75,21 +82,33 @@ impl Setting {
             backend,
             launch,
             ranks,
+            link,
+            bound,
             ..
         } = self;
-        format!("{name}|{data}|{model}|{strategy}|{backend}|{launch}|{ranks}")
+        format!("{name}|{data}|{model}|{strategy}|{backend}|{launch}|{ranks}|{link}|{bound}")
     }
 
     /// The words a reader may tell runs apart by, the most telling first.
-    fn words(&self) -> [String; 6] {
+    fn words(&self) -> [String; WORDS] {
         [
             self.strategy.clone(),
             super::units::plural(self.ranks as usize, "rank"),
             self.model.clone(),
             self.data_label(),
             self.backend.clone(),
+            self.link_label(),
+            self.bound.clone(),
             self.seed.map(|s| format!("seed {s}")).unwrap_or_default(),
         ]
+    }
+
+    /// `link 1gbit,50us (modelled)`, or nothing.
+    fn link_label(&self) -> String {
+        match self.link.as_str() {
+            "" => String::new(),
+            link => format!("link {link} (modelled)"),
+        }
     }
 
     fn early(&self) -> bool {
@@ -108,9 +127,9 @@ impl Setting {
 
 /// The shortest labels that tell `settings` apart, in their order.
 pub(crate) fn labels(settings: &[&Setting]) -> Vec<String> {
-    let words: Vec<[String; 6]> = settings.iter().map(|s| s.words()).collect();
+    let words: Vec<[String; WORDS]> = settings.iter().map(|s| s.words()).collect();
     let varies = |i: usize| words.iter().any(|w| w[i] != words[0][i]);
-    let mut keep: Vec<usize> = (0..6).filter(|i| *i < 2 || varies(*i)).collect();
+    let mut keep: Vec<usize> = (0..WORDS).filter(|i| *i < 2 || varies(*i)).collect();
     if settings.len() > 1 && keep.iter().any(|i| varies(*i)) {
         keep.retain(|i| varies(*i) || *i == 0);
     }
@@ -144,8 +163,8 @@ pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
     let Some(first) = settings.first() else {
         return Vec::new();
     };
-    let words: Vec<[String; 6]> = settings.iter().map(|s| s.words()).collect();
-    let common: Vec<&str> = (0..6)
+    let words: Vec<[String; WORDS]> = settings.iter().map(|s| s.words()).collect();
+    let common: Vec<&str> = (0..WORDS)
         .filter(|i| words.iter().all(|w| w[*i] == words[0][*i]))
         .map(|i| words[0][i].as_str())
         .filter(|w| !w.is_empty())
@@ -156,6 +175,12 @@ pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
         let mut data: Vec<String> = settings.iter().map(|s| s.data_label()).collect();
         data.dedup();
         line.push(data.join(", "));
+    }
+    let mut links: Vec<String> = settings.iter().map(|s| s.link_label()).collect();
+    links.dedup();
+    if links.len() > 1 {
+        let links = links.iter().filter(|l| !l.is_empty());
+        line.extend(links.map(|l| format!("{l} in part")));
     }
     line.retain(|l| !l.is_empty());
     let ids: Vec<&str> = settings.iter().map(|s| s.run_id.as_str()).collect();
@@ -228,6 +253,21 @@ mod tests {
             ["halo · 2 ranks · id-0", "halo · 2 ranks · id-0"]
         );
         assert_eq!(labels(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_modelled_link_is_said() {
+        let linked = Setting {
+            link: "1gbit,50us".into(),
+            ..setting("halo", 2, 0)
+        };
+        assert!(stamp(&[&linked])[0].contains("link 1gbit,50us (modelled)"));
+        let plain = setting("halo", 2, 0);
+        assert_eq!(
+            labels(&[&plain, &linked]),
+            ["halo", "halo · link 1gbit,50us (modelled)"]
+        );
+        assert!(stamp(&[&plain, &linked])[0].contains("link 1gbit,50us (modelled) in part"));
     }
 
     #[test]

@@ -128,3 +128,38 @@ pub fn comm(n: u32, p: u32) -> DataFrame {
     )
     .expect("columns have equal lengths")
 }
+
+/// A `stale` frame: features that are sent once, and a second layer sent every third epoch, by odd
+/// ranks one epoch later.
+pub fn stale(n: u32, p: u32) -> DataFrame {
+    let mut rows: Vec<(u32, u32, u32, u32, &str, u32)> = Vec::new();
+    for epoch in 0..n {
+        for rank in 0..p {
+            let age = (epoch + 3 - rank % 2) % 3;
+            let age = if epoch == 0 { 0 } else { age };
+            let state = if age == 0 { "active" } else { "stale" };
+            for peer in (0..p).filter(|q| *q != rank) {
+                rows.push((epoch, rank, 0, peer, "input", epoch));
+                rows.push((epoch, rank, 1, peer, state, age));
+            }
+        }
+    }
+    let sent = |r: &(u32, u32, u32, u32, &str, u32)| match r.5 {
+        0 => 4000 + u64::from(r.1),
+        _ => 0,
+    };
+    let saved = |r: &(u32, u32, u32, u32, &str, u32)| 4000 + u64::from(r.1) - sent(r);
+    df!(
+        "epoch" => rows.iter().map(|r| r.0).collect::<Vec<u32>>(),
+        "rank" => rows.iter().map(|r| r.1).collect::<Vec<u32>>(),
+        "layer" => rows.iter().map(|r| r.2).collect::<Vec<u32>>(),
+        "peer" => rows.iter().map(|r| r.3).collect::<Vec<u32>>(),
+        "state" => rows.iter().map(|r| r.4).collect::<Vec<&str>>(),
+        "age_mean_epochs" => rows.iter().map(|r| f64::from(r.5)).collect::<Vec<f64>>(),
+        "bytes_sent" => rows.iter().map(sent).collect::<Vec<u64>>(),
+        "bytes_saved" => rows.iter().map(saved).collect::<Vec<u64>>(),
+        "bytes_agreed" => vec![0_u64; rows.len()],
+        "drift_rel" => rows.iter().map(|r| (r.2 == 1).then(|| 0.01 * f64::from(r.5))).collect::<Vec<Option<f64>>>(),
+    )
+    .expect("columns have equal lengths")
+}

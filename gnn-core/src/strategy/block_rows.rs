@@ -1,0 +1,247 @@
+//! Block rows: what strategies share whose ranks hand whole blocks of rows to each other.
+//!
+//! Rank `i` owns the rows `i` of Â and of H. Its rows of Â · H are `Σ_j Â_ij · H_j`, added in the
+//! order of ranks, whoever sends `H_j` and whether it is sent at all.
+
+use super::full_graph::{FullGraph, aggregations, input_of, model_of, part_row};
+use super::{Built, Rows, Setup};
+use crate::backend::{Mat, Sparse, Write};
+use crate::comm::{Label, Ticket};
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::{Aggregate, Aggregation, At, Input, Model, in_pieces};
+use crate::record::{Direction, PredictedLane, RankFacts, rows::PartRow};
+use kernels::{Csr, CsrBuf};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A rank's rows of Â and of Âᵀ, by the owner of their columns.
+pub(super) struct BlockRows {
+    /// `Â_ij` for each rank `j`: `[n_i, n_j]`.
+    forward: Vec<Sparse>,
+    /// `(Âᵀ)_ij` for each rank `j`: `[n_i, n_j]`.
+    backward: Vec<Sparse>,
+    /// Whether the next block travels while one is multiplied, or after.
+    overlap: bool,
+}
+
+/// What travels for one product.
+pub(super) struct Trip<'a> {
+    /// Where in the model.
+    pub(super) at: At,
+    /// This rank's rows, as they are multiplied: `[n_i, d]`.
+    pub(super) own: &'a Mat,
+    /// This rank's rows, as they are sent: `[n_i, d]`.
+    pub(super) sent: &'a Mat,
+    /// Whose rows travel; the same on every rank.
+    pub(super) travels: &'a [bool],
+}
+
+/// Another rank's rows, given what arrived of them, if anything did: `[n_j, d]`.
+pub(super) type RowsOf<'a> = &'a mut dyn FnMut(&Ctx, usize, Option<Mat>) -> Rc<Mat>;
+
+impl BlockRows {
+    /// This rank's blocks, the vertices of every rank, and this rank's row of the `partition` frame.
+    fn new(setup: &Setup, cx: &Ctx) -> (BlockRows, Vec<Vec<u32>>, PartRow) {
+        let data = &setup.data;
+        let (me, n) = (cx.rank(), data.graph.n());
+        let all_mine = vec![0; n];
+        let owner = setup.owner.as_deref().unwrap_or(&all_mine);
+        let mut members = vec![Vec::new(); cx.size()];
+        for (v, &part) in owner.iter().enumerate() {
+            members[part as usize].push(v as u32);
+        }
+        let whole = data.graph.propagation(cx.plan.spec.model.propagation());
+        let blocks = BlockRows {
+            forward: block_rows(whole.csr(), owner, &members, me),
+            backward: block_rows(whole.edges_t().view(), owner, &members, me),
+            overlap: cx.plan.spec.knobs.flag("overlap"),
+        };
+        let row = part_row(data, &whole, owner, cx);
+        (blocks, members, row)
+    }
+
+    /// Rows of a rank.
+    pub(super) fn rows_of(&self, rank: usize) -> usize {
+        self.forward[rank].n_cols()
+    }
+
+    /// Starts the broadcast of rank `root`'s rows.
+    fn post(&self, cx: &mut Ctx, trip: &Trip<'_>, root: usize) -> Result<Ticket> {
+        let label = Label {
+            layer: trip.at.layer as u16,
+            direction: trip.at.direction,
+        };
+        let len = self.rows_of(root) * trip.sent.ncols();
+        let mine = if root == cx.rank() {
+            let copy = cx.backend.copy(trip.sent);
+            cx.message(copy)
+        } else {
+            Vec::new()
+        };
+        cx.comm.post_broadcast(label, root, mine, len)
+    }
+
+    /// This rank's rows of Â · X, or Âᵀ · X when the trip goes backward: `[n_i, d]`. Collective.
+    pub(super) fn product(
+        &self,
+        cx: &mut Ctx,
+        trip: &Trip<'_>,
+        rows_of: RowsOf<'_>,
+    ) -> Result<Mat> {
+        let (me, width) = (cx.rank(), trip.own.ncols());
+        let blocks = if trip.at.direction == Direction::Backward {
+            &self.backward
+        } else {
+            &self.forward
+        };
+        let mut out = cx.backend.fresh(trip.own.nrows(), width);
+        let mut roots = (0..cx.size()).filter(|&root| trip.travels[root]);
+        let mut post = |cx: &mut Ctx| {
+            let next = roots.next();
+            next.map(|root| self.post(cx, trip, root)).transpose()
+        };
+        let mut flying = post(cx)?;
+        for (root, a) in blocks.iter().enumerate() {
+            let mut arrived = None;
+            if trip.travels[root] {
+                let ticket = flying.take().expect("posted a turn ago");
+                let message = cx.comm.finish(ticket)?.pop().unwrap_or_default();
+                if self.overlap {
+                    flying = post(cx)?;
+                }
+                if root != me {
+                    arrived = Some(cx.received(a.n_cols(), width, message)?);
+                }
+            }
+            let write = if root == 0 { Write::Set } else { Write::Add };
+            let others;
+            let theirs = if root == me {
+                trip.own
+            } else {
+                others = rows_of(cx, root, arrived);
+                &others
+            };
+            in_pieces(cx, a, 0..a.rows(), |cx, rows| {
+                cx.backend.spmm(a, rows, theirs, write, &mut out);
+            })?;
+            if trip.travels[root] && !self.overlap {
+                flying = post(cx)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// The product of rows that all travel: `x: [n_i, d]` to `[n_i, d]`. Collective.
+    pub(super) fn exact(&self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
+        let trip = Trip {
+            at,
+            own: x,
+            sent: x,
+            travels: &vec![true; cx.size()],
+        };
+        self.product(cx, &trip, &mut |_, _, arrived| {
+            Rc::new(arrived.expect("every rank's rows travel"))
+        })
+    }
+}
+
+/// The rows `members[me]` of `a: [n, n]`, cut by the owner of the columns; both are numbered within
+/// their owner.
+fn block_rows(a: Csr<'_>, owner: &[u32], members: &[Vec<u32>], me: usize) -> Vec<Sparse> {
+    let mut local = vec![0u32; owner.len()];
+    for rows in members {
+        for (k, &v) in rows.iter().enumerate() {
+            local[v as usize] = k as u32;
+        }
+    }
+    let empty = |members: &Vec<u32>| CsrBuf {
+        weights: a.weights.map(|_| Vec::new()),
+        ..CsrBuf::empty(members.len())
+    };
+    let mut blocks: Vec<CsrBuf> = members.iter().map(empty).collect();
+    for &v in &members[me] {
+        for e in a.span(v as usize) {
+            let s = a.indices[e] as usize;
+            let block = &mut blocks[owner[s] as usize];
+            block.indices.push(local[s]);
+            if let Some(weights) = &mut block.weights {
+                weights.push(a.weight(e));
+            }
+        }
+        for block in &mut blocks {
+            block.indptr.push(block.indices.len() as u64);
+        }
+    }
+    blocks.into_iter().map(Sparse::new).collect()
+}
+
+/// Bytes that a rank with `own` rows sends to each of its peers each epoch in which all travel.
+fn predict(
+    aggregations: &[Aggregation],
+    own: usize,
+    me: usize,
+    ranks: usize,
+) -> Vec<(PredictedLane, u64)> {
+    let mut lanes: BTreeMap<PredictedLane, u64> = BTreeMap::new();
+    for aggregation in aggregations.iter().filter(|_| own > 0) {
+        for dst in (0..ranks).filter(|&dst| dst != me) {
+            let lane = (aggregation.layer as u16, aggregation.direction, dst as u32);
+            *lanes.entry(lane).or_default() += 4 * (aggregation.width * own) as u64;
+        }
+    }
+    lanes.into_iter().collect()
+}
+
+/// What a strategy of block rows is made of.
+pub(super) struct Parts<'a> {
+    /// This rank's rows of Â and Âᵀ.
+    pub(super) blocks: BlockRows,
+    /// The vertices of every rank.
+    pub(super) members: &'a [Vec<u32>],
+    pub(super) model: &'a Model,
+    pub(super) input: &'a Input,
+    /// The aggregations of an epoch.
+    pub(super) aggregations: Vec<Aggregation>,
+}
+
+/// Training on block rows. `seam` says how rows reach other ranks, and in which aggregations all
+/// ranks' rows travel in every epoch.
+pub(super) fn build<A: Aggregate + 'static>(
+    setup: Setup,
+    cx: &mut Ctx,
+    seam: impl FnOnce(&mut Ctx, Parts<'_>) -> (A, Vec<Aggregation>),
+) -> Result<Built> {
+    let (me, ranks, n) = (cx.rank(), cx.size(), setup.data.graph.n());
+    let (blocks, members, row) = BlockRows::new(&setup, cx);
+    let own = &members[me];
+    let rows = Rows::of(&setup.data, own);
+    let model = model_of(&setup, cx);
+    let input = input_of(setup.data, cx, own);
+    let aggregations = aggregations(&model, input.is_sparse(), cx);
+    let parts = Parts {
+        blocks,
+        members: &members,
+        model: &model,
+        input: &input,
+        aggregations,
+    };
+    let (aggregate, every_epoch) = seam(cx, parts);
+    let mut predicted = predict(&every_epoch, own.len(), me, ranks);
+    let facts = RankFacts {
+        rank: me as u32,
+        owned_nodes: own.len() as u64,
+        halo_nodes: (n - own.len()) as u64,
+        train_nodes: rows.train_count() as u64,
+        ..RankFacts::default()
+    };
+    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
+    predicted.extend(strategy.predict(cx));
+    Ok(Built {
+        strategy: Box::new(strategy),
+        rows,
+        facts,
+        predicted,
+        part: Some(row),
+    })
+}

@@ -1,0 +1,356 @@
+//! SANCUS: a rank does not broadcast its rows while the ones sent before are fresh enough.
+//!
+//! # Paper
+//! Peng et al., "SANCUS: Staleness-Aware Communication-Avoiding Full-Graph Decentralized Training in
+//! Large-Scale Graph Neural Networks", PVLDB 15(9), 2022,
+//! <https://www.vldb.org/pvldb/vol15/p1937-peng.pdf>.
+//! # Idea
+//! [`broadcast`](super::broadcast) sends every rank's rows `H_j` to everybody, each layer and epoch.
+//! Rows change slowly, so every rank keeps, per layer, the last `H̃_j` that it got and the epoch it
+//! is of. A rank is *active* and broadcasts, or *stale*: then everybody multiplies by the kept
+//! `H̃_j`, and nothing at all is sent. A stale rank still receives. A rank's own block is never a
+//! kept one.
+//!
+//! | `bound` | a rank is active when | who knows |
+//! |---|---|---|
+//! | `epoch-fixed=E` (Algorithm 4) | its kept rows are older than `E` epochs | everybody |
+//! | `epoch-adaptive=A` (Algorithm 5) | some rank finds its kept rows the oldest, and older than `A` | everybody |
+//! | `variation=H` (Algorithm 6) | `‖H_i − H̃_i‖ > H` | itself |
+//!
+//! With `E = 1` the rows travel every second epoch. By Algorithm 5 every rank wakes one other rank,
+//! so at most two are refreshed an epoch, one after the other; with many ranks rows grow older than
+//! `A` while they queue.
+//! # Agreement
+//! The epochs of kept rows are the same on every rank, since broadcasts reach everybody. So the
+//! first two bounds need no word: each rank works out who is active. For the third each rank
+//! broadcasts one word, active or not, before its layer's products; it is counted (`bytes_agreed`
+//! in the `stale` frame, and in `comm`).
+//! # Norm
+//! `norm=relative` (default) compares `‖H − H̃‖ / ‖H‖`; `absolute` is the paper's. The absolute norm
+//! of a block grows with its rows and its width: the same bound means something else on another
+//! number of ranks. Dropout counts as variation, since two epochs' masks differ.
+//! # Backward
+//! Gradients always travel. With `clip = th > 0` a rank scales its block of them to the L2 norm
+//! `th · √N` where it is larger, before it is sent or used; that saves no bytes.
+//! # Features
+//! Where the first layer aggregates the features themselves, they are sent once: they never change,
+//! and dropout's mask is made anew by whoever needs it. The `stale` frame shows those bytes under
+//! the state `input`, so that they are not taken for savings of the bound.
+//! # SkipG
+//! [`SKIPG`] bounds the staleness of gradients instead: rows always travel forward, and it is the
+//! backward blocks that are kept and skipped. The paper's comparison that loses.
+//! # Bytes
+//! Each layer `4 · width · |V_j| · (N − 1)` for every active rank `j`, the gradients' as for
+//! `broadcast`.
+//! # Differs
+//! Evaluation sends everything anew and keeps nothing. The paper also caches the features' block
+//! and counts what that saves. Its Algorithm 5 takes the first rank that is too old, not the oldest,
+//! and never reaches the last of many (`bound.rs`).
+//! # Exact when
+//! `bound=epoch-fixed=0` or `variation=0`, with `clip=0`: then the bits are those of `broadcast`.
+
+mod bound;
+mod cache;
+#[cfg(test)]
+mod tests;
+
+use super::block_rows::{self, BlockRows, Parts, Trip};
+use super::broadcast::{FIXED_WEIGHTS, OVERLAP};
+use super::{Built, Determinism, Entry, Exact, Knob, Setup};
+use crate::backend::{Dropout, Kept, Mat, Then};
+use crate::comm::Label;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::{Aggregate, Aggregation, At, dropout_key};
+use crate::record::{Direction, Freshness};
+use crate::spec::{Knobs, Value};
+use bound::Bound;
+use cache::{Cache, norm};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The settings.
+struct Policy {
+    bound: Bound,
+    relative: bool,
+    /// The L2 norm `th` to which gradients are clipped; 0 for never.
+    clip: f64,
+    /// Whether drift is measured where the bound does not need it.
+    drift: bool,
+    /// The direction in which broadcasts are skipped.
+    skips: Direction,
+}
+
+/// Block rows that are sent when they have become too stale.
+struct Sancus {
+    blocks: BlockRows,
+    policy: Policy,
+    /// What was received last, by layer.
+    caches: BTreeMap<usize, Cache>,
+    features: Option<Features>,
+}
+
+/// The features, where the first layer aggregates them: what never changes is sent once.
+struct Features {
+    own: Rc<Mat>,
+    cache: Cache,
+    /// Global vertex ids of every rank's rows.
+    ids: Vec<Kept<u32>>,
+    dropout: f32,
+    seed: u64,
+}
+
+impl Sancus {
+    /// A product whose other blocks are the kept ones, but for those of active ranks.
+    fn bounded(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
+        let cache = self
+            .caches
+            .entry(at.layer)
+            .or_insert_with(|| Cache::new(cx.size()));
+        let drift = self.policy.measures().then(|| cache.drift(cx, x)).flatten();
+        let active = match self.policy.bound {
+            Bound::EpochFixed(most) => bound::epoch_fixed(&cache.versions, cx.epoch, most),
+            Bound::EpochAdaptive(most) => bound::epoch_adaptive(&cache.versions, cx.epoch, most),
+            Bound::Variation(most) => {
+                let far = |d: cache::Drift| !(self.policy.size(d) <= most);
+                agree(cx, at, drift.is_none_or(far))?
+            }
+        };
+        let agreed = 4 * u64::from(self.policy.bound.needs_agreement());
+        let state = |is_active| match is_active {
+            true => Freshness::Active,
+            false => Freshness::Stale,
+        };
+        cache.note(cx, at, x, state(active[cx.rank()]), drift, agreed);
+        cache.renew(cx, x, &active, self.policy.measures());
+        let trip = Trip {
+            at,
+            own: x,
+            sent: x,
+            travels: &active,
+        };
+        let product = self.blocks.product(cx, &trip, &mut |_, root, arrived| {
+            cache.block(root, arrived)
+        });
+        self.report(cx);
+        product
+    }
+
+    /// The product of the features, which travel the first time only.
+    fn of_features(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
+        let Some(features) = &mut self.features else {
+            return self.blocks.exact(cx, at, x);
+        };
+        let Features {
+            own,
+            cache,
+            ids,
+            dropout,
+            seed,
+        } = features;
+        let first = cache.versions.iter().any(Option::is_none);
+        let travels = vec![first; cx.size()];
+        cache.note(cx, at, own, Freshness::Input, None, 0);
+        cache.renew(cx, own, &travels, false);
+        let trip = Trip {
+            at,
+            own: x,
+            sent: own,
+            travels: &travels,
+        };
+        let trains = at.direction == Direction::Forward && *dropout > 0.0;
+        let key = dropout_key(*seed, cx.epoch, at.layer);
+        let product = self.blocks.product(cx, &trip, &mut |cx, root, arrived| {
+            let rows = cache.block(root, arrived);
+            if !trains {
+                return rows;
+            }
+            let dropout = Some(Dropout {
+                key,
+                ids: &ids[root],
+                p: *dropout,
+            });
+            let mut dropped = cx.backend.copy(&rows);
+            cx.backend.then(
+                Then {
+                    dropout,
+                    ..Then::default()
+                },
+                &mut dropped,
+            );
+            Rc::new(dropped)
+        });
+        self.report(cx);
+        product
+    }
+
+    /// This rank's gradients, clipped to its share of the threshold; none where they are small
+    /// enough.
+    fn clipped(&self, cx: &Ctx, g: &Mat) -> Option<Mat> {
+        let most = self.policy.clip * (cx.size() as f64).sqrt();
+        if most == 0.0 {
+            return None;
+        }
+        let length = norm(cx, g);
+        (length > most).then(|| {
+            let mut scaled = cx.backend.copy(g);
+            cx.backend
+                .axpby((most / length) as f32, g, 0.0, &mut scaled);
+            scaled
+        })
+    }
+
+    /// Tells how large the caches are.
+    fn report(&self, cx: &Ctx) {
+        let features = self.features.as_ref().map_or(0, |f| f.cache.bytes());
+        let caches = self.caches.values().map(Cache::bytes).sum::<u64>();
+        cx.caches(features + caches);
+    }
+}
+
+impl Policy {
+    fn of(knobs: &Knobs, skips: Direction) -> Policy {
+        Policy {
+            bound: Bound::parse(knobs.word("bound")).expect("the knob's check parsed it"),
+            relative: knobs.word("norm") == "relative",
+            clip: knobs.number("clip"),
+            drift: knobs.flag("drift"),
+            skips,
+        }
+    }
+
+    /// Whether a rank compares its rows with those it sent last.
+    fn measures(&self) -> bool {
+        self.drift || matches!(self.bound, Bound::Variation(_))
+    }
+
+    /// A drift in the norm of the bound.
+    fn size(&self, drift: cache::Drift) -> f64 {
+        if self.relative {
+            drift.relative
+        } else {
+            drift.l2
+        }
+    }
+}
+
+/// Every rank's word on whether it is active. Collective.
+fn agree(cx: &mut Ctx, at: At, mine: bool) -> Result<Vec<bool>> {
+    let label = Label {
+        layer: at.layer as u16,
+        direction: at.direction,
+    };
+    let word = vec![f32::from(u8::from(mine))];
+    let mut tickets = Vec::with_capacity(cx.size());
+    for root in 0..cx.size() {
+        tickets.push(cx.comm.post_broadcast(label, root, word.clone(), 1)?);
+    }
+    let mut active = Vec::with_capacity(tickets.len());
+    for ticket in tickets {
+        active.push(cx.comm.finish(ticket)?.concat() == [1.0]);
+    }
+    Ok(active)
+}
+
+impl Aggregate for Sancus {
+    fn aggregate(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
+        if at.layer == 0 && at.direction != Direction::Backward && self.features.is_some() {
+            return self.of_features(cx, at, x);
+        }
+        let clipped = match at.direction {
+            Direction::Backward => self.clipped(cx, x),
+            _ => None,
+        };
+        let x = clipped.as_ref().unwrap_or(x);
+        if at.direction == self.policy.skips {
+            return self.bounded(cx, at, x);
+        }
+        self.blocks.exact(cx, at, x)
+    }
+}
+
+fn build_skipping(setup: Setup, cx: &mut Ctx, skips: Direction) -> Result<Built> {
+    block_rows::build(setup, cx, |cx, parts| {
+        let Parts {
+            blocks,
+            members,
+            model,
+            input,
+            mut aggregations,
+        } = parts;
+        let spec = &cx.plan.spec;
+        let own = input.dense().filter(|_| model.aggregates_features());
+        let features = own.map(|own| Features {
+            own: Rc::clone(own),
+            cache: Cache::new(cx.size()),
+            ids: members.iter().map(|ids| Kept::from(ids.clone())).collect(),
+            dropout: spec.dropout as f32,
+            seed: spec.seed,
+        });
+        let once = |a: &Aggregation| {
+            features.is_some() && (a.layer, a.direction) == (0, Direction::Forward)
+        };
+        aggregations.retain(|a| a.direction != skips && !once(a));
+        let policy = Policy::of(&spec.knobs, skips);
+        let caches = BTreeMap::new();
+        (
+            Sancus {
+                blocks,
+                policy,
+                caches,
+                features,
+            },
+            aggregations,
+        )
+    })
+}
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        name: "bound",
+        default: "epoch-fixed=1",
+        doc: "when kept rows are too stale: epoch-fixed=E or epoch-adaptive=A epochs, or variation=H",
+        check: |v| matches!(v, Value::Str(text) if Bound::parse(text).is_some()),
+    },
+    Knob {
+        name: "norm",
+        default: "relative",
+        doc: "of variation=H: relative to the rows' own L2 norm, or absolute",
+        check: |v| matches!(v, Value::Str(s) if s == "relative" || s == "absolute"),
+    },
+    Knob {
+        name: "clip",
+        default: "0",
+        doc: "gradients are clipped to this L2 norm times the root of the number of ranks; 0 never",
+        check: |v| v.as_f64().is_some_and(|th| th >= 0.0 && th.is_finite()),
+    },
+    Knob {
+        name: "drift",
+        default: "false",
+        doc: "measure how far kept rows are from the present ones, also where the bound does not ask",
+        check: |v| matches!(v, Value::Bool(_)),
+    },
+    OVERLAP,
+];
+
+/// Its entry.
+pub const ENTRY: Entry = Entry {
+    name: "sancus",
+    paper: "https://www.vldb.org/pvldb/vol15/p1937-peng.pdf",
+    summary: "block rows; a rank skips its broadcast while what it sent before is fresh enough",
+    models: FIXED_WEIGHTS,
+    ranks: (1, usize::MAX),
+    knobs: KNOBS,
+    exact: Exact::With(&[("bound", "epoch-fixed=0")]),
+    determinism: Determinism::SameRanks,
+    refuse: |_| Ok(()),
+    build: |setup, cx| build_skipping(setup, cx, Direction::Forward),
+};
+
+/// The entry of its losing comparison: the same bounds on gradients.
+pub const SKIPG: Entry = Entry {
+    name: "skipg",
+    summary: "block rows; gradients, not embeddings, are reused while fresh enough",
+    build: |setup, cx| build_skipping(setup, cx, Direction::Backward),
+    ..ENTRY
+};

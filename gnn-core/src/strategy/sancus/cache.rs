@@ -1,0 +1,123 @@
+//! What a rank keeps of the rows that others sent, and what it tells about them.
+
+use crate::backend::Mat;
+use crate::ctx::Ctx;
+use crate::model::At;
+use crate::record::Freshness;
+use crate::record::rows::StaleRow;
+use std::rc::Rc;
+
+/// The rows of one layer that were received last.
+pub(super) struct Cache {
+    /// The epoch of every rank's rows, this rank's own included: what others have of them.
+    pub(super) versions: Vec<Option<u64>>,
+    /// Every other rank's rows `[n_j, d]`.
+    blocks: Vec<Option<Rc<Mat>>>,
+    /// This rank's rows as they were sent last, where drift is measured: `[n_i, d]`.
+    sent: Option<Mat>,
+}
+
+/// How far a rank's rows are from those that it sent last.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Drift {
+    /// `‖H − H̃‖`.
+    pub(super) l2: f64,
+    /// `‖H − H̃‖ / ‖H‖`; 0 where nothing differs.
+    pub(super) relative: f64,
+}
+
+/// The L2 norm of all elements.
+pub(super) fn norm(cx: &Ctx, x: &Mat) -> f64 {
+    let mut square = cx.backend.fresh(1, 1);
+    cx.backend.dot(x, x, &mut square);
+    f64::from(cx.backend.take(square)[[0, 0]]).sqrt()
+}
+
+impl Cache {
+    pub(super) fn new(ranks: usize) -> Cache {
+        Cache {
+            versions: vec![None; ranks],
+            blocks: vec![None; ranks],
+            sent: None,
+        }
+    }
+
+    /// How far `x: [n_i, d]` is from what was sent last; none before that.
+    pub(super) fn drift(&self, cx: &Ctx, x: &Mat) -> Option<Drift> {
+        let mut difference = cx.backend.copy(self.sent.as_ref()?);
+        cx.backend.axpby(1.0, x, -1.0, &mut difference);
+        let l2 = norm(cx, &difference);
+        let relative = if l2 == 0.0 { 0.0 } else { l2 / norm(cx, x) };
+        Some(Drift { l2, relative })
+    }
+
+    /// From now on the rows of active ranks are those of this epoch; `x: [n_i, d]` are this rank's.
+    pub(super) fn renew(&mut self, cx: &Ctx, x: &Mat, active: &[bool], measures: bool) {
+        for (version, _) in self.versions.iter_mut().zip(active).filter(|(_, a)| **a) {
+            *version = Some(cx.epoch);
+        }
+        if measures && active[cx.rank()] {
+            self.sent = Some(cx.backend.copy(x));
+        }
+    }
+
+    /// Another rank's rows: what arrived now, which is kept, or what was kept.
+    pub(super) fn block(&mut self, rank: usize, arrived: Option<Mat>) -> Rc<Mat> {
+        if let Some(rows) = arrived {
+            self.blocks[rank] = Some(Rc::new(rows));
+        }
+        let kept = self.blocks[rank].as_ref();
+        Rc::clone(kept.expect("a rank without kept rows is active"))
+    }
+
+    /// Bytes of everything kept.
+    pub(super) fn bytes(&self) -> u64 {
+        let blocks = self.blocks.iter().flatten().map(|b| b.len());
+        let floats = blocks.sum::<usize>() + self.sent.as_ref().map_or(0, Mat::len);
+        4 * floats as u64
+    }
+
+    /// Tells what becomes of this rank's rows `x: [n_i, d]` in this epoch, before it does: one row of
+    /// the `stale` frame for each peer, and the bytes that will go to it.
+    pub(super) fn note(
+        &self,
+        cx: &Ctx,
+        at: At,
+        x: &Mat,
+        state: Freshness,
+        drift: Option<Drift>,
+        agreed: u64,
+    ) {
+        let version = self.versions[cx.rank()];
+        let travels = match state {
+            Freshness::Active => true,
+            Freshness::Stale => false,
+            Freshness::Input => version.is_none(),
+        };
+        // Features do not age.
+        let aged = state == Freshness::Stale;
+        let age = version.filter(|_| aged).map_or(0, |v| cx.epoch - v);
+        let bytes = 4 * x.len() as u64;
+        let share = |it: bool| if it { bytes } else { 0 };
+        for peer in (0..cx.size()).filter(|&p| p != cx.rank()) {
+            let lane = (at.layer as u16, at.direction, peer as u32);
+            cx.predict(lane, share(travels) + agreed);
+            cx.stale(StaleRow {
+                epoch: cx.epoch as u32,
+                rank: cx.rank() as u32,
+                layer: lane.0,
+                direction: at.direction,
+                peer: lane.2,
+                state,
+                age_mean_epochs: age as f64,
+                age_max_epochs: age as u32,
+                rows_reused: if travels { 0 } else { x.nrows() as u64 },
+                bytes_sent: share(travels),
+                bytes_saved: share(!travels),
+                bytes_agreed: agreed,
+                drift_l2: drift.map(|d| d.l2),
+                drift_rel: drift.map(|d| d.relative),
+            });
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What the registry's tests cannot see: schedules, ages, savings, and that what is exact has the
+//! bits of `broadcast`. Which epochs a bound chooses is tested beside the bounds.
+
+use super::{ENTRY, SKIPG};
+use crate::model::ModelKind;
+use crate::record::rows::StaleRow;
+use crate::record::{Direction, Freshness};
+use crate::spec::{RunSpec, Value};
+use crate::strategy::tests::{Trained, random_owner, spec, train_epochs};
+use crate::strategy::{Entry, broadcast};
+use crate::testing::random_dataset;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const N: usize = 70;
+
+fn run(
+    entry: &Entry,
+    model: ModelKind,
+    ranks: usize,
+    epochs: u64,
+    more: &[(&str, &str)],
+) -> Vec<Trained> {
+    let data = Arc::new(random_dataset(N, 300, 6, 3, false, 8));
+    let mut pairs = spec(entry, model, 2, 8).to_pairs();
+    pairs.extend(
+        more.iter()
+            .map(|(k, v)| ((*k).to_owned(), Value::from_word(v))),
+    );
+    let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+    // The last of several ranks owns nothing.
+    let owner = random_owner(N, ranks, true, 3);
+    train_epochs(entry, &spec, &data, Some(owner), ranks, epochs)
+}
+
+fn bits(trained: Vec<Trained>) -> Vec<(Vec<f64>, Vec<Vec<f32>>, kernels::Mat)> {
+    trained
+        .into_iter()
+        .map(|r| (r.losses, r.gradients, r.logits))
+        .collect()
+}
+
+#[test]
+fn without_staleness_the_bits_are_those_of_broadcast() {
+    for &model in ENTRY.models {
+        for ranks in 1..=4 {
+            let exact = bits(run(&broadcast::ENTRY, model, ranks, 4, &[]));
+            for entry in [&ENTRY, &SKIPG] {
+                for bound in ["epoch-fixed=0", "variation=0"] {
+                    let got = bits(run(entry, model, ranks, 4, &[("bound", bound)]));
+                    assert_eq!(
+                        got, exact,
+                        "{} {model} {bound} on {ranks} ranks",
+                        entry.name
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Epochs in which a rank's rows of a layer were in a state.
+fn epochs_in(rows: &[StaleRow], rank: u32, layer: u16, state: Freshness) -> BTreeSet<u32> {
+    let of = |r: &&StaleRow| (r.rank, r.layer, r.state) == (rank, layer, state);
+    rows.iter().filter(of).map(|r| r.epoch).collect()
+}
+
+fn all_rows(trained: &[Trained]) -> Vec<StaleRow> {
+    trained
+        .iter()
+        .flat_map(|r| r.stale.iter().cloned())
+        .collect()
+}
+
+#[test]
+fn a_fixed_bound_broadcasts_in_exactly_its_epochs() {
+    for (entry, direction) in [(&ENTRY, Direction::Forward), (&SKIPG, Direction::Backward)] {
+        let trained = run(entry, ModelKind::Gcn, 3, 9, &[("bound", "epoch-fixed=2")]);
+        let rows = all_rows(&trained);
+        for rank in 0..3 {
+            let active = epochs_in(&rows, rank, 1, Freshness::Active);
+            assert_eq!(
+                active,
+                BTreeSet::from([0, 3, 6]),
+                "{} rank {rank}",
+                entry.name
+            );
+            let stale = epochs_in(&rows, rank, 1, Freshness::Stale);
+            assert_eq!(stale.len(), 6);
+        }
+        let bounded = rows.iter().filter(|r| r.state != Freshness::Input);
+        for row in bounded {
+            assert_eq!(
+                (row.age_max_epochs, row.direction),
+                (row.epoch % 3, direction)
+            );
+            assert_eq!(row.age_mean_epochs, f64::from(row.age_max_epochs));
+        }
+    }
+}
+
+#[test]
+fn an_adaptive_bound_refreshes_ranks_at_different_epochs() {
+    let trained = run(
+        &ENTRY,
+        ModelKind::Gcn,
+        4,
+        8,
+        &[("bound", "epoch-adaptive=1")],
+    );
+    let rows = all_rows(&trained);
+    let active = |rank| epochs_in(&rows, rank, 1, Freshness::Active);
+    assert_eq!(active(0), BTreeSet::from([0, 2, 4, 6]));
+    assert_eq!(active(2), BTreeSet::from([0, 3, 5, 7]));
+}
+
+/// A skipped broadcast sends nothing, an agreement one word, and everything else is as predicted.
+#[test]
+fn bytes_are_those_of_the_schedule() {
+    let bounds = [
+        "epoch-fixed=1",
+        "epoch-fixed=3",
+        "epoch-adaptive=1",
+        "variation=0.9",
+    ];
+    for entry in [&ENTRY, &SKIPG] {
+        for &model in entry.models {
+            for ranks in 2..=4 {
+                for bound in bounds {
+                    let what = format!("{} {model} {bound} on {ranks}", entry.name);
+                    let trained = run(entry, model, ranks, 5, &[("bound", bound)]);
+                    let agreed = if bound.starts_with("variation") { 4 } else { 0 };
+                    for (rank, trained) in trained.iter().enumerate() {
+                        assert_eq!(trained.sent, trained.predicted, "{what}");
+                        for row in trained.stale.iter().filter(|r| r.state == Freshness::Stale) {
+                            let lane = (row.layer, row.direction, row.peer);
+                            let sent = trained.sent[row.epoch as usize].get(&lane);
+                            assert_eq!(sent.copied().unwrap_or(0), agreed, "{what} rank {rank}");
+                            assert_eq!((row.bytes_sent, row.bytes_agreed), (0, agreed));
+                            assert_eq!(row.rows_reused, trained.ids.len() as u64);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// 6 features, 8 wide: the first layer aggregates the features, which travel once.
+#[test]
+fn features_travel_once_and_are_no_saving_of_the_bound() {
+    let trained = run(&ENTRY, ModelKind::Sage, 3, 4, &[("bound", "epoch-fixed=0")]);
+    for (rank, trained) in trained.iter().enumerate() {
+        let features = 4 * 6 * trained.ids.len() as u64;
+        let sent =
+            |epoch: usize| trained.sent[epoch].get(&(0, Direction::Forward, (rank as u32 + 1) % 3));
+        assert_eq!(sent(0).copied().unwrap_or(0), features);
+        assert!((1..4).all(|epoch| sent(epoch).is_none()));
+        let saved = |state| {
+            let of = trained.stale.iter().filter(|r| r.state == state);
+            of.map(|r| r.bytes_saved).sum::<u64>()
+        };
+        assert_eq!(saved(Freshness::Input), 2 * 3 * features);
+        assert_eq!(saved(Freshness::Active), 0);
+        // The features of the others, and their rows of the second layer, 3 wide.
+        let others = (N - trained.ids.len()) as u64;
+        assert_eq!(trained.cached, 4 * others * (6 + 3));
+    }
+}
+
+#[test]
+fn variation_waits_for_rows_to_move_and_says_how_far_they_did() {
+    let still = [("bound", "variation=0.02"), ("dropout", "0"), ("lr", "0")];
+    let rows = all_rows(&run(&ENTRY, ModelKind::Gcn, 3, 5, &still));
+    for rank in 0..2 {
+        let active = epochs_in(&rows, rank, 1, Freshness::Active);
+        assert_eq!(active, BTreeSet::from([0]), "nothing moves without a step");
+    }
+    let moving = [("bound", "variation=0.1"), ("dropout", "0"), ("lr", "0.01")];
+    let rows = all_rows(&run(&ENTRY, ModelKind::Gcn, 3, 12, &moving));
+    let later = |r: &&StaleRow| r.layer == 1 && r.epoch > 0;
+    for row in rows.iter().filter(later) {
+        let drift = row.drift_rel.expect("measured");
+        let far = row.state == Freshness::Active;
+        assert_eq!(far, drift > 0.1, "{row:?}");
+    }
+    let counts = (0..2).map(|rank| epochs_in(&rows, rank, 1, Freshness::Active).len());
+    assert!(
+        counts.clone().all(|n| (2..12).contains(&n)),
+        "{:?}",
+        counts.collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn absolute_and_relative_norms_differ() {
+    let active = |norm: &str| {
+        let more = [("bound", "variation=0.3"), ("norm", norm), ("dropout", "0")];
+        let rows = all_rows(&run(&ENTRY, ModelKind::Gcn, 2, 10, &more));
+        epochs_in(&rows, 0, 1, Freshness::Active).len()
+    };
+    assert!(active("absolute") > active("relative"));
+}
+
+/// A threshold far above every gradient changes nothing; a small one changes the training.
+#[test]
+fn gradients_are_clipped_by_their_norm() {
+    let with = |clip: &str| bits(run(&ENTRY, ModelKind::Gcn, 3, 3, &[("clip", clip)]));
+    let free = with("0");
+    assert_eq!(with("1e6"), free);
+    assert_ne!(with("1e-3"), free);
+}
+
+#[test]
+fn stale_rows_are_used_and_change_the_training() {
+    for entry in [&ENTRY, &SKIPG] {
+        let with = |bound: &str| bits(run(entry, ModelKind::Gcn, 3, 4, &[("bound", bound)]));
+        assert_ne!(
+            with("epoch-fixed=3"),
+            with("epoch-fixed=0"),
+            "{}",
+            entry.name
+        );
+    }
+}
+
+#[test]
+fn a_bound_that_is_none_is_refused() {
+    for bound in ["3", "epochs=3", "variation=-1", "epoch-fixed=0.5"] {
+        let pairs = [("strategy", "sancus"), ("bound", bound)];
+        let pairs = pairs.map(|(k, v)| (k, Value::from_word(v)));
+        let error = RunSpec::from_pairs(pairs).expect_err(bound);
+        assert!(error.to_string().contains("bound"), "{error}");
+    }
+}
