@@ -400,3 +400,53 @@ fn links_and_several_classes_show_their_own_scores() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// Every third epoch sends; the bytes sent and saved are the rows' own, and the frame of a strategy
+/// that reuses nothing is empty.
+#[test]
+fn the_stale_frame_says_what_was_reused_and_what_that_saved() -> Outcome {
+    let store = Store::new()?;
+    let run = "--data karate --hidden 8 -n 2 --epochs 6 --launch threads";
+    store.train(&format!("{run} -s sancus --set bound=epoch-fixed=2"))?;
+    let ranks = store.frame("latest", "ranks")?;
+    let stale = store.frame("latest", "stale")?;
+    ensure!(stale.len() == 6 * 2 * 2, "{} rows", stale.len());
+    for row in &stale {
+        let epoch = row["epoch"].as_u64().context("no epoch")?;
+        let owner = ranks
+            .iter()
+            .find(|r| r["rank"] == row["rank"])
+            .context("a rank")?;
+        let rows = number(owner, "owned_nodes")?;
+        let width = if row["layer"] == 0 { 8.0 } else { 2.0 };
+        let sends = epoch.is_multiple_of(3);
+        let (sent, saved) = if sends { (1.0, 0.0) } else { (0.0, 1.0) };
+        let bytes = 4.0 * width * rows;
+        ensure!(
+            row["state"] == if sends { "active" } else { "stale" },
+            "{row}"
+        );
+        ensure!(
+            number(row, "age_mean_epochs")? == (epoch % 3) as f64,
+            "{row}"
+        );
+        ensure!(number(row, "bytes_sent")? == sent * bytes, "{row}");
+        ensure!(number(row, "bytes_saved")? == saved * bytes, "{row}");
+        ensure!(number(row, "rows_reused")? == saved * rows, "{row}");
+        ensure!(
+            row["direction"] == "forward" && row["drift_l2"].is_null(),
+            "{row}"
+        );
+    }
+    for row in store.frame("latest", "comm")? {
+        ensure!(row["bytes"] == row["predicted_bytes"], "{row}");
+    }
+    let last = ranks.last().context("rows")?;
+    ensure!(number(last, "cache_bytes")? > 0.0, "{last}");
+    store.train(&format!("{run} -s halo"))?;
+    ensure!(
+        store.frame("latest", "stale")?.is_empty(),
+        "halo reuses nothing"
+    );
+    Ok(())
+}

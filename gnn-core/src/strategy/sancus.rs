@@ -112,7 +112,11 @@ impl Sancus {
             Bound::EpochFixed(most) => bound::epoch_fixed(&cache.versions, cx.epoch, most),
             Bound::EpochAdaptive(most) => bound::epoch_adaptive(&cache.versions, cx.epoch, most),
             Bound::Variation(most) => {
-                let far = |d: cache::Drift| !(self.policy.size(d) <= most);
+                // What is not a number is no reason to keep old rows.
+                let far = |d| {
+                    let size = self.policy.size(d);
+                    size > most || size.is_nan()
+                };
                 agree(cx, at, drift.is_none_or(far))?
             }
         };

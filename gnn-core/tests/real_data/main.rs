@@ -7,3 +7,4 @@ mod cora;
 mod models;
 mod partition;
 mod runs;
+mod sancus;

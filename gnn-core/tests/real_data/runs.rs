@@ -37,6 +37,13 @@ pub fn soak(what: &str) -> bool {
 
 /// Trains and returns the rows of the `metrics` frame, one an epoch.
 pub fn train(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
+    let mut rows = train_rows(pairs);
+    rows.retain(|row| row["frame"] == "metrics");
+    rows
+}
+
+/// Trains and returns every row of every rank.
+pub fn train_rows(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
     let pairs = pairs.iter().map(|&(k, v)| (k, Value::from_word(v)));
     let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
     let ranks = spec.ranks;
@@ -59,11 +66,13 @@ pub fn train(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
         partition_method: String::new(),
     };
     work(&plan, folder.path(), World::Threads(ranks), STRATEGIES).expect("trains");
-    let rows = std::fs::read_to_string(folder.path().join("rows/rank-0.jsonl")).expect("rows");
-    rows.lines()
-        .map(|line| serde_json::from_str(line).expect("a row"))
-        .filter(|row: &serde_json::Value| row["frame"] == "metrics")
-        .collect()
+    let of_rank = |rank: usize| {
+        let path = folder.path().join(format!("rows/rank-{rank}.jsonl"));
+        std::fs::read_to_string(path).expect("rows")
+    };
+    let text: String = (0..ranks).map(of_rank).collect();
+    let row = |line| serde_json::from_str(line).expect("a row");
+    text.lines().map(row).collect()
 }
 
 /// A number of a row; none where the epoch was not evaluated.

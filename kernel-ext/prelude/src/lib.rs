@@ -22,9 +22,10 @@
 //! |---|---|
 //! | the runs there are | `runs()` |
 //! | one of them | `Run::open("latest")`, or an id, or its beginning |
-//! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.partition()`, `.summary()` |
+//! | a new one | a `%%gnn` cell, or `train("data = karate; strategy = halo; ranks = 2")` |
+//! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.stale()`, `.partition()`, `.summary()` |
 //! | its settings | `r1.manifest()`, `r1.status()` |
-//! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"partition"` |
+//! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"stale"`, `"partition"` |
 //! | runs side by side | `compare(&[&r1, &r2], "curve")` |
 //! | a file for a talk | `r1.plot("stack").save("stack.svg")` |
 //! | your own HTML | `display::html("<b>bold</b>")` |
@@ -45,6 +46,7 @@ pub mod prelude;
 mod run;
 mod show;
 mod source;
+mod train;
 
 pub use frame_html::df_html;
 pub use launcher::Error;
@@ -53,3 +55,4 @@ pub use polars;
 pub use run::{Run, compare, partition, plot_partition, runs, try_compare};
 pub use show::Show;
 pub use source::Manifest;
+pub use train::{train, try_train};

@@ -8,3 +8,4 @@ pub use crate::or_end::OrEnd;
 pub use crate::plot::{self, Plot};
 pub use crate::run::{Run, compare, runs};
 pub use crate::show::Show;
+pub use crate::train::train;

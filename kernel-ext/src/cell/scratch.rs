@@ -59,7 +59,9 @@ impl Scratch {
         command
             .args(std::env::args_os().skip(1))
             .env(SCRATCH_ENV, &dir)
-            .env("EVCXR_TMPDIR", dir.join("crate"));
+            .env("EVCXR_TMPDIR", dir.join("crate"))
+            // Cells start runs too, and are programs of another folder.
+            .env("HALOBOOK_BIN", crate::live::halobook_path());
         if let (Some(facts), Some(prepared)) = (&facts, &prepared) {
             populate(&dir, &program, facts)?;
             let path = std::env::var_os("PATH").unwrap_or_default();

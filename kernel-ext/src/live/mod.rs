@@ -16,6 +16,7 @@ use crate::front::{CellOutput, Outcome};
 use interrupt::Interrupt;
 
 pub use lines::line;
+pub use program::path as halobook_path;
 pub use train::train;
 
 /// The runs and cuts bound in this session: variable to run id, or `partition:` and a cut's id.

@@ -78,7 +78,8 @@ pub fn refusal(stderr: &str, otherwise: impl FnOnce() -> String) -> Failure {
     Failure::config(what.unwrap_or_else(otherwise), rest)
 }
 
-fn path() -> PathBuf {
+/// Where it is: named by HALOBOOK_BIN, beside the kernel, or on the search path.
+pub fn path() -> PathBuf {
     if let Some(program) = std::env::var_os("HALOBOOK_BIN") {
         return program.into();
     }

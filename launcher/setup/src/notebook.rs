@@ -38,16 +38,17 @@ pub fn execute(
     step.run(&mut python).map(|_| ())
 }
 
-/// The project's notebooks in order.
+/// The project's notebooks in order, those in folders included.
 pub fn all(places: &Places) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(places.root.join("notebooks"));
-    let mut found: Vec<PathBuf> = entries
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let (folders, mut found): (Vec<PathBuf>, Vec<PathBuf>) = list(&places.root.join("notebooks"))
         .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|end| end == "ipynb"))
-        .collect();
+        .partition(|path| path.is_dir());
+    found.extend(folders.iter().flat_map(|folder| list(folder)));
+    found.retain(|path| path.extension().is_some_and(|end| end == "ipynb"));
     found.sort();
     found
 }

@@ -70,12 +70,13 @@ impl Linked {
     /// behind is read, and the failure is told.
     fn read_notices(&mut self) -> Result<()> {
         let me = self.inner.rank();
-        let peers = (0..self.notices.len()).filter(|&p| p != me);
-        let read = peers.map(|peer| self.read_from(peer));
-        // Every peer is asked before the first failure is told.
-        let read = read.fold(Ok(()), |all, one| all.and(one));
+        let mut failed = Ok(());
+        for peer in (0..self.notices.len()).filter(|&p| p != me) {
+            let read = self.read_from(peer);
+            failed = failed.and(read);
+        }
         self.inbound.admit(now_ns());
-        read
+        failed
     }
 
     fn read_from(&mut self, peer: usize) -> Result<()> {
