@@ -418,7 +418,7 @@ fn the_stale_frame_says_what_was_reused_and_what_that_saved() -> Outcome {
             .find(|r| r["rank"] == row["rank"])
             .context("a rank")?;
         let rows = number(owner, "owned_nodes")?;
-        let width = if row["layer"] == 0 { 8.0 } else { 2.0 };
+        let width = if row["layer"] == 0 { 8.0 } else { 4.0 };
         let sends = epoch.is_multiple_of(3);
         let (sent, saved) = if sends { (1.0, 0.0) } else { (0.0, 1.0) };
         let bytes = 4.0 * width * rows;
