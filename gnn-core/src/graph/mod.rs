@@ -1,6 +1,7 @@
 //! Graphs: in-edges by destination, and the weighted blocks that models propagate over.
 
 mod block;
+mod build;
 mod relations;
 
 pub use block::Block;
@@ -93,38 +94,7 @@ impl Graph {
     /// leaves the graph.
     pub fn from_edges(n: usize, src: &[u32], dst: &[u32], options: EdgeOptions) -> Result<Graph> {
         check_edges(n, src, dst)?;
-        let kept = |s: u32, d: u32| options.self_loops == SelfLoops::Keep || s != d;
-        let mut indptr = vec![0u64; n + 1];
-        for (&s, &d) in src.iter().zip(dst).filter(|&(&s, &d)| kept(s, d)) {
-            indptr[d as usize + 1] += 1;
-            // A self loop is its own reverse.
-            indptr[s as usize + 1] += u64::from(options.symmetrise && s != d);
-        }
-        for v in 0..n {
-            indptr[v + 1] += indptr[v] + u64::from(options.self_loops == SelfLoops::Add);
-        }
-        let mut next: Vec<u64> = indptr[..n].to_vec();
-        let mut indices = vec![0u32; indptr[n] as usize];
-        let mut put = |s: u32, d: u32| {
-            let slot = &mut next[d as usize];
-            indices[*slot as usize] = s;
-            *slot += 1;
-        };
-        for (&s, &d) in src.iter().zip(dst).filter(|&(&s, &d)| kept(s, d)) {
-            put(s, d);
-            if options.symmetrise && s != d {
-                put(d, s);
-            }
-        }
-        if options.self_loops == SelfLoops::Add {
-            (0..n as u32).for_each(|v| put(v, v));
-        }
-        rows_mut(&indptr, &mut indices)
-            .into_par_iter()
-            .for_each(|row| row.sort_unstable());
-        if options.dedup {
-            drop_repeats(&mut indptr, &mut indices);
-        }
+        let (indptr, indices) = build::rows(n, src, dst, options);
         Ok(Graph {
             n,
             indptr: indptr.into(),
@@ -177,8 +147,7 @@ impl Graph {
         // `n` was compared with the largest id above.
         let end = n as u32;
         let outside = indices.par_chunks(PIECE).find_map_first(|piece| {
-            let any = piece.iter().fold(false, |any, &s| any | (s >= end));
-            any.then(|| piece.iter().find(|&&s| s >= end))?
+            leaves(piece, end).then(|| piece.iter().find(|&&s| s >= end))?
         });
         if let Some(v) = outside {
             return err(format!("sources below {n}"), v.to_string());
@@ -347,6 +316,21 @@ impl Graph {
     }
 }
 
+/// Whether any of `list` is not below `end`.
+fn leaves(list: &[u32], end: u32) -> bool {
+    if end > 1 << 31 {
+        return list.iter().fold(false, |any, &v| any | (v >= end));
+    }
+    // The sign bits of `v` and `v - end` say it, and every processor has what finds them: not all can
+    // compare vectors of unsigned numbers.
+    let (mut some, mut all) = (0u32, !0u32);
+    for &v in list {
+        some |= v;
+        all &= v.wrapping_sub(end);
+    }
+    some >> 31 == 1 || all >> 31 == 0
+}
+
 fn check_edges(n: usize, src: &[u32], dst: &[u32]) -> Result<()> {
     let err = |expected: String, got: String| {
         Err(Error::Shape {
@@ -364,11 +348,13 @@ fn check_edges(n: usize, src: &[u32], dst: &[u32]) -> Result<()> {
             dst.len().to_string(),
         );
     }
-    let bad = |v: &u32| *v as usize >= n;
-    if let Some(e) = src
-        .iter()
-        .position(bad)
-        .or_else(|| dst.iter().position(bad))
+    // Without asking after every edge whether another thread has found one that is wrong.
+    let end = n as u32;
+    let outside = |list: &[u32]| list.par_chunks(1 << 16).any(|piece| leaves(piece, end));
+    if let Some(e) = [src, dst]
+        .into_iter()
+        .filter(|list| outside(list))
+        .find_map(|list| list.iter().position(|&v| v >= end))
     {
         return err(
             format!("edge {e} within {n} vertices"),
@@ -389,24 +375,6 @@ fn rows_mut<'a, T>(indptr: &[u64], data: &'a mut [T]) -> Vec<&'a mut [T]> {
             row
         })
         .collect()
-}
-
-/// Removes repeats from sorted rows, in place.
-fn drop_repeats(indptr: &mut [u64], indices: &mut Vec<u32>) {
-    let (mut to, mut from) = (0, 0);
-    for end in indptr.iter_mut().skip(1) {
-        let row = to;
-        for e in from..*end as usize {
-            if to == row || indices[to - 1] != indices[e] {
-                indices[to] = indices[e];
-                to += 1;
-            }
-        }
-        from = *end as usize;
-        *end = to as u64;
-    }
-    indices.truncate(to);
-    indices.shrink_to_fit();
 }
 
 #[cfg(test)]

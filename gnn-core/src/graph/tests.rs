@@ -184,3 +184,70 @@ fn an_empty_graph_is_a_graph() {
         assert_eq!(g.propagation(how).n_edges(), 0);
     }
 }
+
+/// So many edges that they are gathered in several rounds of several buckets.
+#[test]
+fn long_lists_become_the_same_rows_as_sorting_makes() {
+    let (n, count) = (3000u64, 1_300_000u64);
+    let draw = |k: u64| crate::rng::below(5, k, n) as u32;
+    // Low ids are drawn more often, and there are repeats and self loops.
+    let end = |k: u64| draw(2 * k).min(draw(2 * k + 1));
+    let src: Vec<u32> = (0..count).map(end).collect();
+    let dst: Vec<u32> = (count..2 * count).map(end).collect();
+    for (symmetrise, dedup, self_loops) in [
+        (true, true, SelfLoops::Drop),
+        (true, false, SelfLoops::Add),
+        (false, false, SelfLoops::Keep),
+    ] {
+        let options = EdgeOptions {
+            symmetrise,
+            dedup,
+            self_loops,
+        };
+        let got = Graph::from_edges(n as usize, &src, &dst, options).expect("in range");
+        let mut want: Vec<(u32, u32)> = Vec::new();
+        for (&s, &d) in src.iter().zip(&dst) {
+            if s != d || self_loops == SelfLoops::Keep {
+                want.push((d, s));
+            }
+            if s != d && symmetrise {
+                want.push((s, d));
+            }
+        }
+        if self_loops == SelfLoops::Add {
+            want.extend((0..n as u32).map(|v| (v, v)));
+        }
+        want.sort_unstable();
+        if dedup {
+            want.dedup();
+        }
+        assert_eq!(got.n_edges(), want.len());
+        let rows =
+            (0..n as u32).flat_map(|v| got.neighbours(v as usize).iter().map(move |&s| (v, s)));
+        assert!(rows.eq(want));
+    }
+}
+
+#[test]
+fn an_id_outside_is_seen_whatever_the_bound() {
+    for end in [
+        1u32,
+        7,
+        1 << 16,
+        (1 << 31) - 1,
+        1 << 31,
+        (1 << 31) + 1,
+        u32::MAX,
+    ] {
+        let inside = [0, end / 2, end - 1];
+        assert!(!leaves(&inside, end), "{end}");
+        for outside in [end, end.saturating_add(1), u32::MAX, end | 1 << 31] {
+            for at in 0..4 {
+                let mut list = inside.to_vec();
+                list.insert(at, outside);
+                assert_eq!(leaves(&list, end), outside >= end, "{outside} of {end}");
+            }
+        }
+    }
+    assert!(!leaves(&[], 3));
+}

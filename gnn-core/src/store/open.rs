@@ -139,22 +139,14 @@ impl Stored {
     /// As [`Stored::graph`], and [`Error::Data`] for labels or masks out of range.
     pub fn dataset(&self) -> Result<Dataset> {
         let header = &self.header;
-        let graph = self.graph()?;
-        let n = graph.n();
+        let n = self.n()?;
         if header.classes > MAX_CLASSES {
             let reason = format!("{} classes, more than {MAX_CLASSES}", header.classes);
             return Err(bad(&self.file, "header", reason, AGAIN));
         }
-        let labels = self.labels(n)?;
-        let split = self.part::<u8>("split", n as u64)?;
-        let (train, val, test) = match &split {
-            Some(split) => {
-                self.check_split(split, &labels)?;
-                let of = |part: u8| split.par_iter().map(|&s| s == part).collect::<Vec<bool>>();
-                (of(1), of(2), of(3))
-            }
-            None => (vec![false; n], vec![false; n], vec![false; n]),
-        };
+        // What there is by edge beside what there is by vertex.
+        let (graph, by_vertex) = rayon::join(|| self.graph(), || self.classes(n));
+        let (graph, (labels, [train, val, test])) = (graph?, by_vertex?);
         let multi = self.part::<u8>("multi_label", n as u64 * header.classes)?;
         if let Some(at) = multi.as_ref().and_then(|m| position(m, |&x| x > 1)) {
             let reason = format!("element {at} is neither 0 nor 1");
@@ -241,6 +233,17 @@ impl Stored {
         }
     }
 
+    /// The class of each vertex, and the masks.
+    fn classes(&self, n: usize) -> Result<(Vec<i32>, [Vec<bool>; 3])> {
+        let labels = self.labels(n)?;
+        let Some(split) = self.part::<u8>("split", n as u64)? else {
+            return Ok((labels, [0; 3].map(|_| vec![false; n])));
+        };
+        self.check_split(&split, &labels)?;
+        let of = |part: u8| split.iter().map(|&s| s == part).collect();
+        Ok((labels, [1, 2, 3].map(of)))
+    }
+
     fn labels(&self, n: usize) -> Result<Vec<i32>> {
         let Some(labels) = self.part::<i32>("label", n as u64)? else {
             return Ok(vec![-1; n]);
@@ -250,14 +253,15 @@ impl Stored {
             let reason = format!("class {} of vertex {v} is outside 0..{classes}", labels[v]);
             return Err(bad(&self.file, "label", reason, AGAIN));
         }
-        Ok(labels.par_iter().copied().collect())
+        Ok(labels.to_vec())
     }
 
     fn check_split(&self, split: &[u8], labels: &[i32]) -> Result<()> {
-        let wrong = |v: usize| split[v] > 3 || (split[v] > 0 && labels[v] < 0);
-        let pieces = (0..split.len()).into_par_iter().step_by(PIECE);
-        let in_piece = |first: usize| (first..(first + PIECE).min(split.len())).find(|&v| wrong(v));
-        match pieces.find_map_first(in_piece) {
+        let wrong = |s: u8, label: i32| (s > 3) | ((s > 0) & (label < 0));
+        let pairs = || split.iter().zip(labels);
+        let any = pairs().fold(false, |any, (&s, &label)| any | wrong(s, label));
+        let found = any.then(|| pairs().position(|(&s, &label)| wrong(s, label)));
+        match found.flatten() {
             None => Ok(()),
             Some(v) => {
                 let reason = match split[v] {
@@ -348,5 +352,9 @@ impl Stored {
 /// Where the first element is of which `wrong` is true.
 fn position<T: Sync>(list: &[T], wrong: impl Fn(&T) -> bool + Sync + Send) -> Option<usize> {
     let pieces = list.par_chunks(PIECE).enumerate();
-    pieces.find_map_first(|(k, piece)| Some(k * PIECE + piece.iter().position(&wrong)?))
+    pieces.find_map_first(|(k, piece)| {
+        // A loop without an early end vectorises; only a piece that is wrong is searched.
+        let any = piece.iter().fold(false, |any, x| any | wrong(x));
+        any.then(|| Some(k * PIECE + piece.iter().position(&wrong)?))?
+    })
 }

@@ -79,8 +79,10 @@ fn edges(scale: u32, m: u64, seed: u64) -> (Vec<u32>, Vec<u32>) {
                 }
                 let u = bits & 0xffff;
                 bits >>= 16;
-                s = s << 1 | u64::from(u >= A + B);
-                d = d << 1 | u64::from((A..A + B).contains(&u) || u >= A + B + C);
+                // Without branches, which nobody can foretell.
+                let below = u64::from(u >= A + B);
+                s = s << 1 | below;
+                d = d << 1 | (u64::from(u >= A) ^ below ^ u64::from(u >= A + B + C));
             }
             (shuffle.apply(s), shuffle.apply(d))
         })
@@ -135,21 +137,24 @@ fn labels(graph: &Graph, x: &Mat, classes: usize, seed: u64) -> Vec<i32> {
     );
     (0..graph.n())
         .into_par_iter()
-        .map(|v| {
-            let mut sum = vec![0f64; classes];
-            let neighbours = graph.neighbours(v);
-            for &u in neighbours {
-                sum.iter_mut()
-                    .zip(scores.row(u as usize))
-                    .for_each(|(s, &x)| *s += f64::from(x));
-            }
-            let mean = 1.0 / neighbours.len().max(1) as f64;
-            let total = sum
-                .iter()
-                .zip(scores.row(v))
-                .map(|(s, &own)| s * mean + f64::from(own));
-            let best = total.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-            best.map_or(0, |(c, _)| c as i32)
-        })
+        .map_init(
+            || vec![0f64; classes],
+            |sum, v| {
+                sum.fill(0.0);
+                let neighbours = graph.neighbours(v);
+                for &u in neighbours {
+                    sum.iter_mut()
+                        .zip(scores.row(u as usize))
+                        .for_each(|(s, &x)| *s += f64::from(x));
+                }
+                let mean = 1.0 / neighbours.len().max(1) as f64;
+                let total = sum
+                    .iter()
+                    .zip(scores.row(v))
+                    .map(|(s, &own)| s * mean + f64::from(own));
+                let best = total.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+                best.map_or(0, |(c, _)| c as i32)
+            },
+        )
         .collect()
 }
