@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::{frames, store};
 use gnn_core::dataset::{self, Dataset};
-use gnn_core::partition::{self, Cache, Limits, Masks, Method, Need, Request, slowness};
+use gnn_core::partition::{self, Cache, Limits, Masks, Method, Need, Request};
 pub use gnn_core::partition::{Picture, Report};
 use gnn_core::record::rows::PartRow;
 use std::path::{Path, PathBuf};
@@ -64,11 +64,7 @@ pub fn cache() -> Cache {
 pub fn foresee(wanted: &Wanted) -> Result<Need> {
     let data = load(wanted)?;
     check_parts(wanted, &data)?;
-    let need = request(wanted, &data).need()?;
-    Ok(Need {
-        ms: need.ms * slowness(),
-        ..need
-    })
+    Ok(request(wanted, &data).need()?)
 }
 
 /// Cuts, compares with the hash baseline, and leaves frame and report in a folder of its own.
@@ -94,14 +90,16 @@ pub fn partition(wanted: &Wanted) -> Result<Done> {
     let (facts, base) = (facts_of(&cut.owner), facts_of(&hashed));
     let report = Report::of(&wanted.data, &data, &cut, &facts, Some(&base), wanted.seed);
     let rows = partition::rows(&facts, Some(&base), &cut.method, cut.ms, cut.peak_bytes);
-    let mut notes: Vec<String> = cut.cache_failed.into_iter().collect();
+    let mut notes = data.about.notes.clone();
+    notes.extend(cut.missed);
+    notes.extend(cut.cache_failed);
     if cut.method != wanted.method.label() {
         notes.push(format!("limits chose {}", cut.method));
     }
     let id = store::new_id();
     let dir = folder().join(&id);
     std::fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
-    frames::write_partition(&dir.join("partition.parquet"), &rows, report.synthetic)?;
+    frames::write_partition(&dir.join("partition.parquet"), &rows, &report)?;
     write_report(&dir.join("report.json"), &report)?;
     Ok(Done {
         id,

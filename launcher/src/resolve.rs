@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
 use gnn_core::dataset::{self, Dataset};
-use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Report, Request};
+use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Report, Request, TypeFacts};
 use gnn_core::plan::Plan;
 use gnn_core::spec::{Launch, RunSpec};
 use gnn_core::strategy::{self, Determinism, Entry};
@@ -51,6 +51,8 @@ pub struct DataFacts {
     pub train_nodes: usize,
     /// Whether it was generated.
     pub synthetic: bool,
+    /// Types of vertices and edges, in one part; empty where it has none.
+    pub types: Vec<TypeFacts>,
 }
 
 /// A request with everything decided.
@@ -120,7 +122,8 @@ pub fn resolve_with(spec: RunSpec, cache: Option<&Cache>) -> Result<Resolved> {
     let partition_method = cut
         .as_ref()
         .map_or_else(String::new, |c| c.0.method.clone());
-    let mut notes: Vec<String> = Vec::new();
+    let mut notes = data.about.notes.clone();
+    notes.extend(cut.iter().flat_map(|c| c.0.missed.clone()));
     let failed = cut.as_ref().and_then(|c| c.0.cache_failed.as_ref());
     notes.extend(failed.map(|why| format!("the cut is not kept: {why}")));
     if oversubscribed {
@@ -184,6 +187,7 @@ fn facts(data: &Dataset) -> DataFacts {
         classes: data.n_classes,
         train_nodes: data.train.iter().filter(|&&t| t).count(),
         synthetic: data.synthetic,
+        types: partition::types(data, &vec![0; data.n()], 1),
     }
 }
 

@@ -10,24 +10,30 @@
 //! lock, which the system releases when a process dies; others wait for it and then read. A cache
 //! that cannot be used (full disk, no rights) costs time, never the run.
 //!
-//! # Not done
-//! Nothing is ever removed but leftovers: delete the folder to be rid of old cuts.
+//! Whoever keeps a cut removes those that nobody used for [`UNUSED`] and, beyond [`MOST_BYTES`] of
+//! cuts, those that were used longest ago. A cut that is removed while it is read is read to its
+//! end; one that is removed before is made again.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::partition::Need;
 use crate::partition::digest::Digest;
 
 /// Begins every file; the number is the layout's version.
-const MAGIC: [u8; 8] = *b"HBCUT01\n";
-const HEADER: usize = 56;
+const MAGIC: [u8; 8] = *b"HBCUT02\n";
+const HEADER: usize = 72;
 const CHECKSUM: usize = 16;
 /// Locks are files too, this many for all cuts.
 const LOCKS: u8 = 64;
 /// After this time a temporary file has no writer any more.
 const LEFTOVER: Duration = Duration::from_secs(24 * 3600);
+/// Bytes of cuts that are kept.
+const MOST_BYTES: u64 = 4 << 30;
+/// After this time a cut that nobody used is removed.
+const UNUSED: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// A cut as it is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,12 +44,15 @@ pub(super) struct Kept {
     pub ms: f64,
     /// Memory that it took.
     pub peak_bytes: u64,
+    /// What was foreseen.
+    pub need: Need,
 }
 
 /// A folder of cuts.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
+    most_bytes: u64,
 }
 
 impl Cache {
@@ -51,6 +60,7 @@ impl Cache {
     pub fn new(folder: impl Into<PathBuf>) -> Cache {
         Cache {
             folder: folder.into(),
+            most_bytes: MOST_BYTES,
         }
     }
 
@@ -65,7 +75,14 @@ impl Cache {
 
     /// The cut of that name, if there is a sound one for `n` vertices and `parts` parts.
     pub(super) fn get(&self, key: Digest, n: usize, parts: usize) -> Option<Kept> {
-        decode(&fs::read(self.path(key)).ok()?, key, n, parts)
+        let path = self.path(key);
+        let kept = decode(&fs::read(&path).ok()?, key, n, parts)?;
+        // Its time says when it was used last; where it cannot be set, it counts as unused.
+        let _ = File::options()
+            .append(true)
+            .open(&path)
+            .and_then(|file| file.set_modified(SystemTime::now()));
+        Some(kept)
     }
 
     /// Waits until nobody else makes the cut of that name; the guard is the right to make it.
@@ -98,21 +115,48 @@ impl Cache {
         write().inspect_err(|_| {
             // The error to report is the write's.
             let _ = fs::remove_file(&temporary);
-        })
+        })?;
+        self.bound(&self.path(key));
+        Ok(())
+    }
+
+    /// Files of an ending: how long ago they were written or used, their bytes, their paths.
+    fn files(&self, ending: &str) -> Vec<(Duration, u64, PathBuf)> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let now = SystemTime::now();
+        entries
+            .filter(|entry| entry.path().extension().is_some_and(|e| e == ending))
+            .filter_map(|entry| {
+                let about = entry.metadata().ok()?;
+                // A time ahead of this machine's clock is now.
+                let age = now
+                    .duration_since(about.modified().ok()?)
+                    .unwrap_or_default();
+                Some((age, about.len(), entry.path()))
+            })
+            .collect()
     }
 
     /// Removes what killed writers left.
     fn sweep(&self) {
-        let Ok(entries) = fs::read_dir(&self.folder) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let is_temporary = entry.path().extension().is_some_and(|e| e == "tmp");
-            let age = entry.metadata().and_then(|m| m.modified()).ok();
-            let age = age.and_then(|t| SystemTime::now().duration_since(t).ok());
-            if is_temporary && age.is_some_and(|a| a > LEFTOVER) {
+        for (age, _, path) in self.files("tmp") {
+            if age > LEFTOVER {
                 // Somebody else may have removed it just now.
-                let _ = fs::remove_file(entry.path());
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    /// Removes cuts that are old or too much, but not `new`.
+    fn bound(&self, new: &Path) {
+        let mut cuts = self.files("cut");
+        cuts.sort_unstable();
+        let mut bytes = 0;
+        for (age, size, path) in cuts {
+            bytes += size;
+            if path != new && (age > UNUSED || bytes > self.most_bytes) {
+                // Somebody else may have removed it just now.
+                let _ = fs::remove_file(path);
             }
         }
     }
@@ -126,6 +170,8 @@ fn encode(key: Digest, parts: usize, kept: &Kept) -> Vec<u8> {
     bytes.extend((parts as u64).to_le_bytes());
     bytes.extend(kept.ms.to_le_bytes());
     bytes.extend(kept.peak_bytes.to_le_bytes());
+    bytes.extend(kept.need.ms.to_le_bytes());
+    bytes.extend(kept.need.bytes.to_le_bytes());
     kept.owner
         .iter()
         .for_each(|p| bytes.extend(p.to_le_bytes()));
@@ -153,6 +199,10 @@ fn decode(bytes: &[u8], key: Digest, n: usize, parts: usize) -> Option<Kept> {
         owner,
         ms: f64::from_le_bytes(word(40)),
         peak_bytes: u64::from_le_bytes(word(48)),
+        need: Need {
+            ms: f64::from_le_bytes(word(56)),
+            bytes: u64::from_le_bytes(word(64)),
+        },
     })
 }
 
@@ -169,6 +219,7 @@ mod tests {
             owner: (0..50).map(|v| v % 3).collect(),
             ms: 1.5,
             peak_bytes: 99,
+            need: Need { bytes: 7, ms: 2.5 },
         };
         assert_eq!(cache.get(key, 50, 3), None, "no folder yet");
         cache.put(key, 3, &kept).expect("writes");
@@ -203,8 +254,44 @@ mod tests {
             owner: vec![0],
             ms: 0.0,
             peak_bytes: 0,
+            need: Need::default(),
         };
         cache.put(Digest::new(), 1, &kept).expect("writes");
         assert!(!old.exists() && new.exists());
+    }
+
+    #[test]
+    fn cuts_beyond_the_bound_go_those_used_longest_ago_first() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let kept = Kept {
+            owner: vec![0; 1000],
+            ms: 0.0,
+            peak_bytes: 0,
+            need: Need::default(),
+        };
+        let size = (HEADER + 4 * kept.owner.len() + CHECKSUM) as u64;
+        let cache = Cache {
+            most_bytes: 3 * size,
+            ..Cache::new(dir.path())
+        };
+        let key = |k: u64| Digest::new().word(k);
+        let made = |k: u64, days: u64| {
+            cache.put(key(k), 1, &kept).expect("writes");
+            let file = File::options().append(true).open(cache.path(key(k)));
+            let then = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+            file.and_then(|f| f.set_modified(then)).expect("ours");
+        };
+        made(1, 3);
+        made(2, 2);
+        made(3, 1);
+        // The oldest was used just now, so the second goes.
+        assert!(cache.get(key(1), 1000, 1).is_some());
+        made(4, 0);
+        let there = |k: u64| cache.path(key(k)).exists();
+        assert_eq!([1, 2, 3, 4].map(there), [true, false, true, true]);
+        // Nobody used this one for a hundred days; nothing else has to go then.
+        made(3, 100);
+        cache.put(key(5), 1, &kept).expect("writes");
+        assert_eq!([1, 3, 4, 5].map(there), [true, false, true, true]);
     }
 }

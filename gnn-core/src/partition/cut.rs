@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::Result;
 use crate::partition::cache::Kept;
-use crate::partition::{Cache, Need, Request, digest};
+use crate::partition::{Cache, Need, Request, balance, digest};
 use crate::record::clock::peak_during;
 
 /// A cut, and what it took.
@@ -19,10 +19,12 @@ pub struct Cut {
     pub ms: f64,
     /// Memory that the method took beside the data set, now or when the cut was first made.
     pub peak_bytes: u64,
-    /// What was foreseen.
+    /// What was foreseen, now or when the cut was first made.
     pub need: Need,
     /// Whether the cut was there already.
     pub cached: bool,
+    /// Balances that were wished for and are missed, a sentence each.
+    pub missed: Vec<String>,
     /// Why the cache could not be used, where it could not.
     pub cache_failed: Option<String>,
 }
@@ -35,19 +37,21 @@ impl Request<'_> {
     /// more than the request's limits. What is in the cache is given whatever the limits.
     pub fn cut(&self, cache: Option<&Cache>) -> Result<Cut> {
         self.check()?;
-        let (request, need) = self.settled();
+        let request = self.settled();
         let n = request.graph.n();
         let done = |kept: Kept, cached: bool, cache_failed: Option<String>| Cut {
+            // A cut that could be made has weights that can be counted.
+            missed: balance::missed(&request, &kept.owner).unwrap_or_default(),
             owner: kept.owner,
             method: request.method.label(),
             ms: kept.ms,
             peak_bytes: kept.peak_bytes,
-            need,
+            need: kept.need,
             cached,
             cache_failed,
         };
         let Some(cache) = cache else {
-            return Ok(done(request.made(need)?, false, None));
+            return Ok(done(request.made()?, false, None));
         };
         let key = digest::of_request(&request);
         if let Some(kept) = cache.get(key, n, request.parts) {
@@ -58,7 +62,7 @@ impl Request<'_> {
         if let Some(kept) = cache.get(key, n, request.parts) {
             return Ok(done(kept, true, None));
         }
-        let kept = request.made(need)?;
+        let kept = request.made()?;
         let stored = lock.and_then(|_held| cache.put(key, request.parts, &kept));
         let failed = stored
             .err()
@@ -67,12 +71,14 @@ impl Request<'_> {
     }
 
     /// Makes the cut, measured, unless it cannot fit.
-    fn made(&self, need: Need) -> Result<Kept> {
+    fn made(&self) -> Result<Kept> {
+        let need = self.foreseen();
         self.refuse(need)?;
         let began = Instant::now();
         let (owner, peak_bytes) = peak_during(|| self.assign());
         Ok(Kept {
             owner: owner?,
+            need,
             ms: began.elapsed().as_secs_f64() * 1e3,
             peak_bytes,
         })

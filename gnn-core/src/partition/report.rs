@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
-use crate::partition::{Cut, Facts};
+use crate::partition::{Cut, Facts, TypeFacts, types};
 
 /// Most vertices of a graph that is drawn.
 const DRAWN_NODES: usize = 250;
@@ -48,6 +48,12 @@ pub struct Report {
     pub peak_bytes: u64,
     /// Memory that was foreseen.
     pub predicted_bytes: u64,
+    /// Milliseconds of one processor that were foreseen.
+    #[serde(default)]
+    pub predicted_ms: f64,
+    /// Types of vertices and edges by part, where the data has any.
+    #[serde(default)]
+    pub types: Vec<TypeFacts>,
     /// Whether the cut came out of the cache.
     pub cached: bool,
     /// In-edges from part to part: `[destination][source]`, the diagonal those that stay.
@@ -98,6 +104,8 @@ impl Report {
             ms: cut.ms,
             peak_bytes: cut.peak_bytes,
             predicted_bytes: cut.need.bytes,
+            predicted_ms: cut.need.ms,
+            types: types(data, &cut.owner, facts.parts.len()),
             cached: cut.cached,
             matrix: facts.cut.clone(),
             picture: Picture::of(data, &cut.owner),

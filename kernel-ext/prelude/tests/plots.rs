@@ -378,6 +378,8 @@ fn ring(n: u32, parts: u32, picture: bool) -> launcher::partition::Report {
         ms: 1.0,
         peak_bytes: 1,
         predicted_bytes: 1,
+        predicted_ms: 1.0,
+        types: Vec::new(),
         cached: false,
         matrix,
         picture: picture.then(|| Picture {

@@ -108,9 +108,13 @@ fn one_line(report: &gnn_core::partition::Report) -> String {
         .hash_cut_share
         .map_or(String::new(), |x| format!(" (hash {})", percent(x)));
     let synthetic = if report.synthetic { " (synthetic)" } else { "" };
+    let types = match report.types.len() {
+        0 => String::new(),
+        count => format!(" · {count} types of vertices and edges, a column each"),
+    };
     format!(
         "{}{synthetic}, {} into {} parts: {} of edges cut{hash} · replication factor {:.3} · \
-         largest part {:.2}× the mean of vertices, {:.2}× of edges, {:.2}× of training vertices · {:.0} ms{}",
+         largest part {:.2}× the mean of vertices, {:.2}× of edges, {:.2}× of training vertices{types} · {:.0} ms{}",
         report.data,
         report.method,
         report.parts,

@@ -2,7 +2,7 @@
 
 use super::words::Words;
 use gnn_core::dataset::STANDARD;
-use gnn_core::partition::{Limits, Method, PARTITIONERS, machine_bytes, slowness};
+use gnn_core::partition::{Limits, Method, PARTITIONERS, machine_bytes};
 use gnn_core::spec::Value;
 use launcher::partition::{self as cutting, Done, Wanted};
 use launcher::{Error, Result, frames};
@@ -72,7 +72,7 @@ pub fn partition(words: &[String]) -> Result<i32> {
     let done = cutting::partition(&wanted)?;
     done.notes.iter().for_each(|note| eprintln!("note: {note}"));
     if words.has("json") {
-        let frame = frames::partition_frame(&done.rows, done.report.synthetic)?;
+        let frame = frames::partition_frame(&done.rows, &done.report)?;
         frames::json_lines(&frame)
             .iter()
             .for_each(|line| println!("{line}"));
@@ -135,8 +135,7 @@ fn wanted(words: &Words) -> Result<Wanted> {
                     "for example --time 30",
                 )
             })?;
-            // The formulas know the machine that they were fitted on.
-            Some(seconds * 1e3 / slowness())
+            Some(seconds * 1e3)
         }
         None => None,
     };
@@ -166,13 +165,15 @@ fn summary(done: &Done) -> serde_json::Value {
         "node_balance": r.node_balance, "edge_balance": r.edge_balance,
         "train_balance": r.train_balance, "partition_ms": r.ms,
         "partition_peak_bytes": r.peak_bytes, "predicted_bytes": r.predicted_bytes,
-        "cached": r.cached, "frame": done.dir.join("partition.parquet"),
+        "predicted_ms": r.predicted_ms,
+        "types": r.types, "cached": r.cached, "frame": done.dir.join("partition.parquet"),
     })
 }
 
 /// The frame as people read it, then the whole in a few lines.
 fn table(done: &Done) -> String {
     const SHOWN: usize = 32;
+    const TYPES: usize = 12;
     let r = &done.report;
     let mut text = format!(
         "{:>4} {:>10} {:>11} {:>10} {:>6} {:>11} {:>8} {:>8} {:>8} {:>6}\n",
@@ -215,6 +216,23 @@ fn table(done: &Done) -> String {
         "largest part over the mean: {:.3} of vertices, {:.3} of edges, {:.3} of training vertices",
         r.node_balance, r.edge_balance, r.train_balance
     );
+    for facts in r.types.iter().take(TYPES) {
+        let _ = writeln!(
+            text,
+            "{} of type {}: {}, largest part {:.3} over the mean",
+            facts.of.label(),
+            facts.name,
+            facts.count(),
+            facts.balance()
+        );
+    }
+    if r.types.len() > TYPES {
+        let _ = writeln!(
+            text,
+            "… and {} more types, all in the frame",
+            r.types.len() - TYPES
+        );
+    }
     let from = if r.cached {
         ", when it was first made"
     } else {
@@ -222,9 +240,10 @@ fn table(done: &Done) -> String {
     };
     let _ = writeln!(
         text,
-        "took {:.1} ms and {} beside the data set{from} (foreseen {}); frame: {}",
+        "took {:.1} ms and {} beside the data set{from} (foreseen {:.1} ms and {}); frame: {}",
         r.ms,
         megabytes(r.peak_bytes),
+        r.predicted_ms,
         megabytes(r.predicted_bytes),
         done.dir.join("partition.parquet").display(),
     );

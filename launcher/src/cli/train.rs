@@ -239,6 +239,19 @@ fn dry_text(resolved: &Resolved) -> String {
         "# {}: {} vertices, {} edges, {} features, {} classes, {} to train on",
         data.name, data.nodes, data.edges, data.features, data.classes, data.train_nodes
     );
+    const TYPES: usize = 12;
+    for facts in data.types.iter().take(TYPES) {
+        let _ = writeln!(
+            text,
+            "# {} of type {}: {}",
+            facts.of.label(),
+            facts.name,
+            facts.count()
+        );
+    }
+    if data.types.len() > TYPES {
+        let _ = writeln!(text, "# … and {} more types", data.types.len() - TYPES);
+    }
     let _ = writeln!(
         text,
         "# {} rank(s) by {}, {} thread(s) each, vertices of each {:?}",

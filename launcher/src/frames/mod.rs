@@ -22,8 +22,11 @@ pub(crate) use rows::metrics as metrics_row;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::store;
+use gnn_core::partition::Report;
 use gnn_core::record::rows::PartRow;
-use polars::prelude::{DataFrame, NamedFrom, ParquetReader, ParquetWriter, SerReader, Series};
+use polars::prelude::{
+    Column, DataFrame, NamedFrom, ParquetReader, ParquetWriter, SerReader, Series,
+};
 use rows::Rows;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -107,21 +110,28 @@ pub fn runs() -> Result<DataFrame> {
     summary::runs(&store::list()?).map_err(Error::frame("runs"))
 }
 
-/// The `partition` frame of a cut without a run; `synthetic` says whether its data was generated.
+/// The `partition` frame of a cut without a run: one row a part, and after its columns one a type of
+/// the data, `nodes:NAME` and `edges:NAME`.
 ///
 /// # Errors
 /// What building reports.
-pub fn partition_frame(rows: &[PartRow], synthetic: bool) -> Result<DataFrame> {
-    let made = build::partition_alone(rows).map_err(Error::frame("partition"))?;
-    marked(made, synthetic, "partition")
+pub fn partition_frame(rows: &[PartRow], report: &Report) -> Result<DataFrame> {
+    let mut made = build::partition_alone(rows).map_err(Error::frame("partition"))?;
+    for facts in &report.types {
+        let name = format!("{}:{}", facts.of.label(), facts.name);
+        let column = Column::new(name.into(), facts.parts.as_slice());
+        made.with_column(column)
+            .map_err(Error::frame("partition"))?;
+    }
+    marked(made, report.synthetic, "partition")
 }
 
 /// Writes it as Parquet.
 ///
 /// # Errors
 /// When it cannot be built or written.
-pub fn write_partition(path: &Path, rows: &[PartRow], synthetic: bool) -> Result<()> {
-    write(path, "partition", &mut partition_frame(rows, synthetic)?)
+pub fn write_partition(path: &Path, rows: &[PartRow], report: &Report) -> Result<()> {
+    write(path, "partition", &mut partition_frame(rows, report)?)
 }
 
 /// Reads it back.
