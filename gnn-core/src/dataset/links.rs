@@ -52,10 +52,15 @@ const SHARES: [f64; 2] = [0.05, 0.10];
 const ATTEMPTS: u64 = 1000;
 
 /// Makes link prediction the task of `data`, with the pairs of the file `given` or, without one, a
-/// split that depends on the graph alone.
-pub(super) fn hold_out(data: &mut Dataset, given: Option<&Path>, negatives: usize) -> Result<()> {
+/// split that depends on the graph alone. Reading the file stays within `limit`.
+pub(super) fn hold_out(
+    data: &mut Dataset,
+    given: Option<&Path>,
+    negatives: usize,
+    limit: &Limit,
+) -> Result<()> {
     let mut links = match given {
-        Some(path) => read(path, &data.graph, &Limit::machine())?,
+        Some(path) => read(path, &data.graph, limit)?,
         None => draw(&data.name, &data.graph)?,
     };
     links.negatives = negatives;

@@ -59,7 +59,8 @@ pub fn load(name: &str, seed: u64) -> Result<Dataset> {
 /// # Errors
 /// As [`load_split`]; [`Error::Data`] when the graph has too few edges to hold some out.
 pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
-    let mut data = load_split(&spec.data, &spec.split, spec.seed)?;
+    let limit = Limit::machine();
+    let mut data = load_within(&spec.data, &spec.split, spec.seed, &limit)?;
     if spec.feature_norm == FeatureNorm::Row {
         data.features.row_normalise();
     }
@@ -88,6 +89,7 @@ pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
             &mut data,
             given.as_deref().filter(|p| p.is_file()),
             spec.negatives,
+            &limit,
         )?;
     }
     if spec.task == TaskKind::Node && data.n_classes == 0 {
