@@ -52,35 +52,59 @@ pub fn get(entry: &Entry, folder: &Path, curl: &str) -> Result<Fetched> {
     Ok(Fetched { path, notes })
 }
 
+/// Times that a cut connection is taken up again, as long as each brings more of the file.
+const RESUMED: usize = 20;
+
+/// How curl ends when a transfer stops early: a partial file, a time limit, nothing received, a
+/// connection that breaks, a broken stream of HTTP/2.
+const CUT: [i32; 5] = [18, 28, 52, 56, 92];
+
+/// How curl ends when a server does not send the rest of a file.
+const NO_RANGE: i32 = 33;
+
 /// Fetches one file under a temporary name.
 fn fetch(entry: &Entry, file: &str, to: &Path, folder: &Path, curl: &str) -> Result<()> {
     let part = to.with_file_name(format!(
         "{}.part",
         to.file_name().unwrap_or_default().to_string_lossy()
     ));
-    let status = Command::new(curl)
-        .args(["--fail", "--location", "--silent", "--show-error"])
-        .args([
-            "--retry",
-            "2",
-            "--connect-timeout",
-            "10",
-            "--continue-at",
-            "-",
-        ])
-        .arg("--output")
-        .arg(&part)
-        .arg(format!("{}{file}", entry.address))
-        .status();
-    match status {
-        Ok(status) if status.success() => std::fs::rename(&part, to).map_err(Error::io(to)),
-        Ok(status) => {
-            let why = status
-                .code()
-                .map_or("a signal".into(), |c| format!("status {c}"));
-            Err(by_hand(entry, folder, &format!("{curl} ended with {why}")))
+    let address = format!("{}{file}", entry.address);
+    let got = || std::fs::metadata(&part).map_or(0, |m| m.len());
+    let mut before = got();
+    let mut left = RESUMED;
+    loop {
+        let ended = Command::new(curl)
+            .args(["--fail", "--location", "--silent", "--show-error"])
+            .args(["--retry", "2", "--connect-timeout", "10"])
+            // A connection over which nothing comes for a minute is taken for cut.
+            .args(["--speed-limit", "1", "--speed-time", "60"])
+            .args(["--continue-at", "-", "--output"])
+            .arg(&part)
+            .arg(&address)
+            .output();
+        let ended = ended.map_err(|e| by_hand(entry, folder, &format!("{curl}: {e}")))?;
+        if ended.status.success() {
+            return std::fs::rename(&part, to).map_err(Error::io(to));
         }
-        Err(e) => Err(by_hand(entry, folder, &format!("{curl}: {e}"))),
+        let code = ended.status.code();
+        let again = if code == Some(NO_RANGE) && before > 0 {
+            // What is there is no use then.
+            std::fs::remove_file(&part).map_err(Error::io(&part))?;
+            true
+        } else {
+            code.is_some_and(|code| CUT.contains(&code)) && got() > before
+        };
+        if !again || left == 0 {
+            let words = String::from_utf8_lossy(&ended.stderr);
+            let why = match (words.trim().lines().last(), code) {
+                (Some(line), _) => line.to_owned(),
+                (None, Some(code)) => format!("{curl} ended with status {code}"),
+                (None, None) => format!("{curl} was ended by a signal"),
+            };
+            return Err(by_hand(entry, folder, &why));
+        }
+        left -= 1;
+        before = got();
     }
 }
 
@@ -152,52 +176,4 @@ fn sha256(path: &Path) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::datasets::find;
-    use std::os::unix::fs::PermissionsExt;
-
-    /// A program in place of curl, which a test must not reach the network with.
-    fn program(folder: &Path, body: &str) -> String {
-        let path = folder.join("curl");
-        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("writable");
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("ours");
-        path.display().to_string()
-    }
-
-    #[test]
-    fn files_are_fetched_once_recorded_and_compared() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        // The word after --output is the file; the last one is the address.
-        let body = "while [ \"$1\" != --output ]; do shift; done; echo \"$3\" >> \"$2\"";
-        let curl = program(dir.path(), body);
-        let to = dir.path().join("data");
-        let entry = find("web-google").expect("listed");
-        let first = get(entry, &to, &curl).expect("fetched");
-        assert_eq!(first.path, to.join("web-Google.txt.gz"));
-        assert!(first.notes[0].contains("recorded now"), "{:?}", first.notes);
-        let got = std::fs::read_to_string(&first.path).expect("there");
-        assert!(got.ends_with("web-Google.txt.gz\n") && got.lines().count() == 1);
-        let again = get(entry, &to, "/no/such/program").expect("nothing to fetch");
-        assert!(again.notes[0].contains("as recorded"));
-        std::fs::write(&first.path, "changed").expect("writable");
-        let e = get(entry, &to, &curl).expect_err("another checksum");
-        assert!(e.to_string().contains("was recorded"), "{e}");
-    }
-
-    #[test]
-    fn without_a_network_the_files_and_their_place_are_said() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let curl = program(dir.path(), "exit 6");
-        let to = dir.path().join("data");
-        for program in [curl.as_str(), "/no/such/curl"] {
-            let e = get(find("cora").expect("listed"), &to, program).expect_err("no network");
-            assert!(matches!(e, Error::Unreachable { .. }), "{e}");
-            let help = e.help();
-            let place = to.display().to_string();
-            for part in ["ind.cora.graph", "ind.cora.test.index", place.as_str()] {
-                assert!(help.contains(part), "{help}");
-            }
-        }
-    }
-}
+mod tests;
