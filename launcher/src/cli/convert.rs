@@ -5,12 +5,12 @@ use super::words::Words;
 use gnn_core::convert::{
     self as converting, EdgeSource, Ids, NpyEdges, Options, Relabel, Step, Summary, TextEdges,
 };
-use gnn_core::dataset;
+use gnn_core::dataset::{self, Limit};
 use gnn_core::graph::SelfLoops;
 use gnn_core::record::clock::peak_memory_bytes;
 use gnn_core::store::{self, Stored};
 use launcher::tables::{self, ParquetEdges};
-use launcher::{Error, Result};
+use launcher::{Error, Result, sys};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub const HELP: &str = "
       --vertices N        number of vertices, where the last ones have no edges
       --vertex-table FILE .parquet or .csv beside an edge list, a row a vertex: columns id, label, split
                           (train, val, test), and features; held in memory
+      --names             vertices of a text list have names instead of numbers: the list and its dictionary
+                          are held in memory, within --mem
       --name NAME         name as it is shown
       --split NAME        which split of the source becomes the standard one
       --seed N            seed of what is generated [0]
@@ -51,7 +53,14 @@ const TEXT: [&str; 6] = ["txt", "csv", "tsv", "edges", "el", "edgelist"];
 pub fn convert(words: &[String]) -> Result<i32> {
     let words = Words::sort(
         words,
-        &["symmetrise", "dedup", "keep-duplicates", "quiet", "json"],
+        &[
+            "symmetrise",
+            "dedup",
+            "keep-duplicates",
+            "names",
+            "quiet",
+            "json",
+        ],
         &[
             "mem",
             "self-loops",
@@ -70,6 +79,8 @@ pub fn convert(words: &[String]) -> Result<i32> {
         Error::refused(e.to_string(), help)
     })?;
     let list = edge_list(Path::new(from));
+    // A dictionary has to be held anyway.
+    let list = list.filter(|&kind| !(words.has("names") && kind == List::Text));
     let options = options(&words, list.is_some())?;
     let target = target(Path::new(to))?;
     let began = Instant::now();
@@ -88,7 +99,8 @@ pub fn convert(words: &[String]) -> Result<i32> {
                 .map_or_else(|| stem(from), str::to_owned);
             converting::edges(source.as_mut(), &name, &target, &options, &mut |step| {
                 pace.tell(step)
-            })?
+            })
+            .map_err(names_are_read_otherwise)?
         }
         None => in_memory(&words, from, &target, &options, &mut pace)?,
     };
@@ -96,7 +108,7 @@ pub fn convert(words: &[String]) -> Result<i32> {
     Stored::open(&target)?.verify()?;
     drop(pace);
     let seconds = began.elapsed().as_secs_f64();
-    let peak = peak_memory_bytes();
+    let (peak, cpu) = (peak_memory_bytes(), sys::cpu_seconds());
     let opening = Instant::now();
     // Opened as training opens it: structure looked at, nothing read that is not needed for it.
     let opened = Stored::open(&target)?.dataset();
@@ -116,12 +128,30 @@ pub fn convert(words: &[String]) -> Result<i32> {
     if words.has("json") {
         let object = json!({
             "path": target, "vertices": summary.vertices, "edges": summary.edges, "read": summary.read,
-            "runs": summary.runs, "bytes": summary.bytes, "seconds": seconds, "mem_peak_bytes": peak,
+            "runs": summary.runs, "bytes": summary.bytes, "seconds": seconds, "cpu_seconds": cpu, "mem_peak_bytes": peak,
             "open_ms": open_ms,
         });
         println!("{object}");
     }
     Ok(0)
+}
+
+/// A refusal of a name in a list of numbers, with what reads names.
+fn names_are_read_otherwise(error: gnn_core::Error) -> gnn_core::Error {
+    match error {
+        gnn_core::Error::Data {
+            file,
+            place,
+            reason,
+            help,
+        } if reason.ends_with("is no vertex id") => gnn_core::Error::Data {
+            help: format!("{help}; --names reads a list with names, in memory"),
+            file,
+            place,
+            reason,
+        },
+        other => other,
+    }
 }
 
 /// A data set that is loaded as training would, changed, and written.
@@ -135,7 +165,11 @@ fn in_memory(
     pace.say("loading");
     let split = words.value("split").unwrap_or(dataset::STANDARD);
     let seed = words.number("seed")?.unwrap_or(0);
-    let mut data = dataset::load_split(from, split, seed)?;
+    let mut data = if words.has("names") {
+        dataset::load_within(from, split, seed, &Limit::new(options.mem))?
+    } else {
+        dataset::load_split(from, split, seed)?
+    };
     let read = data.graph.n_edges() as u64;
     if let Some(name) = words.value("name") {
         data.name = name.to_owned();
@@ -453,6 +487,13 @@ mod tests {
         // By falling degree: 0, 1, then 2 and 3 without in-edges.
         assert_eq!((&got.labels[..], got.n_classes), (&[0, -1, 1, 1][..], 2));
         assert_eq!(got.features.dense(), Some(&[0.5, 0.0, 1.5, 2.5][..]));
+        std::fs::write(at("named.txt"), "York Boston\nBoston Rome\n").expect("writable");
+        let named = |flags: &str| run(&format!("{} {} --quiet {flags}", at("named.txt"), at("n")));
+        let e = named("").expect_err("names");
+        assert!(e.help().contains("--names"), "{}", e.help());
+        named("--names").expect("a dictionary of three");
+        let got = load(&at("n"));
+        assert_eq!((got.n(), got.about.ids.map(|ids| ids.len())), (3, Some(3)));
         let e = run(&format!("{} {} --seed 1", at("list.txt"), at("c"))).expect_err("no seed");
         assert!(e.to_string().contains("--seed"));
     }

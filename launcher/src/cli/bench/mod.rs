@@ -1,5 +1,7 @@
-//! `halobook bench`: what this machine can do, how near the kernels come, what an epoch takes.
+//! `halobook bench`: what this machine can do, how near the kernels come, what an epoch takes, what
+//! conversions and cuts take.
 
+mod data;
 mod epoch;
 mod kernels;
 mod machine;
@@ -15,7 +17,7 @@ use std::path::PathBuf;
 use ::kernels::bench as kernels_bench;
 
 /// Names of the benchmarks.
-const NAMES: [&str; 3] = ["machine", "kernels", "epoch"];
+const NAMES: [&str; 4] = ["machine", "kernels", "epoch", "data"];
 
 /// Runs the command.
 pub fn bench(words: &[String]) -> Result<i32> {
@@ -28,6 +30,7 @@ pub fn bench(words: &[String]) -> Result<i32> {
         "machine" => machine::run(rest),
         "kernels" => kernels::run(rest),
         "epoch" => epoch::run(rest),
+        "data" => data::run(rest),
         _ => Err(unknown(name)),
     }
 }
@@ -73,6 +76,12 @@ pub fn help() -> &'static str {
                          (a head of attention 32), no dropout, no weight decay, 22 epochs of which 2 warm up
       --rounds N         how often every form trains [3]
       --seconds S        timed seconds of a round of theirs [10]
+
+  bench data                           conversion and opening; METIS, foreseen beside measured
+      --graph DATA       what is stored [rmat:scale=22]
+      --cut DATA         what is cut; repeat it for several [R-MAT and planted partitions, three sizes each]
+      --parts N          into so many parts [8]
+      --rounds N         how often [3]
 
   all of them
       --against python   time PyTorch, PyTorch Geometric and DGL by turns (kernels, epoch)
@@ -142,7 +151,11 @@ mod tests {
         assert!(error("").to_string().contains("which benchmark"));
         assert!(error("--json").to_string().contains("which benchmark"));
         assert!(error("kernel").to_string().contains("'kernels'"));
-        assert!(error("epochs").help().contains("machine, kernels, epoch"));
+        assert!(
+            error("epochs")
+                .help()
+                .contains("machine, kernels, epoch, data")
+        );
     }
 
     #[test]
@@ -158,6 +171,7 @@ mod tests {
                 "kernels --against python --python /nowhere/python",
                 "/nowhere/python",
             ),
+            ("data --parts 0", "parts: expected at least 1"),
             ("epoch --modle gcn", "model"),
             ("epoch --rounds 0", "rounds: expected at least 1"),
             ("epoch --epochs 2 --warmup 2", "warmup"),
