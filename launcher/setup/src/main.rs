@@ -14,6 +14,7 @@ mod counts;
 mod environment;
 mod exec;
 mod flow;
+mod fuzz;
 mod links;
 mod memory;
 mod notebook;
@@ -33,8 +34,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo quickstart            install what is missing, build, execute the first notebook
 cargo verify                every check there is; the last line counts them
-cargo verify --only NAME    one stage: format, clippy, test, docs, environment, links, notebooks, memory, aarch64
-cargo verify --soak         also the slow checks, and the kernels under Miri, the address sanitizer and an emulated aarch64
+cargo verify --only NAME    one stage: format, clippy, test, docs, environment, links, notebooks, memory, aarch64, fuzz
+cargo verify --soak         also the slow checks, the kernels under Miri, the address sanitizer and an emulated aarch64, and
+                            every reader under a fuzzer
 Environment: CARGO_TARGET_DIR, HALOBOOK_PYTHON (a Python to use), HALOBOOK_NO_INSTALL=1 (never call apt-get)";
 
 fn main() -> ExitCode {

@@ -3,11 +3,11 @@
 use crate::counts::{self, Counts};
 use crate::flow::{Flow, Step, Stop};
 use crate::places::Places;
-use crate::{aarch64, compile, environment, exec, links, memory, notebook, quickstart};
+use crate::{aarch64, compile, environment, exec, fuzz, links, memory, notebook, quickstart};
 use std::process::Command;
 
 /// The stages after set-up, in order.
-const STAGES: [&str; 9] = [
+const STAGES: [&str; 10] = [
     "format",
     "environment",
     "links",
@@ -17,10 +17,11 @@ const STAGES: [&str; 9] = [
     "notebooks",
     memory::STAGE,
     aarch64::STAGE,
+    fuzz::STAGE,
 ];
 
 /// Those that take another toolchain and twenty minutes: only when asked for.
-const SLOW: [&str; 2] = [memory::STAGE, aarch64::STAGE];
+const SLOW: [&str; 3] = [memory::STAGE, aarch64::STAGE, fuzz::STAGE];
 
 /// Seed of the random cases: the same ones every time; `cargo test` alone draws others.
 pub const SEED: &str = "20261121";
@@ -81,7 +82,7 @@ pub fn main(options: Options) -> Result<(), Stop> {
     let mut total = Counts::default();
     let cheap = matches!(
         options.only.as_deref(),
-        Some("format" | "environment" | "links" | memory::STAGE | aarch64::STAGE)
+        Some("format" | "environment" | "links" | memory::STAGE | aarch64::STAGE | fuzz::STAGE)
     );
     let ready = cheap || check(&mut total, quickstart::prepare(&mut flow, &places));
     if options.wants("format") {
@@ -139,6 +140,9 @@ pub fn main(options: Options) -> Result<(), Stop> {
     }
     if options.wants(aarch64::STAGE) {
         aarch64::main(&mut flow, &places, &mut total);
+    }
+    if options.wants(fuzz::STAGE) {
+        fuzz::main(&mut flow, &places, &mut total);
     }
     println!("\n{}", flow.table());
     if total.ignored > 0 {

@@ -1,0 +1,11 @@
+//! The files that the unit tests make and damage.
+
+#[path = "../../../gnn-core/src/dataset/tests/formats/made.rs"]
+mod made;
+#[path = "../../../gnn-core/src/dataset/tests/formats/py.rs"]
+mod py;
+
+/// Every format with its files.
+pub fn all() -> Vec<(&'static str, made::Files)> {
+    made::all()
+}
