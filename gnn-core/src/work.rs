@@ -220,7 +220,7 @@ fn train(
         recorder.write(part)?;
     }
     recorder.flush()?;
-    cx.comm.agree(&[])?;
+    cx.comm.agree(&[0.0])?;
     let mut done = 0;
     for epoch in 0..spec.epochs {
         cx.epoch = epoch as u64;
