@@ -64,9 +64,10 @@ fn processes_that_ask_for_the_same_cut_make_it_once_and_a_run_takes_it() -> Outc
     let (summary, _) = read(&store.halobook(&ask)?)?;
     ensure!(summary["cached"] == false, "half a file was believed");
     let again = std::fs::read(file)?;
-    // Magic, key, vertices and parts; then what it took; then the owners, up to the checksum.
+    // Magic, key, vertices and parts; then what it took and what was foreseen; then the owners, up to
+    // the checksum.
     ensure!(
-        again[..40] == whole[..40] && again[56..again.len() - 16] == whole[56..whole.len() - 16]
+        again[..40] == whole[..40] && again[72..again.len() - 16] == whole[72..whole.len() - 16]
     );
     Ok(())
 }

@@ -115,12 +115,12 @@ row! {
         rounds: u64,
         /// Edges multiplied in aggregation, forward and backward.
         edges: u64,
-        /// The same, each times the columns of the rows that were added along it: what compares
+        /// Of those, edges that another rank multiplies as well.
+        edges_redundant: u64,
+        /// All of them, each times the columns of the rows that were added along it: what compares
         /// ranks that have all columns of some vertices with ranks that have some of all.
         #[serde(default)]
         edge_elements: u64,
-        /// Of those, edges that another rank multiplies as well.
-        edges_redundant: u64,
         /// Vertices whose rows this rank owns.
         owned_nodes: u64,
         /// Remote vertices whose rows it reads.

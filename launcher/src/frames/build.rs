@@ -5,9 +5,6 @@ use gnn_core::record::rows::{Column as Kind, CommRow, PartRow, RankRow, Row, Sta
 use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
 use serde_json::Value;
 
-/// Columns that no frame shows, by frame: a rank's edges only feed `edges_per_s` of `epochs`.
-const INTERNAL: [(&str, &str); 1] = [("ranks", "edges")];
-
 /// A text column with one value throughout.
 pub(crate) fn constant(name: &str, value: &str, height: usize) -> Column {
     Series::new(name.into(), vec![value; height]).into()
@@ -26,10 +23,8 @@ fn declared<R: Row>(rows: &[R]) -> Vec<Column> {
         .iter()
         .map(|row| serde_json::to_value(row).expect("a row struct is plain data with text keys"))
         .collect();
-    let shown = R::COLUMNS
-        .iter()
-        .filter(|c| !INTERNAL.contains(&(R::FRAME, c.0)));
-    shown
+    let declared = R::COLUMNS.iter();
+    declared
         .map(|&(name, kind)| column(name, kind, &objects))
         .collect()
 }
