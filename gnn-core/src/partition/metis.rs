@@ -32,7 +32,8 @@ use crate::spec::{Knob, Value};
 /// while coarsening) on the same graphs with the same balances, by turns, three seeds. With one initial
 /// partitioning and two to four passes, in 0.55 to 1.06 of DGL's processor time, cut edges were: R-MAT
 /// scale 16, edge factor 16, into 4 and 8 parts 1.5 % more to 9.7 % fewer than DGL's; Coauthor Physics
-/// 1.8 % to 16 % fewer; the largest parts within 0.7 % of DGL's. METIS's own ten passes and four or five
+/// 1.8 % to 16 % fewer; with constraints, the largest parts within 0.7 % of DGL's. The three passes of
+/// the default lie between these and were not measured by themselves. METIS's own ten passes and four or five
 /// initial partitionings took 0.9 to 2.1 times DGL's time for up to 3 % fewer cut edges than here
 /// (`passes=10,starts=auto`), and `passes=1,starts=1` up to 5 % more than DGL's.
 ///

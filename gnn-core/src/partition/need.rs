@@ -6,7 +6,8 @@
 //! fitted to measurements of R-MAT graphs of 2¹⁴ to 2²⁰ vertices, planted partitions of 2¹⁴ to 2¹⁸ and
 //! look-alikes, into 4, 8 and 32 parts, one balance and three: all within 12 %. Its time is a sum over the
 //! same levels, fitted to the processor time of such runs, and the speed of this machine's memory at the
-//! graph's size is measured before each forecast; 83 % of the fitted runs were within 25 %. Too short by
+//! graph's size is measured before each forecast; 83 % of the runs that it was fitted to were within 25 %, of others
+//! half (below). Too short by
 //! up to a half are cuts of dense planted partitions into many parts, where every vertex has neighbours
 //! in all of them. Thinned, METIS is foreseen by the number of edges alone.
 //!
