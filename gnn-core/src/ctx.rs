@@ -5,7 +5,7 @@ use crate::comm::{Communicator, Linked, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::rows::StaleRow;
-use crate::record::{Meter, Pass, Phase, PredictedLane};
+use crate::record::{Meter, Pass, Phase, PredictedLane, now_ns};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -58,6 +58,18 @@ impl Ctx {
     /// Says which pass of the model begins; compute time from now on belongs to it.
     pub fn pass(&self, pass: Pass) {
         self.meter.set_pass(pass);
+    }
+
+    /// Draws what is to be trained on; its time is this rank's sampling time.
+    pub fn sample<T>(&self, draw: impl FnOnce() -> T) -> T {
+        let (phase, pass) = (self.enter(Phase::Sample), self.meter.pass());
+        self.pass(Pass::Sample);
+        let start = now_ns();
+        let drawn = draw();
+        self.meter.computed(Phase::Sample, now_ns() - start);
+        self.pass(pass);
+        self.enter(phase);
+        drawn
     }
 
     /// Says which layer is being computed, for the status page.

@@ -6,6 +6,7 @@
 use crate::edge_softmax;
 use crate::gat::AttentionDropout;
 use crate::gat_scores::leaky;
+use crate::linear::Dropout;
 use crate::par::{cut_mut, split_edges};
 use crate::{Csr, Par, expect_eq};
 
@@ -119,17 +120,20 @@ pub fn coefficients_backward(
 }
 
 /// Writes `out[e] = values[e]` times 0 or `1 / (1 − p)`: the factor that [`crate::gat`] has for an edge
-/// between these vertices. Rows and columns of `a` are vertices by their global ids.
+/// between these vertices. Row and column `k` of `a` are vertex `drop.ids[k]`.
 ///
 /// # Panics
 /// When the shapes disagree.
-pub fn drop_into(par: &Par, a: Csr<'_>, (key, p): (u64, f32), values: &[f32], out: &mut [f32]) {
+pub fn drop_into(par: &Par, a: Csr<'_>, drop: Dropout<'_>, values: &[f32], out: &mut [f32]) {
+    let Dropout { key, ids, p } = drop;
+    expect_eq("drop_coefficients", "ids", a.n_cols, ids.len());
+    expect_eq("drop_coefficients", "rows", a.n_cols, a.rows());
     expect_eq("drop_coefficients", "values", a.n_edges(), values.len());
     expect_eq("drop_coefficients", "out", a.n_edges(), out.len());
     by_row(par, a, out, |r, first, out| {
         let edges = a.indices[first..].iter().zip(&values[first..]);
         for (o, (&u, &value)) in out.iter_mut().zip(edges) {
-            *o = value * AttentionDropout::factor(key, p, r as u32, u, 0);
+            *o = value * AttentionDropout::factor(key, p, ids[r], ids[u as usize], 0);
         }
     });
 }
@@ -161,7 +165,7 @@ mod tests {
         let a = a.view();
         let (el, er): (Vec<f32>, Vec<f32>) = (0..n).map(|i| (number(i), number(i + n))).unzip();
         let z = Mat::from_shape_fn((n, 3), |(r, c)| number(r * 3 + c));
-        let ids: Vec<u32> = (0..n as u32).collect();
+        let ids: Vec<u32> = (0..n as u32).map(|k| k * 7 % n as u32).collect();
         for dropout in [None, Some((99, 0.5))] {
             let att = gat::Attention {
                 heads: 1,
@@ -181,9 +185,9 @@ mod tests {
                 let par = Par::new(threads);
                 let mut alpha = vec![f32::NAN; a.n_edges()];
                 coefficients_into(&par, a, 0.2, (&el, &er), &mut alpha);
-                if let Some(drop) = dropout {
-                    let all = alpha.clone();
-                    drop_into(&par, a, drop, &all, &mut alpha);
+                if let Some((key, p)) = dropout {
+                    let (all, ids) = (alpha.clone(), &ids);
+                    drop_into(&par, a, Dropout { key, ids, p }, &all, &mut alpha);
                 }
                 let weighted = Csr {
                     weights: Some(&alpha),

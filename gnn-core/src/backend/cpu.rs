@@ -79,11 +79,7 @@ fn steps(then: Then<'_>) -> linear::Then<'_> {
     linear::Then {
         bias: then.bias.map(Mat::as_slice),
         act: act(then.act),
-        dropout: then.dropout.map(|d| linear::Dropout {
-            key: d.key,
-            ids: d.ids,
-            p: d.p,
-        }),
+        dropout: then.dropout.map(Dropout::on_host),
         gate: then.gate.map(|g| match g.act {
             Act::Elu => linear::Gate::Elu {
                 y: g.y.host(),
@@ -132,7 +128,7 @@ impl Backend for Cpu {
     }
 
     fn upload(&self, x: kernels::Mat) -> Mat {
-        Mat::from_host(x)
+        self.pool.adopt(x)
     }
 
     fn upload_rounded(&self, x: kernels::Mat) -> Mat {
@@ -154,9 +150,7 @@ impl Backend for Cpu {
     }
 
     fn copy(&self, x: &Mat) -> Mat {
-        if x.as_rounded().is_some()
-            && let Wide::Made(wide) = self.wide(x)
-        {
+        if let Wide::Made(wide) = self.wide(x) {
             return wide;
         }
         let mut out = self.pool.fresh(x.nrows(), x.ncols());
@@ -377,9 +371,9 @@ impl Backend for Cpu {
         sddmm::sddmm_into(&self.par, a, 0..a.rows(), 1, p, q, out.as_slice_mut());
     }
 
-    fn edge_dropout(&self, a: &Sparse, drop: (u64, f32), values: &Mat, out: &mut Mat) {
+    fn edge_dropout(&self, a: &Sparse, drop: Dropout<'_>, values: &Mat, out: &mut Mat) {
         let (values, out) = (values.as_slice(), out.as_slice_mut());
-        coefficients::drop_into(&self.par, a.view(), drop, values, out);
+        coefficients::drop_into(&self.par, a.view(), drop.on_host(), values, out);
     }
 
     fn coefficients(&self, a: &Sparse, slope: f32, el: &Mat, er: &Mat, alpha: &mut Mat) {

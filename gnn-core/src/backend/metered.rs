@@ -247,7 +247,7 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Aggregate, |b| b.edge_dots(a, p, q, out));
     }
 
-    fn edge_dropout(&self, a: &Sparse, drop: (u64, f32), values: &Mat, out: &mut Mat) {
+    fn edge_dropout(&self, a: &Sparse, drop: Dropout<'_>, values: &Mat, out: &mut Mat) {
         self.timed(Phase::Update, |b| b.edge_dropout(a, drop, values, out));
     }
 

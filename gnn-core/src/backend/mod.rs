@@ -244,13 +244,13 @@ pub trait Backend {
     }
 
     /// `out = values` after dropout with a key and a probability, the mask that
-    /// [`Backend::attention`] has for one head; rows and columns of `a: [n, n]` are vertices by their
-    /// global ids, `values, out: [1, edges]`.
-    fn edge_dropout(&self, a: &Sparse, drop: (u64, f32), values: &Mat, out: &mut Mat) {
+    /// [`Backend::attention`] has for one head; row and column `k` of `a: [n, n]` are vertex
+    /// `drop.ids[k]`, `values, out: [1, edges]`.
+    fn edge_dropout(&self, a: &Sparse, drop: Dropout<'_>, values: &Mat, out: &mut Mat) {
         let mut host = vec![0.0; a.n_edges()];
         let values = self.download(values);
         let values = values.as_slice().expect("standard layout");
-        coefficients::drop_into(&Par::new(1), a.view(), drop, values, &mut host);
+        coefficients::drop_into(&Par::new(1), a.view(), drop.on_host(), values, &mut host);
         *out = self.upload(ops::row(host));
     }
 

@@ -1,7 +1,7 @@
 //! What the operations of a backend take.
 
 use super::{Kept, Mat, Sparse};
-use kernels::Csr;
+use kernels::{Csr, linear};
 
 /// Whether a result replaces what is there or is added to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +152,14 @@ pub struct Dropout<'a> {
     pub ids: &'a Kept<u32>,
     /// Probability of dropping an element.
     pub p: f32,
+}
+
+impl<'a> Dropout<'a> {
+    /// For the kernels of this process.
+    pub(super) fn on_host(self) -> linear::Dropout<'a> {
+        let Dropout { key, ids, p } = self;
+        linear::Dropout { key, ids, p }
+    }
 }
 
 /// The backward of an activation followed by dropout: the gradient passes where the value after

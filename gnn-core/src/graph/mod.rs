@@ -2,6 +2,7 @@
 
 mod block;
 mod build;
+mod order;
 mod relations;
 
 pub use block::Block;

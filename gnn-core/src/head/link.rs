@@ -14,7 +14,7 @@ use crate::ctx::Ctx;
 use crate::dataset::{Links, Pair};
 use crate::error::Result;
 use crate::model::Weights;
-use crate::record::{Direction, Phase, PredictedLane};
+use crate::record::{Direction, Pass, PredictedLane};
 use crate::rng::{self, Purpose};
 use crate::spec::{RunSpec, Scorer};
 use kernels::pairs::Pairs;
@@ -145,14 +145,15 @@ impl LinkHead {
         z: &Mat,
         g: &mut Mat,
     ) -> Result<(f64, Weights)> {
-        let before = cx.enter(Phase::Sample);
-        let mut ends = self.train.clone();
-        ends.extend(self.negatives.draw(cx.epoch, self.drawn.clone()));
-        let pairs = Pairs::new(self.shares.n(), ends)?;
-        cx.enter(before);
+        let pairs = cx.sample(|| {
+            let mut ends = self.train.clone();
+            ends.extend(self.negatives.draw(cx.epoch, self.drawn.clone()));
+            self.shares.pairs(ends)
+        })?;
         let gathered = self.shares.gather(cx, Direction::Forward, z)?;
         let z = gathered.as_ref().unwrap_or(z);
         let (m, d) = (pairs.len(), z.ncols());
+        cx.pass(Pass::Classify);
         let scored = self.score(cx, weights, &pairs, z);
         let backend = cx.backend.as_ref();
         let mut gs = backend.fresh(m, 1);
@@ -161,7 +162,9 @@ impl LinkHead {
             mask: &self.all,
             scale,
         };
+        cx.pass(Pass::Loss);
         let loss = backend.sigmoid_bce(&scored.scores, target, &mut gs);
+        cx.pass(Pass::Classify);
         // `g · wᵀ`, the gradient of a dense layer's input.
         let back = |g: &Mat, w: &Mat, then: Then<'_>| {
             let mut out = backend.fresh(g.nrows(), w.nrows());
@@ -208,7 +211,7 @@ impl LinkHead {
     ) -> Result<Vec<f32>> {
         let count = pairs.len();
         let run = self.shares.run(cx, count);
-        let pairs = Pairs::new(self.shares.n(), pairs[run].to_vec())?;
+        let pairs = self.shares.pairs(pairs[run].to_vec())?;
         let gathered = self.shares.gather(cx, Direction::Eval, z)?;
         let scored = self.score(cx, weights, &pairs, gathered.as_ref().unwrap_or(z));
         let scores = cx.message(scored.scores);

@@ -20,7 +20,7 @@ use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Pair, Task};
 use crate::error::{Error, Result};
 use crate::model::Weights;
-use crate::record::PredictedLane;
+use crate::record::{Pass, PredictedLane};
 use crate::spec::RunSpec;
 use crate::strategy::{Rows, Strategy};
 use kernels::Par;
@@ -90,6 +90,7 @@ impl Head {
     ) -> Result<(f64, Weights)> {
         let scale = 1.0 / rows.train_total.max(1) as f32;
         let mask = &rows.train;
+        cx.pass(Pass::Loss);
         let loss = match (self, &rows.multi_labels) {
             (Head::Links(links), _) => return links.loss(cx, weights, scale, z, g),
             (Head::MultiLabel, Some(labels)) => {

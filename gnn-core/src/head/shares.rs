@@ -8,8 +8,10 @@
 use crate::backend::{Kept, Mat};
 use crate::comm::Label;
 use crate::ctx::Ctx;
+use crate::dataset::Pair;
 use crate::error::Result;
 use crate::record::{Direction, PredictedLane};
+use kernels::pairs::Pairs;
 use kernels::par::split_rows;
 use std::ops::Range;
 
@@ -19,6 +21,8 @@ pub(super) struct Shares {
     rows: Vec<Kept<u32>>,
     /// What the traffic is counted as: a layer behind the model's.
     layer: u16,
+    /// Where a lone rank has each vertex, unless it has them by id.
+    place: Option<Vec<u32>>,
 }
 
 impl Shares {
@@ -30,6 +34,7 @@ impl Shares {
         let shares = Shares {
             rows: Vec::new(),
             layer: layer as u16,
+            place: None,
         };
         let lens = cx.comm.agree(&[mine.len() as f64])?;
         let lens: Vec<usize> = lens.iter().map(|len| len[0] as usize).collect();
@@ -37,10 +42,31 @@ impl Shares {
         let label = shares.label(Direction::Eval);
         let all = cx.comm.all_gather_v(label, ids, &lens)?;
         let rows = all.into_iter().map(|ids| bytemuck::cast_vec(ids).into());
+        let by_id = mine.iter().enumerate().all(|(k, &v)| k == v as usize);
+        let place = (cx.size() == 1 && !by_id).then(|| {
+            let mut place = vec![0; mine.len()];
+            for (k, &v) in mine.iter().enumerate() {
+                place[v as usize] = k as u32;
+            }
+            place
+        });
         Ok(Shares {
             rows: rows.collect(),
+            place,
             ..shares
         })
+    }
+
+    /// Pairs of vertices, as pairs of rows of what [`Shares::gather`] leaves.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] for a vertex that there is not.
+    pub(super) fn pairs(&self, mut ends: Vec<Pair>) -> Result<Pairs> {
+        if let Some(place) = &self.place {
+            let at = |v: u32| place.get(v as usize).copied().unwrap_or(u32::MAX);
+            ends.iter_mut().for_each(|pair| *pair = pair.map(at));
+        }
+        Ok(Pairs::new(self.n(), ends)?)
     }
 
     fn label(&self, direction: Direction) -> Label {
@@ -62,7 +88,7 @@ impl Shares {
     }
 
     /// The rows of all vertices by global id, `[n, d]`, from this rank's `z: [n_local, d]`; none
-    /// where `z` is that already. Collective.
+    /// on one rank, which has them all. Collective.
     ///
     /// # Errors
     /// Whatever the communicator meets.

@@ -198,10 +198,12 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
         ];
         let (losses, gradients, rankings, _) = train_links(&spec(&base), None).remove(0);
         let strategies = ["halo", "neutrontp"];
-        for (ranks, strategy) in (2..=4usize).flat_map(|r| strategies.map(|s| (r, s))) {
+        let several = (2..=4usize).flat_map(|r| strategies.map(|s| (r, s)));
+        for (ranks, strategy) in several.chain([(1, "single")]) {
             let words = ranks.to_string();
             let mut several = base.to_vec();
             several.extend([("strategy", strategy), ("ranks", &words)]);
+            several.push(("vertex_order", "degree"));
             // The last of four ranks owns nothing.
             let owners = ranks.min(3) as u32;
             let owner = (0..60u32).map(|v| v * 7 % 11 % owners).collect();
@@ -229,6 +231,31 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
                     assert_eq!(sent, predicted, "{scorer}, {strategy} on {ranks} ranks");
                 }
             }
+        }
+    }
+}
+
+/// Sampling, classifier and loss have times of their own, where there are such things.
+#[test]
+fn time_is_told_apart_by_what_it_was_spent_on() {
+    let base = [("data", "sbm:nodes=400,degree=5,feat=7"), ("scorer", "mlp")];
+    for task in ["node", "link"] {
+        let spec = spec(&[&base[..], &[("task", task)]].concat());
+        let setup = setup(&spec);
+        let times = world(&spec, 1, |cx, meter| {
+            let mut built = (find("single").expect("registered").build)(setup.clone(), cx);
+            let strategy = &mut built.as_mut().expect("builds").strategy;
+            cx.pass(Pass::Setup);
+            meter.take_times();
+            strategy.epoch(cx).expect("trains");
+            meter.take_times().0
+        });
+        let times = times[0];
+        for pass in [Pass::Forward, Pass::Loss, Pass::Backward, Pass::Optim] {
+            assert!(times.of(pass) > 0, "{task}: {pass}");
+        }
+        for pass in [Pass::Sample, Pass::Classify] {
+            assert_eq!(times.of(pass) > 0, task == "link", "{task}: {pass}");
         }
     }
 }

@@ -81,8 +81,8 @@ fn peak_of_usage() -> u64 {
 /// Nanoseconds spent in one epoch, by what they were spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Times {
-    /// Kernels, by pass: forward, backward, optimiser (indexed by [`Pass`]).
-    pub compute: [u64; 3],
+    /// Kernels and sampling, by [`Pass`]; those of an epoch come first.
+    pub compute: [u64; Pass::Eval as usize],
     /// Packing and unpacking.
     pub copy: u64,
     /// Blocked while data moved.
@@ -94,6 +94,11 @@ pub struct Times {
 }
 
 impl Times {
+    /// Kernel time of a pass of an epoch.
+    pub fn of(&self, pass: Pass) -> u64 {
+        self.compute[pass as usize]
+    }
+
     /// Adds kernel time of a pass; evaluation and set-up are not part of an epoch.
     pub fn add_compute(&mut self, pass: Pass, ns: u64) {
         if let Some(slot) = self.compute.get_mut(pass as usize) {

@@ -69,6 +69,12 @@ labels! {
         Backward => "backward",
         /// Weight gradients and the optimiser.
         Optim => "optim",
+        /// Drawing what is trained on.
+        Sample => "sample",
+        /// From the model's output to scores, and back.
+        Classify => "classify",
+        /// The loss and its gradient.
+        Loss => "loss",
         /// Outside epoch time.
         Eval => "eval",
         /// Reading data, agreeing, barriers.

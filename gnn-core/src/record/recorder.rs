@@ -2,7 +2,7 @@
 
 use super::clock::{now_ns, peak_memory_bytes, process_cpu_ns, thread_cpu_ns};
 use super::meter::Meter;
-use super::phase::{Direction, Op};
+use super::phase::{Direction, Op, Pass};
 use super::rows::{CommRow, RankRow, Row, StaleRow};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
@@ -188,9 +188,12 @@ impl Recorder {
             overlap_pct: (comm > 0).then(|| 100.0 * times.hidden as f64 / comm as f64),
             cpu_ms: ms(closed.cpu),
             late_ms: ms(late_ns),
-            forward_ms: ms(times.compute[0]),
-            backward_ms: ms(times.compute[1]),
-            optim_ms: ms(times.compute[2]),
+            sample_ms: ms(times.of(Pass::Sample)),
+            forward_ms: ms(times.of(Pass::Forward)),
+            classify_ms: ms(times.of(Pass::Classify)),
+            loss_ms: ms(times.of(Pass::Loss)),
+            backward_ms: ms(times.of(Pass::Backward)),
+            optim_ms: ms(times.of(Pass::Optim)),
             bytes_tx: traffic.values().map(|t| t.bytes).sum(),
             bytes_rx: rx,
             msgs_tx: traffic.values().map(|t| t.messages).sum(),

@@ -77,7 +77,8 @@ row! {
         device: String,
         /// Wall time of the epoch on this rank, evaluation excluded.
         wall_ms: f64,
-        /// Time in kernels: aggregation, dense layers, loss, optimiser.
+        /// Time in kernels and in sampling: the sum of the six times below that are not about
+        /// communication.
         compute_ms: f64,
         /// Time packing and unpacking rows.
         copy_ms: f64,
@@ -98,9 +99,19 @@ row! {
         cpu_ms: f64,
         /// Arrival at the epoch's start after the first rank.
         late_ms: f64,
-        /// Kernel time in the forward pass.
+        /// Time to draw what is trained on, such as pairs without an edge.
+        #[serde(default)]
+        sample_ms: f64,
+        /// Kernel time in the model's forward pass.
         forward_ms: f64,
-        /// Kernel time in the backward pass.
+        /// Kernel time from the model's output to scores and back, where a head has more than a
+        /// loss: for links.
+        #[serde(default)]
+        classify_ms: f64,
+        /// Kernel time of the loss and its gradient.
+        #[serde(default)]
+        loss_ms: f64,
+        /// Kernel time in the model's backward pass.
         backward_ms: f64,
         /// Kernel time in the optimiser.
         optim_ms: f64,

@@ -2,7 +2,7 @@
 
 use super::{
     Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer,
-    TaskKind, Value,
+    TaskKind, Value, VertexOrder,
 };
 use crate::comm::Link;
 use crate::error::{Error, Result};
@@ -199,6 +199,7 @@ keys! {
     feature_norm None, KeyType::Choice(&["none", "row"]), "scale feature rows to sum 1", word => |s: String| if s == "row" { FeatureNorm::Row } else { FeatureNorm::None }, |f: &FeatureNorm| text(if *f == FeatureNorm::Row { "row" } else { "none" });
     feature_storage None, KeyType::Choice(&["f32", "bf16"]), "how features are stored; bf16 rounds them to 8 bits and halves what the first aggregation reads", word => |s: String| if s == "bf16" { FeatureStorage::Bf16 } else { FeatureStorage::F32 }, |f: &FeatureStorage| text(if *f == FeatureStorage::Bf16 { "bf16" } else { "f32" });
     first_aggregate None, KeyType::Choice(&["every-epoch", "once"]), "when the features, which never change, are aggregated; once needs dropout 0", word => |s: String| if s == "once" { FirstAggregate::Once } else { FirstAggregate::EveryEpoch }, |f: &FirstAggregate| text(if *f == FirstAggregate::Once { "once" } else { "every-epoch" });
+    vertex_order None, KeyType::Choice(VertexOrder::NAMES), "order of vertices in memory: as given, by degree, or auto for by degree where aggregation gains from it", word => |s: String| VertexOrder::of(&s), |o: &VertexOrder| text(o.name());
     seed None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
     threads None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
     launch None, KeyType::Choice(&["auto", "threads", "mpi", "slurm"]), "where ranks run", word => |s: String| match s.as_str() { "threads" => Launch::Threads, "mpi" => Launch::Mpi, "slurm" => Launch::Slurm, _ => Launch::Auto }, |l: &Launch| text(match l { Launch::Auto => "auto", Launch::Threads => "threads", Launch::Mpi => "mpi", Launch::Slurm => "slurm" });

@@ -3,14 +3,15 @@
 //! Rank `i` owns the rows `i` of Â and of H. Its rows of Â · H are `Σ_j Â_ij · H_j`, added in the
 //! order of ranks, whoever sends `H_j` and whether it is sent at all.
 
-use super::full_graph::{FullGraph, aggregations, input_of, model_of, part_row};
+use super::full_graph::{Prepared, aggregations, input_of, model_of};
+use super::ordered::Ordered;
 use super::{Built, Rows, Setup};
 use crate::backend::{Mat, Sparse, Write};
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, Aggregation, At, Input, Model, in_pieces};
-use crate::record::{Direction, PredictedLane, RankFacts, rows::PartRow};
+use crate::record::{Direction, PredictedLane, rows::PartRow};
 use kernels::{Csr, CsrBuf};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -43,22 +44,20 @@ pub(super) type RowsOf<'a> = &'a mut dyn FnMut(&Ctx, usize, Option<Mat>) -> Rc<M
 impl BlockRows {
     /// This rank's blocks, the vertices of every rank, and this rank's row of the `partition` frame.
     fn new(setup: &Setup, cx: &Ctx) -> (BlockRows, Vec<Vec<u32>>, PartRow) {
-        let data = &setup.data;
-        let (me, n) = (cx.rank(), data.graph.n());
-        let all_mine = vec![0; n];
-        let owner = setup.owner.as_deref().unwrap_or(&all_mine);
+        let ordered = Ordered::of(setup, cx);
         let mut members = vec![Vec::new(); cx.size()];
-        for (v, &part) in owner.iter().enumerate() {
-            members[part as usize].push(v as u32);
+        for (k, &part) in ordered.owner.iter().enumerate() {
+            members[part as usize].push(k as u32);
         }
-        let whole = data.graph.propagation(cx.plan.spec.model.propagation());
+        let rows_of = |a: Csr<'_>| block_rows(a, &ordered.owner, &members, cx.rank());
         let blocks = BlockRows {
-            forward: block_rows(whole.csr(), owner, &members, me),
-            backward: block_rows(whole.edges_t().view(), owner, &members, me),
+            forward: rows_of(ordered.whole.csr()),
+            backward: rows_of(ordered.whole.edges_t().view()),
             overlap: cx.plan.spec.knobs.flag("overlap"),
         };
-        let row = part_row(data, &whole, owner, cx);
-        (blocks, members, row)
+        let row = ordered.part_row(setup, cx);
+        let members = members.iter().map(|numbers| ordered.vertices(numbers));
+        (blocks, members.collect(), row)
     }
 
     /// Rows of a rank.
@@ -96,6 +95,11 @@ impl BlockRows {
             &self.forward
         };
         let mut out = cx.backend.fresh(trip.own.nrows(), width);
+        if let [all] = &blocks[..] {
+            cx.backend
+                .spmm(all, 0..all.rows(), trip.own, Write::Set, &mut out);
+            return Ok(out);
+        }
         let mut roots = (0..cx.size()).filter(|&root| trip.travels[root]);
         let mut post = |cx: &mut Ctx| {
             let next = roots.next();
@@ -227,21 +231,14 @@ pub(super) fn build<A: Aggregate + 'static>(
         aggregations,
     };
     let (aggregate, every_epoch) = seam(cx, parts);
-    let mut predicted = predict(&every_epoch, own.len(), me, ranks);
-    let facts = RankFacts {
-        rank: me as u32,
-        owned_nodes: own.len() as u64,
-        halo_nodes: (n - own.len()) as u64,
-        train_nodes: rows.train_count() as u64,
-        ..RankFacts::default()
-    };
-    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
-    predicted.extend(strategy.predict(cx));
-    Ok(Built {
-        strategy: Box::new(strategy),
+    let prepared = Prepared {
+        aggregate,
+        model,
+        input,
         rows,
-        facts,
-        predicted,
+        halo_nodes: n - own.len(),
+        predicted: predict(&every_epoch, own.len(), me, ranks),
         part: Some(row),
-    })
+    };
+    prepared.build(cx)
 }

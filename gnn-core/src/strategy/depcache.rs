@@ -19,7 +19,8 @@
 //! Dense layers run on all rows of the closure, also where aggregation has narrowed; attention and
 //! relations do not narrow at all. Links are not predicted: a pair's ends need not be on one rank.
 
-use super::full_graph::{FullGraph, aggregations, input_of, model_of, part_row};
+use super::full_graph::{FullGraph, aggregations, input_of, model_of};
+use super::ordered::Ordered;
 use super::single::Alone;
 use super::{Built, Determinism, Entry, Exact, Rows, Setup, Strategy};
 use crate::backend::{Kept, Mat, Write};
@@ -99,7 +100,11 @@ impl Aggregate for Within {
             _ => block.edges(),
         };
         let rows = self.rows(at.layer, at.direction);
-        let mut out = cx.backend.zeros(x.nrows(), x.ncols());
+        let mut out = if rows == x.nrows() {
+            cx.backend.fresh(rows, x.ncols())
+        } else {
+            cx.backend.zeros(x.nrows(), x.ncols())
+        };
         cx.backend.spmm(a, 0..rows, x, Write::Set, &mut out);
         Ok(out)
     }
@@ -127,19 +132,17 @@ impl Strategy for DepCache {
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
-    let data = &setup.data;
-    let (me, n) = (cx.rank(), data.graph.n());
-    let all_mine = vec![0; n];
-    let owner = setup.owner.as_deref().unwrap_or(&all_mine);
-    let mine = |&v: &u32| owner[v as usize] as usize == me;
-    let own: Vec<u32> = (0..n as u32).filter(mine).collect();
-    let whole = data.graph.propagation(cx.plan.spec.model.propagation());
-    let row = part_row(data, &whole, owner, cx);
-    let rows = Rows::of(data, &own);
+    let (data, me) = (&setup.data, cx.rank());
+    let ordered = Ordered::of(&setup, cx);
+    let mine = |&k: &u32| ordered.owner[k as usize] as usize == me;
+    let own: Vec<u32> = (0..data.graph.n() as u32).filter(mine).collect();
+    let row = ordered.part_row(&setup, cx);
+    let rows = Rows::of(data, &ordered.vertices(&own));
     let model = model_of(&setup, cx);
     let hops = (0..model.layers()).filter(|&l| reads(&model, l)).count();
-    let closure = Closure::new(&whole, own, hops)?;
-    drop(whole);
+    let mut closure = Closure::new(&ordered.whole, own, hops)?;
+    closure.ids = ordered.vertices(&closure.ids);
+    drop(ordered);
     let own = rows.ids.len();
     let of_closure = trained_here(Rows::of(data, &closure.ids), own);
     let halo = closure.ids.len() - own;

@@ -3,20 +3,21 @@
 //! Forward, loss, backward, and one step of the optimiser an epoch. Each layer's weight gradients
 //! start their all-reduce as soon as they exist and travel while earlier layers are computed.
 
-use super::{Rows, Setup, Strategy};
+use super::ordered::Ordered;
+use super::{Built, Rows, Setup, Strategy};
 use crate::backend::{Backend, Mat};
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features, Pair};
 use crate::error::Result;
-use crate::graph::{Block, Relations};
+use crate::graph::Relations;
 use crate::head::Head;
 use crate::model::{
     Aggregate, Aggregation, At, Input, Model, Optimiser, Shape, SparseInput, Weights,
 };
 use crate::partition;
 use crate::record::rows::PartRow;
-use crate::record::{Direction, Pass, PredictedLane};
+use crate::record::{Direction, Pass, PredictedLane, RankFacts};
 use crate::spec::{FeatureStorage, FirstAggregate};
 use kernels::par::split_rows;
 use std::rc::Rc;
@@ -70,15 +71,19 @@ pub fn input_of(data: Arc<Dataset>, cx: &Ctx, ids: &[u32]) -> Input {
     }
 }
 
-/// This rank's row of the `partition` frame; `whole` is the graph as the model wants its edges.
-pub fn part_row(data: &Dataset, whole: &Block, owner: &[u32], cx: &Ctx) -> PartRow {
+/// This rank's row of the `partition` frame.
+pub(super) fn part_row(data: &Dataset, ordered: &Ordered, cx: &Ctx) -> PartRow {
     let row_bytes = (data.features.bytes() / data.n().max(1)) as u64;
+    let by_number =
+        |mask: &[bool]| -> Vec<bool> { ordered.ids().iter().map(|&v| mask[v as usize]).collect() };
+    let [train, val, test] = [&data.train, &data.val, &data.test].map(|mask| by_number(mask));
     let masks = partition::Masks {
-        train: &data.train,
-        val: &data.val,
-        test: &data.test,
+        train: &train,
+        val: &val,
+        test: &test,
     };
-    let cut = partition::facts(whole.csr(), owner, cx.size(), masks, row_bytes);
+    let whole = ordered.whole.csr();
+    let cut = partition::facts(whole, &ordered.owner, cx.size(), masks, row_bytes);
     let plan = &cx.plan;
     let (ms, peak) = (plan.partition_ms, plan.partition_peak_bytes);
     partition::rows(&cut, None, &plan.partition_method, ms, peak).swap_remove(cx.rank())
@@ -96,6 +101,54 @@ pub fn aggregations(model: &Model, sparse: bool, cx: &Ctx) -> Vec<Aggregation> {
         all.retain(|a| (a.layer, a.direction) != (0, Direction::Forward));
     }
     all
+}
+
+/// What a rank's full-graph training is made of.
+pub struct Prepared<A> {
+    /// How it aggregates.
+    pub aggregate: A,
+    /// What it trains.
+    pub model: Model,
+    /// Features of its rows.
+    pub input: Input,
+    /// Its rows.
+    pub rows: Rows,
+    /// Remote vertices whose rows it reads.
+    pub halo_nodes: usize,
+    /// Bytes that its aggregations send each epoch.
+    pub predicted: Vec<(PredictedLane, u64)>,
+    /// Its row of the `partition` frame, where vertices were cut.
+    pub part: Option<PartRow>,
+}
+
+impl<A: Aggregate + 'static> Prepared<A> {
+    /// The strategy, ready to run. Collective as [`FullGraph::new`].
+    ///
+    /// # Errors
+    /// As [`FullGraph::new`].
+    pub fn build(self, cx: &mut Ctx) -> Result<Built> {
+        let Prepared {
+            rows,
+            mut predicted,
+            ..
+        } = self;
+        let facts = RankFacts {
+            rank: cx.rank() as u32,
+            owned_nodes: rows.ids.len() as u64,
+            halo_nodes: self.halo_nodes as u64,
+            train_nodes: rows.train_count() as u64,
+            ..RankFacts::default()
+        };
+        let strategy = FullGraph::new(self.aggregate, self.model, self.input, rows.clone(), cx)?;
+        predicted.extend(strategy.predict(cx));
+        Ok(Built {
+            strategy: Box::new(strategy),
+            rows,
+            facts,
+            predicted,
+            part: self.part,
+        })
+    }
 }
 
 /// What tests compare of a step.

@@ -12,8 +12,9 @@
 //! # Exact when
 //! Always.
 
-use super::full_graph::{FullGraph, aggregations, input_of, model_of, part_row};
+use super::full_graph::{Prepared, aggregations, input_of, model_of};
 use super::neighbours::OverBlock;
+use super::ordered::Ordered;
 use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
 use crate::backend::{Kept, Mat};
 use crate::comm::Label;
@@ -21,7 +22,7 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregation, At, ModelKind, Neighbours};
 use crate::partition::LocalPart;
-use crate::record::{Direction, PredictedLane, RankFacts};
+use crate::record::{Direction, PredictedLane};
 use crate::spec::Value;
 use std::collections::BTreeMap;
 
@@ -150,41 +151,31 @@ pub(super) fn predict(
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
-    let data = &setup.data;
-    let (me, ranks) = (cx.rank(), cx.size());
-    let all_mine = vec![0; data.graph.n()];
-    let owner = setup.owner.as_deref().unwrap_or(&all_mine);
-    let whole = data.graph.propagation(cx.plan.spec.model.propagation());
-    let part = LocalPart::new(&whole, owner, me, ranks)?;
-    let row = part_row(data, &whole, owner, cx);
-    drop(whole);
+    let ordered = Ordered::of(&setup, cx);
+    let part = LocalPart::new(&ordered.whole, &ordered.owner, cx.rank(), cx.size())?;
+    let row = ordered.part_row(&setup, cx);
+    let (own, halo) = (ordered.vertices(&part.own), ordered.vertices(&part.halo));
+    drop(ordered);
     let read = part.recv_counts();
-    let rows = Rows::of(data, &part.own);
+    let rows = Rows::of(&setup.data, &own);
     let model = model_of(&setup, cx);
-    let input = input_of(setup.data, cx, &part.own);
+    let input = input_of(setup.data, cx, &own);
     let sends: Vec<usize> = part.send.iter().map(Vec::len).collect();
     let aggregations = aggregations(&model, input.is_sparse(), cx);
-    let mut predicted = predict(&aggregations, &sends, &read);
-    let facts = RankFacts {
-        rank: me as u32,
-        owned_nodes: part.own.len() as u64,
-        halo_nodes: part.halo.len() as u64,
-        train_nodes: rows.train_count() as u64,
-        ..RankFacts::default()
-    };
+    let predicted = predict(&aggregations, &sends, &read);
     let overlap = cx.plan.spec.knobs.flag("overlap");
+    let (halo_nodes, sources) = (halo.len(), [own, halo].concat());
     let halo = Halo::new(part.send, read, overlap);
-    let sources = [&part.own[..], &part.halo].concat();
-    let aggregate = OverBlock::new(halo, part.block, part.n_interior, sources);
-    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
-    predicted.extend(strategy.predict(cx));
-    Ok(Built {
-        strategy: Box::new(strategy),
+    let prepared = Prepared {
+        aggregate: OverBlock::new(halo, part.block, part.n_interior, sources),
+        model,
+        input,
         rows,
-        facts,
+        halo_nodes,
         predicted,
         part: Some(row),
-    })
+    };
+    prepared.build(cx)
 }
 
 const KNOBS: &[Knob] = &[Knob {

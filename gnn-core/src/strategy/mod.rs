@@ -7,6 +7,7 @@
 mod entry;
 mod full_graph;
 mod neighbours;
+mod ordered;
 
 mod block_rows;
 mod broadcast;

@@ -51,23 +51,24 @@
 
 mod bound;
 mod cache;
+mod features;
 #[cfg(test)]
 mod tests;
 
 use super::block_rows::{self, BlockRows, Parts, Trip};
 use super::broadcast::{FIXED_WEIGHTS, OVERLAP};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
-use crate::backend::{Dropout, Kept, Mat, Then};
+use crate::backend::Mat;
 use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::model::{Aggregate, Aggregation, At, dropout_key};
+use crate::model::{Aggregate, Aggregation, At};
 use crate::record::{Direction, Freshness};
 use crate::spec::{Knobs, Value};
 use bound::Bound;
 use cache::{Cache, norm};
+use features::Features;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// The settings.
 struct Policy {
@@ -88,16 +89,6 @@ struct Sancus {
     /// What was received last, by layer.
     caches: BTreeMap<usize, Cache>,
     features: Option<Features>,
-}
-
-/// The features, where the first layer aggregates them: what never changes is sent once.
-struct Features {
-    own: Rc<Mat>,
-    cache: Cache,
-    /// Global vertex ids of every rank's rows.
-    ids: Vec<Kept<u32>>,
-    dropout: f32,
-    seed: u64,
 }
 
 impl Sancus {
@@ -140,54 +131,6 @@ impl Sancus {
         product
     }
 
-    /// The product of the features, which travel the first time only.
-    fn of_features(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
-        let Some(features) = &mut self.features else {
-            return self.blocks.exact(cx, at, x);
-        };
-        let Features {
-            own,
-            cache,
-            ids,
-            dropout,
-            seed,
-        } = features;
-        let first = cache.versions.iter().any(Option::is_none);
-        let travels = vec![first; cx.size()];
-        cache.note(cx, at, own, Freshness::Input, None, 0);
-        cache.renew(cx, own, &travels, false);
-        let trip = Trip {
-            at,
-            own: x,
-            sent: own,
-            travels: &travels,
-        };
-        let trains = at.direction == Direction::Forward && *dropout > 0.0;
-        let key = dropout_key(*seed, cx.epoch, at.layer);
-        let product = self.blocks.product(cx, &trip, &mut |cx, root, arrived| {
-            let rows = cache.block(root, arrived);
-            if !trains {
-                return rows;
-            }
-            let dropout = Some(Dropout {
-                key,
-                ids: &ids[root],
-                p: *dropout,
-            });
-            let mut dropped = cx.backend.copy(&rows);
-            cx.backend.then(
-                Then {
-                    dropout,
-                    ..Then::default()
-                },
-                &mut dropped,
-            );
-            Rc::new(dropped)
-        });
-        self.report(cx);
-        product
-    }
-
     /// This rank's gradients, clipped to its share of the threshold; none where they are small
     /// enough.
     fn clipped(&self, cx: &Ctx, g: &Mat) -> Option<Mat> {
@@ -206,7 +149,7 @@ impl Sancus {
 
     /// Tells how large the caches are.
     fn report(&self, cx: &Ctx) {
-        let features = self.features.as_ref().map_or(0, |f| f.cache.bytes());
+        let features = self.features.as_ref().map_or(0, Features::bytes);
         let caches = self.caches.values().map(Cache::bytes).sum::<u64>();
         cx.caches(features + caches);
     }
@@ -258,8 +201,13 @@ fn agree(cx: &mut Ctx, at: At, mine: bool) -> Result<Vec<bool>> {
 
 impl Aggregate for Sancus {
     fn aggregate(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
-        if at.layer == 0 && at.direction != Direction::Backward && self.features.is_some() {
-            return self.of_features(cx, at, x);
+        if let Some(features) = &mut self.features
+            && at.layer == 0
+            && at.direction != Direction::Backward
+        {
+            let product = features.product(cx, &self.blocks, at, x);
+            self.report(cx);
+            return product;
         }
         let clipped = match at.direction {
             Direction::Backward => self.clipped(cx, x),
@@ -284,13 +232,7 @@ fn build_skipping(setup: Setup, cx: &mut Ctx, skips: Direction) -> Result<Built>
         } = parts;
         let spec = &cx.plan.spec;
         let own = input.dense().filter(|_| model.aggregates_features());
-        let features = own.map(|own| Features {
-            own: Rc::clone(own),
-            cache: Cache::new(cx.size()),
-            ids: members.iter().map(|ids| Kept::from(ids.clone())).collect(),
-            dropout: spec.dropout as f32,
-            seed: spec.seed,
-        });
+        let features = own.map(|own| Features::new(own, members, spec));
         let once = |a: &Aggregation| {
             features.is_some() && (a.layer, a.direction) == (0, Direction::Forward)
         };

@@ -9,6 +9,7 @@
 
 use super::full_graph::{FullGraph, input_of, model_of};
 use super::neighbours::OverBlock;
+use super::ordered::Ordered;
 use super::{Built, Determinism, Entry, Exact, Rows, Setup};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
@@ -66,11 +67,11 @@ fn on_all_rows(
     setup: Setup,
     cx: &mut Ctx,
 ) -> Result<(FullGraph<impl Aggregate + use<>>, Rows, Option<Memory>)> {
-    let data = &setup.data;
-    let ids: Vec<u32> = (0..data.graph.n() as u32).collect();
-    let rows = Rows::of(data, &ids);
-    let block = data.graph.propagation(cx.plan.spec.model.propagation());
-    let memory = Memory::of(&cx.plan.spec, data, &block);
+    let ordered = Ordered::of(&setup, cx);
+    let ids = ordered.ids().to_vec();
+    let rows = Rows::of(&setup.data, &ids);
+    let block = ordered.whole;
+    let memory = Memory::of(&cx.plan.spec, &setup.data, &block);
     let aggregate = OverBlock::new(Alone, block, ids.len(), ids.clone());
     let model = model_of(&setup, cx);
     let input = input_of(setup.data, cx, &ids);

@@ -6,6 +6,7 @@
 //! the same bits. What this cannot catch: an error that `single` has too (`model/tests.rs` does).
 
 mod features;
+mod order;
 
 use super::{Entry, Exact, STRATEGIES, Setup};
 use crate::dataset::Dataset;
@@ -14,7 +15,7 @@ use crate::partition;
 use crate::record::rows::StaleRow;
 use crate::record::{Direction, Pass, PredictedLane, Work};
 use crate::rng;
-use crate::spec::{RunSpec, Value};
+use crate::spec::{RunSpec, Value, VertexOrder};
 use crate::testing::{bytes_predicted, bytes_sent, random_dataset, with_relations, world};
 use kernels::Mat;
 use proptest::prelude::*;
@@ -187,13 +188,13 @@ pub(super) fn assert_same(what: &str, model: ModelKind, reference: &Trained, ran
             }
         }
         let scale = largest(&reference.logits);
+        let place = |v: u32| reference.ids.iter().position(|&u| u == v);
         for (row, &v) in rank.ids.iter().enumerate() {
-            for (a, b) in rank
-                .logits
-                .row(row)
-                .iter()
-                .zip(reference.logits.row(v as usize))
-            {
+            for (a, b) in rank.logits.row(row).iter().zip(
+                reference
+                    .logits
+                    .row(place(v).expect("the reference has all")),
+            ) {
                 assert!(
                     close(f64::from(*a), f64::from(*b), scale, tolerance),
                     "{what}: logits of {v}: {b}, got {a}"
@@ -215,6 +216,15 @@ pub(super) fn random_owner(n: usize, ranks: usize, empty: bool, seed: u64) -> Ve
         .collect()
 }
 
+/// Small graphs are sorted only where that is asked for.
+fn order(sorted: bool) -> VertexOrder {
+    if sorted {
+        VertexOrder::Degree
+    } else {
+        VertexOrder::Auto
+    }
+}
+
 /// The models that a strategy runs as they are, not decoupled.
 fn coupled(entry: &Entry) -> impl Iterator<Item = ModelKind> + use<'_> {
     let runs = |model: &ModelKind| entry.check(&spec(entry, *model, 2, 4)).is_ok();
@@ -232,7 +242,7 @@ proptest! {
     #[test]
     fn exact_strategies_equal_single(
         n in 1usize..60, degree in 0usize..6, d in 1usize..12, hidden in 1usize..12,
-        layers in 1usize..4, sparse: bool, empty: bool, seed: u64,
+        layers in 1usize..4, sparse: bool, empty: bool, sorted: bool, seed: u64,
     ) {
         let plain = Arc::new(random_dataset(n, n * degree, d, 4, sparse, seed));
         let typed = random_dataset(n, n * degree, d, 4, sparse, seed);
@@ -241,12 +251,15 @@ proptest! {
             for model in coupled(entry) {
                 let data = if model == ModelKind::Rgcn { &typed } else { &plain };
                 let reference = &STRATEGIES[0];
-                let expected = train(reference, &spec(reference, model, layers, hidden), data, None, 1);
+                let mut alone = spec(reference, model, layers, hidden);
+                alone.vertex_order = order(sorted);
+                let expected = train(reference, &alone, data, None, 1);
                 for ranks in rank_counts(entry) {
                     let owner = random_owner(n, ranks, empty, seed);
-                    let spec = spec(entry, model, layers, hidden);
+                    let mut spec = spec(entry, model, layers, hidden);
+                    spec.vertex_order = order(sorted);
                     let got = train(entry, &spec, data, Some(owner), ranks);
-                    let what = format!("{} {model} on {ranks} ranks", entry.name);
+                    let what = format!("{} {model} on {ranks} ranks, sorted {sorted}", entry.name);
                     assert_same(&what, model, &expected[0], &got);
                 }
             }
@@ -255,7 +268,8 @@ proptest! {
 
     #[test]
     fn decoupled_forms_equal_single(
-        n in 1usize..60, degree in 0usize..6, d in 1usize..12, layers in 1usize..4, seed: u64,
+        n in 1usize..60, degree in 0usize..6, d in 1usize..12, layers in 1usize..4, sorted: bool,
+        seed: u64,
     ) {
         let data = random_dataset(n, n * degree, d, 4, false, seed);
         let data = Arc::new(with_relations(data, 2, seed));
@@ -267,10 +281,14 @@ proptest! {
         for entry in STRATEGIES {
             for &model in entry.models.iter().filter(|m| m.decouples()) {
                 let reference = &STRATEGIES[0];
-                let expected = train(reference, &decoupled(reference, model), &data, None, 1);
+                let mut alone = decoupled(reference, model);
+                alone.vertex_order = order(sorted);
+                let expected = train(reference, &alone, &data, None, 1);
                 for ranks in rank_counts(entry) {
                     let owner = random_owner(n, ranks, false, seed);
-                    let got = train(entry, &decoupled(entry, model), &data, Some(owner), ranks);
+                    let mut spec = decoupled(entry, model);
+                    spec.vertex_order = order(sorted);
+                    let got = train(entry, &spec, &data, Some(owner), ranks);
                     let what = format!("{} decoupled {model} on {ranks} ranks", entry.name);
                     assert_same(&what, model, &expected[0], &got);
                     got.iter().for_each(|rank| rank.assert_predicted(&what));

@@ -11,8 +11,9 @@ use serde::Serialize;
 use std::path::Path;
 
 /// Where an epoch's time goes, in the order of [`Epochs::phases`].
-pub const PHASES: [&str; 7] = [
+pub const PHASES: [&str; 8] = [
     "forward",
+    "head",
     "backward",
     "optimiser",
     "copy",
@@ -111,6 +112,7 @@ fn read(rows: &Rows, warmup: usize) -> Epochs {
     let phases = |r: &&RankRow| {
         [
             r.forward_ms,
+            r.sample_ms + r.classify_ms + r.loss_ms,
             r.backward_ms,
             r.optim_ms,
             r.copy_ms,

@@ -6,9 +6,10 @@
 //! out-edges, a chunk is a run of sources, and no chunk has a transposed copy of its own.
 
 use super::layout::Portion;
+use crate::backend::Sparse;
 use crate::error::{Error, Result};
-use kernels::Csr;
 use kernels::par::split_edges;
+use kernels::{Csr, CsrBuf};
 
 /// How many chunks there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +90,20 @@ pub(super) fn first_needs(a: Csr<'_>, bounds: &[usize]) -> Vec<Vec<u32>> {
     bounds.windows(2).map(new).collect()
 }
 
+/// The vertices by the chunk that needs them first, and within it by the chunk they are in: rows that
+/// travel together, however the split is cut.
+pub(super) fn portions(a: Csr<'_>, bounds: &[usize]) -> Vec<Vec<u32>> {
+    let of_run = |list: &[u32], b: &[usize]| -> Vec<u32> {
+        let at = |end: usize| list.partition_point(|&v| (v as usize) < end);
+        list[at(b[0])..at(b[1])].to_vec()
+    };
+    let needs = first_needs(a, bounds);
+    let parts = needs
+        .iter()
+        .flat_map(|list| bounds.windows(2).map(move |b| of_run(list, b)));
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
 /// An owner of each vertex, so that every rank has an equal share of what each chunk needs first,
 /// and of all. A share is a run of ids.
 pub(super) fn share_out(needs: &[Vec<u32>], n: usize, ranks: usize) -> Vec<u32> {
@@ -112,6 +127,20 @@ pub(super) fn share_out(needs: &[Vec<u32>], n: usize, ranks: usize) -> Vec<u32> 
     owner
 }
 
+/// How the split and the gather are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pipeline {
+    /// Not at all.
+    Off,
+    /// The split by what each chunk of destinations needs first, as in the paper. In a dense graph the
+    /// first chunk needs nearly everything, and nothing of the split is hidden.
+    ByNeed,
+    /// The split by runs of sources: the first round multiplies by the columns of a run when its rows
+    /// have come, whatever they are needed for. That takes a second copy of the edges, and a result
+    /// that stays where it is until all runs have been added to it.
+    BySource,
+}
+
 /// One direction's way over the graph: its chunks, and the rows that travel before and after them.
 pub(super) struct Way {
     /// Bounds of the chunks' destinations.
@@ -120,6 +149,32 @@ pub(super) struct Way {
     pub(super) split: Vec<Portion>,
     /// What leaves after each chunk; one portion, after the last chunk, without pipelining.
     pub(super) gather: Vec<Portion>,
+    /// The first round's matrix by the columns of each portion of the split; none where chunks of
+    /// destinations follow each other in the first round too. Added up in order, every sum is that of
+    /// the whole matrix.
+    pub(super) columns: Vec<Sparse>,
+}
+
+/// The columns of `a: [m, n]` between bounds, each as a matrix `[m, n]` of its own.
+fn by_columns(a: Csr<'_>, bounds: &[usize]) -> Vec<Sparse> {
+    let part = |b: &[usize]| {
+        let mut part = CsrBuf::empty(a.n_cols);
+        part.weights = a.weights.map(|_| Vec::new());
+        for r in 0..a.rows() {
+            let span = a.span(r);
+            // Sources ascend.
+            let from =
+                |end: usize| a.indices[span.clone()].partition_point(|&s| (s as usize) < end);
+            let span = span.start + from(b[0])..span.start + from(b[1]);
+            part.indices.extend_from_slice(&a.indices[span.clone()]);
+            if let (Some(all), Some(weights)) = (a.weights, &mut part.weights) {
+                weights.extend_from_slice(&all[span]);
+            }
+            part.indptr.push(part.indices.len() as u64);
+        }
+        Sparse::new(part)
+    };
+    bounds.windows(2).map(part).collect()
 }
 
 /// Who owns what, as one rank sees it.
@@ -143,28 +198,44 @@ impl Way {
         bounds: Vec<usize>,
         owners: Owners<'_>,
         groups: (usize, usize),
-        pipeline: bool,
+        pipeline: Pipeline,
     ) -> Way {
         let n = a.rows() as u32;
         let portion = |ids: &mut dyn Iterator<Item = u32>, group| {
             let places = (owners.owner, owners.local);
             Portion::new(ids, places, owners.me, owners.ranks, group)
         };
-        if !pipeline || bounds.len() == 2 {
+        if pipeline == Pipeline::Off || bounds.len() == 2 {
             return Way {
                 split: vec![portion(&mut (0..n), groups.0)],
                 gather: vec![portion(&mut (0..n), groups.1)],
+                columns: Vec::new(),
                 bounds,
             };
         }
-        let needs = first_needs(a, &bounds);
-        let by_need = needs
-            .iter()
-            .map(|list| portion(&mut list.iter().copied(), groups.0));
-        let runs = bounds.windows(2).map(|b| b[0] as u32..b[1] as u32);
+        let by_run = |group| -> Vec<Portion> {
+            let runs = bounds.windows(2).map(|b| b[0] as u32..b[1] as u32);
+            runs.map(|mut run| portion(&mut run, group)).collect()
+        };
+        let by_need = || {
+            let needs = first_needs(a, &bounds);
+            let each = needs.iter();
+            let each = each.map(|list| portion(&mut list.iter().copied(), groups.0));
+            each.collect()
+        };
+        let by_source = pipeline == Pipeline::BySource;
         Way {
-            split: by_need.collect(),
-            gather: runs.map(|mut run| portion(&mut run, groups.1)).collect(),
+            split: if by_source {
+                by_run(groups.0)
+            } else {
+                by_need()
+            },
+            gather: by_run(groups.1),
+            columns: if by_source {
+                by_columns(a, &bounds)
+            } else {
+                Vec::new()
+            },
             bounds,
         }
     }

@@ -4,9 +4,11 @@
 //! `base` multiplies a rank's edges in one piece, `+cs` chunk by chunk. The rungs above are the
 //! strategy itself.
 
-use super::super::full_graph::{FullGraph, aggregations, input_of, part_row, shape_of};
+use super::super::full_graph::{Prepared, aggregations, input_of, shape_of};
 use super::super::halo::{Halo, predict};
+use super::super::ordered::Ordered;
 use super::super::{Built, Rows, Setup};
+use super::build::{chunk_bounds, schedule};
 use super::schedule::{Schedule, Step};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
@@ -14,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::graph::Block;
 use crate::model::{Aggregate, At, Model, Neighbours, Shape, with_room};
 use crate::partition::LocalPart;
-use crate::record::{Direction, RankFacts};
+use crate::record::Direction;
 use crate::spec::{RunSpec, Value};
 use kernels::par::split_rows;
 
@@ -107,33 +109,31 @@ impl Aggregate for DataParallel {
 
 /// Builds `base` or `+cs`.
 pub(super) fn build(setup: Setup, cx: &mut Ctx, rung: Rung) -> Result<Built> {
-    let data = &setup.data;
-    let (me, ranks, n) = (cx.rank(), cx.size(), data.graph.n());
+    let (me, ranks, n) = (cx.rank(), cx.size(), setup.data.graph.n());
     let runs = split_rows(n, ranks);
     let of_run = |rank: usize| std::iter::repeat_n(rank as u32, runs[rank + 1] - runs[rank]);
     let owner: Vec<u32> = (0..ranks).flat_map(of_run).collect();
-    let whole = data.graph.propagation(cx.plan.spec.model.propagation());
-    let part = LocalPart::new(&whole, &owner, me, ranks)?;
-    let row = part_row(data, &whole, &owner, cx);
-    drop(whole);
+    let setup = Setup {
+        owner: Some(owner.into()),
+        ..setup
+    };
+    let ordered = Ordered::of(&setup, cx);
+    let part = LocalPart::new(&ordered.whole, &ordered.owner, me, ranks)?;
+    let row = ordered.part_row(&setup, cx);
+    let own = ordered.vertices(&part.own);
+    drop(ordered);
     let shape = Shape {
         features_first: true,
         ..shape_of(&setup, cx)
     };
     let model = Model::new(&cx.plan.spec, cx.backend.as_ref(), shape);
-    let rows = Rows::of(data, &part.own);
-    let input = input_of(setup.data, cx, &part.own);
+    let rows = Rows::of(&setup.data, &own);
+    let input = input_of(setup.data, cx, &own);
     let aggregations = aggregations(&model, input.is_sparse(), cx);
     let read = part.recv_counts();
     let sends: Vec<usize> = part.send.iter().map(Vec::len).collect();
-    let mut predicted = predict(&aggregations, &sends, &read);
-    let facts = RankFacts {
-        rank: me as u32,
-        owned_nodes: part.own.len() as u64,
-        halo_nodes: part.halo.len() as u64,
-        train_nodes: rows.train_count() as u64,
-        ..RankFacts::default()
-    };
+    let predicted = predict(&aggregations, &sends, &read);
+    let halo_nodes = part.halo.len();
     let width = aggregations.iter().map(|a| a.width).max().unwrap_or(0);
     let block = part.block;
     let bounds = if rung == Rung::Base {
@@ -141,22 +141,23 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, rung: Rung) -> Result<Built> {
     } else {
         let both = [block.edges(), block.edges_t()];
         let [forward, backward] =
-            both.map(|a| super::chunk_bounds(&cx.plan.spec, &[(a, 1)], width, false));
+            both.map(|a| chunk_bounds(&cx.plan.spec, &[(a, 1)], width, false));
         [forward?, backward?]
     };
     let aggregate = DataParallel {
         halo: Halo::new(part.send, read, false),
         block,
         bounds,
-        schedule: super::schedule(&cx.plan.spec),
+        schedule: schedule(&cx.plan.spec),
     };
-    let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
-    predicted.extend(strategy.predict(cx));
-    Ok(Built {
-        strategy: Box::new(strategy),
+    let prepared = Prepared {
+        aggregate,
+        model,
+        input,
         rows,
-        facts,
+        halo_nodes,
         predicted,
         part: Some(row),
-    })
+    };
+    prepared.build(cx)
 }

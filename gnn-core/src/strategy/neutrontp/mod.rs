@@ -15,7 +15,7 @@
 //! | decoupled (`decoupled = true`) | [`rounds`], `Rounds` | all dense layers, one split, all rounds on slices, one gather |
 //! | generalised | [`attention`] | attention coefficients made before the rounds, data-parallel; relations propagate apart |
 //! | chunks (`chunks`, `device_mem`) | [`chunks`], [`arena`] | runs of destinations with their in-edges, within a device's memory |
-//! | pipelining (`pipeline`) | [`schedule`] | a message for each chunk, no row twice, beside the chunks' work |
+//! | pipelining (`pipeline`) | [`schedule`], [`chunks`] | a message for each chunk, no row twice, beside the chunks' work |
 //! | `ladder` | [`ladder`] | the paper's Figure 11: what each of these adds to a data-parallel baseline |
 //!
 //! # Rounds
@@ -29,8 +29,10 @@
 //! A split or gather of width `D`: `4 · (V · D − Σ_r V_r · D_r)`, all ranks together: what does not stay
 //! on its rank. That is `4 · V · D · (N − 1) / N` where slices or shares are even.
 //! # Differs
-//! Vertices are owned by runs of what each chunk needs first, as in the paper, with one chunk by runs
-//! of ids. Layers behind the first aggregate the narrower side of their product, as everywhere here.
+//! Every rank owns an equal share of what each chunk needs first, as in the paper, and within it of every
+//! run of ids. Pipelined without a budget, a decoupled model's first round goes by chunks of sources, and a
+//! row travels with its chunk: the paper's chunks of destinations hide nothing of the split where the
+//! first of them needs nearly every vertex. Layers behind the first aggregate the narrower side of their product, as everywhere here.
 //! # Not done
 //! Naive GAT and R-GCN: softmax over neighbours cannot run on slices. The gradient of attention
 //! coefficients is computed outside the device's budget.
@@ -39,225 +41,25 @@
 
 mod arena;
 mod attention;
+mod build;
 mod chunks;
 mod ladder;
 mod layout;
 mod rounds;
 mod schedule;
 
-use self::arena::{Arena, chunk_bytes, slice_bytes};
-use self::attention::Attention;
-use self::chunks::{Count, Owners, Way, bounds, first_needs, share_out};
 use self::ladder::{RUNGS, Rung};
-use self::layout::{Columns, split_bytes};
-use self::rounds::TensorParallel;
-use self::schedule::Schedule;
-use super::full_graph::{FullGraph, aggregations, input_of, shape_of};
-use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
-use crate::backend::Sparse;
+use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
-use crate::dataset::Features;
 use crate::error::{Error, Result};
-use crate::graph::Block;
-use crate::model::{Model, ModelKind, Shape};
-use crate::record::{Direction, PredictedLane, RankFacts};
+use crate::model::ModelKind;
 use crate::spec::{RunSpec, Value};
-use std::collections::BTreeMap;
-
-/// Runs steps within the device's budget, where it has one.
-fn schedule(spec: &RunSpec) -> Schedule {
-    let budget = spec.knobs.count("device_mem") as u64;
-    let arena = (budget > 0).then(|| Arena::new(budget));
-    Schedule { arena }
-}
-
-/// Bounds of the chunks that a request asks for, over vertices that have so many rows in each of
-/// `matrices`. A device holds `width` columns of every source, and of the chunk's rows; edges carry
-/// values where the matrix has them, or `weighted`.
-///
-/// # Errors
-/// [`Error::Spec`] when a chunk does not fit into the device.
-fn chunk_bounds(
-    spec: &RunSpec,
-    matrices: &[(&Sparse, usize)],
-    width: usize,
-    weighted: bool,
-) -> Result<Vec<usize>> {
-    let count = match spec.knobs.word("chunks") {
-        "auto" => Count::Auto,
-        _ => Count::Of(spec.knobs.count("chunks")),
-    };
-    let budget = spec.knobs.count("device_mem") as u64;
-    let cost = |rows: std::ops::Range<usize>| {
-        let of = |&(a, group): &(&Sparse, usize)| {
-            let rows = rows.start * group..rows.end * group;
-            let csr = a.view();
-            let topology = chunk_bytes(csr, weighted || csr.weights.is_some(), &rows, width);
-            topology + slice_bytes(a.n_cols(), width)
-        };
-        matrices.iter().map(of).max().unwrap_or(0)
-    };
-    let (a, group) = matrices[0];
-    let starts = a.view().indptr.iter().step_by(group);
-    bounds(&starts.copied().collect::<Vec<_>>(), count, budget, cost)
-}
-
-/// What a run's model asks of the cut.
-struct Asked {
-    /// Rows of a vertex before the first round.
-    group: usize,
-    /// Columns of the widest slice.
-    width: usize,
-    /// Whether edges have coefficients.
-    attends: bool,
-}
-
-/// The matrices that rounds multiply by, forward and backward, with the rows that a vertex has in each
-/// one's result.
-type Matrices<'a> = [Vec<(&'a Sparse, usize)>; 2];
-
-fn matrices<'a>(spec: &RunSpec, block: &'a Block, group: usize) -> Result<Matrices<'a>> {
-    let plain = |a| vec![(a, 1)];
-    if !(spec.decoupled && spec.model == ModelKind::Rgcn) {
-        return Ok([plain(block.edges()), plain(block.edges_t())]);
-    }
-    let [a, t] = block.by_relation()?;
-    let (mut forward, mut backward) = (vec![(a, 1)], vec![(t, group)]);
-    if spec.layers > 1 {
-        let [a, t] = block.within_relations()?;
-        forward.insert(0, (a, group));
-        backward.insert(0, (t, group));
-    }
-    Ok([forward, backward])
-}
-
-/// Bytes that a rank sends each epoch for rows; `rows[r]` belong to rank `r`.
-fn predict(
-    travels: impl Iterator<Item = (u16, Direction, Vec<usize>, usize, bool)>,
-    me: usize,
-) -> BTreeMap<PredictedLane, u64> {
-    let mut lanes = BTreeMap::new();
-    for (layer, direction, rows, width, gathers) in travels {
-        for dst in (0..rows.len()).filter(|&r| r != me) {
-            let bytes = if gathers {
-                split_bytes(&rows, width, dst, me)
-            } else {
-                split_bytes(&rows, width, me, dst)
-            };
-            *lanes.entry((layer, direction, dst as u32)).or_default() += bytes;
-        }
-    }
-    lanes
-}
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     match ladder::rung(&cx.plan.spec) {
         Some(rung @ (Rung::Base | Rung::Cs)) => ladder::build(setup, cx, rung),
-        _ => build_sliced(setup, cx),
+        _ => build::build(setup, cx),
     }
-}
-
-fn build_sliced(setup: Setup, cx: &mut Ctx) -> Result<Built> {
-    let data = &setup.data;
-    let (me, ranks, n) = (cx.rank(), cx.size(), data.graph.n());
-    let spec = cx.plan.spec.clone();
-    let shape = Shape {
-        features_first: true,
-        ..shape_of(&setup, cx)
-    };
-    let model = Model::new(&spec, cx.backend.as_ref(), shape);
-    let sparse = !spec.decoupled && matches!(data.features, Features::Sparse(_));
-    let travelling = aggregations(&model, sparse, cx);
-    let relations = spec.decoupled && spec.model == ModelKind::Rgcn;
-    let widest = if spec.decoupled {
-        shape.d_out
-    } else {
-        travelling.iter().map(|a| a.width).max().unwrap_or(0)
-    };
-    let asked = Asked {
-        group: if relations { shape.relations } else { 1 },
-        width: Columns::new(widest, ranks).widest(),
-        attends: spec.model == ModelKind::Gat,
-    };
-    let block = data.graph.propagation(spec.model.propagation());
-    let [over_in, over_out] = matrices(&spec, &block, asked.group)?;
-    let cut = |m: &[(&Sparse, usize)]| chunk_bounds(&spec, m, asked.width, asked.attends);
-    let (forward, backward) = (cut(&over_in)?, cut(&over_out)?);
-    let owner = share_out(&first_needs(block.csr(), &forward), n, ranks);
-    let mut members = vec![Vec::new(); ranks];
-    let mut local = vec![0u32; n];
-    for (v, &rank) in owner.iter().enumerate() {
-        let rows: &mut Vec<u32> = &mut members[rank as usize];
-        local[v] = rows.len() as u32;
-        rows.push(v as u32);
-    }
-    let owners = Owners {
-        owner: &owner,
-        local: &local,
-        me,
-        ranks,
-    };
-    let pipeline = spec.knobs.flag("pipeline");
-    let way = |a: &Sparse, bounds, groups| Way::new(a.view(), bounds, owners, groups, pipeline);
-    let forward = way(block.edges(), forward, (asked.group, 1));
-    let backward = way(block.edges_t(), backward, (1, asked.group));
-    let attention = asked.attends.then(|| Attention::new(block.csr(), owners));
-    let attention = attention.transpose()?;
-    let rows: Vec<usize> = members.iter().map(Vec::len).collect();
-    let dense = model.dense_layers(cx.backend.as_ref()) as u16;
-    let predicted = if spec.decoupled {
-        let last = model.layers() as u16 - 1;
-        let grouped: Vec<usize> = rows.iter().map(|r| r * asked.group).collect();
-        let travels = [
-            (
-                dense,
-                Direction::Forward,
-                grouped.clone(),
-                shape.d_out,
-                false,
-            ),
-            (last, Direction::Forward, rows.clone(), shape.d_out, true),
-            (last, Direction::Backward, rows.clone(), shape.d_out, false),
-            (dense, Direction::Backward, grouped, shape.d_out, true),
-        ];
-        predict(travels.into_iter(), me)
-    } else {
-        let both = |a: &crate::model::Aggregation| {
-            let travel = |gathers| (a.layer as u16, a.direction, rows.clone(), a.width, gathers);
-            [travel(false), travel(true)]
-        };
-        predict(travelling.iter().flat_map(both), me)
-    };
-    let mut predicted = predicted;
-    for (lane, bytes) in attention.iter().flat_map(|a| a.predict(me, dense)) {
-        *predicted.entry(lane).or_default() += bytes;
-    }
-    let own = std::mem::take(&mut members[me]);
-    let rows = Rows::of(data, &own);
-    let facts = RankFacts {
-        rank: me as u32,
-        owned_nodes: own.len() as u64,
-        train_nodes: rows.train_count() as u64,
-        ..RankFacts::default()
-    };
-    let input = input_of(setup.data, cx, &own);
-    let parallel = TensorParallel {
-        block,
-        forward,
-        backward,
-        schedule: schedule(&spec),
-        attention,
-    };
-    let strategy = FullGraph::new(parallel, model, input, rows.clone(), cx)?;
-    let mut predicted: Vec<_> = predicted.into_iter().collect();
-    predicted.extend(strategy.predict(cx));
-    Ok(Built {
-        strategy: Box::new(strategy),
-        rows,
-        facts,
-        predicted,
-        part: None,
-    })
 }
 
 fn refuse(spec: &RunSpec) -> Result<()> {
@@ -283,7 +85,7 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "chunks",
         default: "auto",
-        doc: "runs of destinations that are aggregated one after the other: a number, or auto for as few as fit into device_mem",
+        doc: "runs of destinations that are aggregated one after the other: a number, or auto for as few as fit into device_mem, and 8 of a pipeline without it",
         check: |v| match v {
             Value::Str(word) => word == "auto",
             Value::Int(n) => *n > 0,

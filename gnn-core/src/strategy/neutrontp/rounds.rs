@@ -3,7 +3,7 @@
 use super::attention::{Attention, Made, transposed};
 use super::chunks::Way;
 use super::schedule::{Held, Schedule, Step};
-use crate::backend::Mat;
+use crate::backend::{Dropout, Kept, Mat};
 use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -16,6 +16,8 @@ use std::rc::Rc;
 pub(super) struct TensorParallel {
     /// The whole graph.
     pub(super) block: Block,
+    /// The vertex that each of its rows is.
+    pub(super) ids: Kept<u32>,
     /// Over in-edges.
     pub(super) forward: Way,
     /// Over out-edges.
@@ -52,9 +54,10 @@ impl TensorParallel {
         let of_round = |site: &RoundSite<'_>| match (site.round, site.key) {
             (Round::Attention { dropout }, Some(key)) => {
                 let mut out = cx.backend.fresh(1, made.all.len());
-                let a = self.block.edges();
+                let (ids, p) = (&self.ids, dropout);
+                let drop = Dropout { key, ids, p };
                 cx.backend
-                    .edge_dropout(a, (key, dropout), &made.all, &mut out);
+                    .edge_dropout(self.block.edges(), drop, &made.all, &mut out);
                 Rc::new(out)
             }
             _ => Rc::clone(&made.all),
@@ -62,27 +65,10 @@ impl TensorParallel {
         rounds.iter().map(of_round).collect()
     }
 
-    /// What a round does forward.
-    fn step<'a>(&'a self, round: Round, values: Option<&'a Mat>) -> Result<Step<'a>> {
-        let plain = Step::plain(self.block.edges());
-        Ok(match round {
-            Round::Sum { own, others, .. } => Step {
-                own,
-                others,
-                ..plain
-            },
-            Round::Attention { .. } => Step { values, ..plain },
-            Round::Relations { last: true, .. } => Step::plain(&self.block.by_relation()?[0]),
-            Round::Relations { count, .. } => Step {
-                group: count,
-                ..Step::plain(&self.block.within_relations()?[0])
-            },
-        })
-    }
-
-    /// What it does backward.
-    fn step_back<'a>(&'a self, round: Round, values: Option<&'a Mat>) -> Result<Step<'a>> {
-        let plain = Step::plain(self.block.edges_t());
+    /// What a round does, over in-edges or `back` along them.
+    fn step<'a>(&'a self, round: Round, values: Option<&'a Mat>, back: bool) -> Result<Step<'a>> {
+        let way = usize::from(back);
+        let plain = Step::plain([self.block.edges(), self.block.edges_t()][way]);
         Ok(match round {
             Round::Sum { own, others, .. } => Step {
                 own,
@@ -91,14 +77,16 @@ impl TensorParallel {
             },
             Round::Attention { .. } => Step { values, ..plain },
             Round::Relations { count, last } => {
-                let [_, t] = if last {
+                let both = if last {
                     self.block.by_relation()?
                 } else {
                     self.block.within_relations()?
                 };
+                // The last round adds relations up; its way back starts from one row a vertex.
+                let group = if last && !back { 1 } else { count };
                 Step {
-                    group: count,
-                    ..Step::plain(t)
+                    group,
+                    ..Step::plain(&both[way])
                 }
             }
         })
@@ -140,7 +128,7 @@ impl Rounds for TensorParallel {
         };
         let values = self.dropped(cx, rounds, made.as_ref());
         let step = |(l, site): (usize, &RoundSite<'_>)| {
-            self.step(site.round, values.get(l).map(Rc::as_ref))
+            self.step(site.round, values.get(l).map(Rc::as_ref), false)
         };
         let steps = rounds.iter().enumerate().map(step);
         let steps: Vec<Step<'_>> = steps.collect::<Result<_>>()?;
@@ -193,7 +181,7 @@ impl Rounds for TensorParallel {
         let back = |values: &Rc<Mat>| t_of.map(|t_of| transposed(cx, values, t_of));
         let values: Vec<Option<Mat>> = values.iter().map(back).collect();
         let step = |(l, site): (usize, &RoundSite<'_>)| {
-            self.step_back(site.round, values.get(l).and_then(Option::as_ref))
+            self.step(site.round, values.get(l).and_then(Option::as_ref), true)
         };
         let steps = rounds.iter().enumerate().rev().map(step);
         let steps: Vec<Step<'_>> = steps.collect::<Result<_>>()?;
@@ -201,7 +189,7 @@ impl Rounds for TensorParallel {
         let mut inputs: Vec<Rc<Mat>> = kept.collect();
         let mut weights: Vec<Weights> = rounds.iter().map(|_| Weights::new()).collect();
         let mut dalpha: Option<Mat> = None;
-        let block = &self.block;
+        let (block, ids) = (&self.block, &self.ids);
         let own = matches!(rounds[0].round, Round::Relations { .. });
         let h0 = own.then(|| cx.backend.copy(&g));
         let mut done = |cx: &mut Ctx, k: usize, g: Held<'_>| {
@@ -221,7 +209,9 @@ impl Rounds for TensorParallel {
                     if let Some(key) = rounds[l].key {
                         let all = dots;
                         dots = cx.backend.fresh(1, a.n_edges());
-                        cx.backend.edge_dropout(a, (key, dropout), &all, &mut dots);
+                        let p = dropout;
+                        let drop = Dropout { key, ids, p };
+                        cx.backend.edge_dropout(a, drop, &all, &mut dots);
                     }
                     match &mut dalpha {
                         Some(sum) => cx.backend.axpby(1.0, &dots, 1.0, sum),

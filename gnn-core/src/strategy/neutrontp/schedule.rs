@@ -7,13 +7,17 @@
 //! Pipelined, the split is cut into a message for each chunk, with the rows that no earlier chunk
 //! needs, and the gather into a message for each chunk's destinations. Chunk `j` of the first round
 //! runs when its message is there, while those of later chunks travel; results of the last round travel
-//! while later chunks run. Every row travels once either way: bytes and numbers stay as they are.
+//! while later chunks run. Where it can ([`Pipeline::BySource`]), the first round goes by chunks of sources
+//! instead, which hides the split of dense graphs too. Every row travels once either way: bytes and
+//! numbers stay as they are.
+//!
+//! [`Pipeline::BySource`]: super::chunks::Pipeline::BySource
 
 use super::arena::{Arena, slice_bytes};
 use super::chunks::Way;
-use super::layout::{Columns, finish_gather, finish_split, post_gather, post_split};
+use super::layout::{Columns, Portion, finish_gather, finish_split, post_gather, post_split};
 use crate::backend::{Mat, Sparse, Write};
-use crate::comm::Label;
+use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::in_pieces;
@@ -116,15 +120,20 @@ impl Schedule {
             let there = self.arena.is_some() && i > 0;
             let on_device = there.then(|| cx.backend.copy(&source));
             let mut y = cx.backend.fresh(rows, width);
-            for (j, b) in way.bounds.windows(2).enumerate() {
-                if let Some((portion, ticket)) = arriving.pop_front() {
-                    let slices = match &mut source {
-                        Held::Shared(slices) => Rc::get_mut(slices),
-                        Held::Lent(_) => None,
-                    };
-                    let slices = slices.expect("made above and not shared yet");
-                    finish_split(cx, portion, ticket, slices)?;
+            let by_source = i == 0 && !alone && !way.columns.is_empty();
+            if by_source {
+                for (j, a) in way.columns.iter().enumerate() {
+                    arrive(cx, &mut arriving, &mut source)?;
+                    let write = if j == 0 { Write::Set } else { Write::Add };
+                    in_pieces(cx, a, 0..rows, |cx, rows| {
+                        cx.backend.spmm(a, rows, &source, write, &mut y);
+                    })?;
                 }
+                combine(cx, step, 0..rows, &source, &mut y);
+            }
+            let chunks = if by_source { &[] } else { &way.bounds[..] };
+            for (j, b) in chunks.windows(2).enumerate() {
+                arrive(cx, &mut arriving, &mut source)?;
                 let from = on_device.as_ref().unwrap_or(&source);
                 let moving = !arriving.is_empty() || !leaving.is_empty();
                 let chunk = b[0] * step.group..b[1] * step.group;
@@ -224,24 +233,44 @@ impl Schedule {
             None if moving => in_pieces(cx, a, rows.clone(), |cx, rows| multiply(cx, rows, y))?,
             None => multiply(cx, rows.clone(), y),
         }
-        let (own, others) = (step.own, step.others);
-        if (own, others) == (0.0, 1.0) {
-            return Ok(());
-        }
-        let all = y.nrows();
-        if rows == (0..all) {
-            cx.backend.axpby(own, x, others, y);
-            return Ok(());
-        }
-        let part = |from: &Mat| {
-            let mut part = cx.backend.fresh(rows.len(), from.ncols());
-            cx.backend
-                .copy_rows(from, rows.start, rows.len(), &mut part, 0);
-            part
-        };
-        let (mine, mut sums) = (part(x), part(y));
-        cx.backend.axpby(own, &mine, others, &mut sums);
-        cx.backend.copy_rows(&sums, 0, rows.len(), y, rows.start);
+        combine(cx, step, rows, x, y);
         Ok(())
     }
+}
+
+/// Portions of a split that are on their way, with what their messages are waited for by.
+type Arriving<'a> = VecDeque<(&'a Portion, Ticket)>;
+
+/// Waits for the next portion of a split, if there is one.
+fn arrive(cx: &mut Ctx, arriving: &mut Arriving<'_>, slices: &mut Held<'_>) -> Result<()> {
+    let Some((portion, ticket)) = arriving.pop_front() else {
+        return Ok(());
+    };
+    let slices = match slices {
+        Held::Shared(slices) => Rc::get_mut(slices),
+        Held::Lent(_) => None,
+    };
+    let slices = slices.expect("made for the split and not shared yet");
+    finish_split(cx, portion, ticket, slices)
+}
+
+/// From the sums `A X` in the rows `rows` of `y` to `own · X + others · A X`.
+fn combine(cx: &Ctx, step: &Step<'_>, rows: Range<usize>, x: &Mat, y: &mut Mat) {
+    let (own, others) = (step.own, step.others);
+    if (own, others) == (0.0, 1.0) {
+        return;
+    }
+    if rows == (0..y.nrows()) {
+        cx.backend.axpby(own, x, others, y);
+        return;
+    }
+    let part = |from: &Mat| {
+        let mut part = cx.backend.fresh(rows.len(), from.ncols());
+        cx.backend
+            .copy_rows(from, rows.start, rows.len(), &mut part, 0);
+        part
+    };
+    let (mine, mut sums) = (part(x), part(y));
+    cx.backend.axpby(own, &mine, others, &mut sums);
+    cx.backend.copy_rows(&sums, 0, rows.len(), y, rows.start);
 }

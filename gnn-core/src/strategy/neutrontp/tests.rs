@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::dataset::Dataset;
+use crate::record::Direction;
 use crate::strategy::tests::{Trained, assert_same, train};
 use crate::strategy::{STRATEGIES, find};
 use crate::testing::{random_dataset, with_relations};

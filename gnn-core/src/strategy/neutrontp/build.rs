@@ -1,0 +1,271 @@
+//! From a request to a rank's strategy: chunks, owners, and the bytes that will travel.
+
+use super::arena::{Arena, chunk_bytes, slice_bytes};
+use super::attention::Attention;
+use super::chunks::{Count, Owners, Pipeline, Way, bounds, portions, share_out};
+use super::layout::{Columns, split_bytes};
+use super::rounds::TensorParallel;
+use super::schedule::Schedule;
+use crate::backend::Sparse;
+use crate::ctx::Ctx;
+use crate::dataset::Features;
+use crate::error::Result;
+use crate::graph::Block;
+use crate::model::{Aggregation, Model, ModelKind, Shape};
+use crate::record::{Direction, PredictedLane};
+use crate::spec::RunSpec;
+use crate::strategy::full_graph::{Prepared, aggregations, input_of, shape_of};
+use crate::strategy::ordered::Ordered;
+use crate::strategy::{Built, Rows, Setup};
+use std::collections::BTreeMap;
+
+/// Chunks of a pipeline for which nobody chose a number or a budget.
+const PIPELINED: usize = 8;
+
+/// Runs steps within the device's budget, where it has one.
+pub(super) fn schedule(spec: &RunSpec) -> Schedule {
+    let budget = spec.knobs.count("device_mem") as u64;
+    let arena = (budget > 0).then(|| Arena::new(budget));
+    Schedule { arena }
+}
+
+/// Bounds of the chunks that a request asks for, over vertices that have so many rows in each of
+/// `matrices`. A device holds `width` columns of every source, and of the chunk's rows; edges carry
+/// values where the matrix has them, or `weighted`.
+///
+/// # Errors
+/// [`crate::Error::Spec`] when a chunk does not fit into the device.
+pub(super) fn chunk_bounds(
+    spec: &RunSpec,
+    matrices: &[(&Sparse, usize)],
+    width: usize,
+    weighted: bool,
+) -> Result<Vec<usize>> {
+    let budget = spec.knobs.count("device_mem") as u64;
+    let count = match spec.knobs.word("chunks") {
+        "auto" if budget == 0 && spec.knobs.flag("pipeline") => Count::Of(PIPELINED),
+        "auto" => Count::Auto,
+        _ => Count::Of(spec.knobs.count("chunks")),
+    };
+    let cost = |rows: std::ops::Range<usize>| {
+        let of = |&(a, group): &(&Sparse, usize)| {
+            let rows = rows.start * group..rows.end * group;
+            let csr = a.view();
+            let topology = chunk_bytes(csr, weighted || csr.weights.is_some(), &rows, width);
+            topology + slice_bytes(a.n_cols(), width)
+        };
+        matrices.iter().map(of).max().unwrap_or(0)
+    };
+    let (a, group) = matrices[0];
+    let starts = a.view().indptr.iter().step_by(group);
+    bounds(&starts.copied().collect::<Vec<_>>(), count, budget, cost)
+}
+
+/// What a request's model asks of the cut and of the messages.
+struct Asked {
+    decoupled: bool,
+    /// Rows of a vertex before the first round.
+    group: usize,
+    /// Columns of what travels, where it is decoupled.
+    d_out: usize,
+    /// Layers before the first round, and the last of the rounds.
+    ends: [u16; 2],
+    /// Whether edges have coefficients.
+    attends: bool,
+    /// Aggregations of an epoch, where it is naive.
+    aggregations: Vec<Aggregation>,
+}
+
+impl Asked {
+    fn of(model: &Model, shape: Shape, sparse: bool, cx: &Ctx) -> Asked {
+        let spec = &cx.plan.spec;
+        let relations = spec.decoupled && spec.model == ModelKind::Rgcn;
+        let dense = model.dense_layers(cx.backend.as_ref());
+        Asked {
+            decoupled: spec.decoupled,
+            group: if relations { shape.relations } else { 1 },
+            d_out: shape.d_out,
+            ends: [dense as u16, model.layers() as u16 - 1],
+            attends: spec.model == ModelKind::Gat,
+            aggregations: aggregations(model, sparse && !spec.decoupled, cx),
+        }
+    }
+
+    /// How messages are cut. By sources where the first round is not the last too, on edges that are
+    /// the graph's own, with room for its whole result.
+    fn pipeline(&self, spec: &RunSpec) -> Pipeline {
+        if !spec.knobs.flag("pipeline") {
+            return Pipeline::Off;
+        }
+        let several = self.decoupled && spec.layers > 1;
+        let plain = !self.attends && spec.model != ModelKind::Rgcn;
+        if several && plain && spec.knobs.count("device_mem") == 0 {
+            Pipeline::BySource
+        } else {
+            Pipeline::ByNeed
+        }
+    }
+
+    /// Columns of the widest slice.
+    fn width(&self, ranks: usize) -> usize {
+        let widest = if self.decoupled {
+            self.d_out
+        } else {
+            self.aggregations.iter().map(|a| a.width).max().unwrap_or(0)
+        };
+        Columns::new(widest, ranks).widest()
+    }
+
+    /// Every split and gather of an epoch; `rows[r]` vertices belong to rank `r`.
+    fn trips(&self, rows: &[usize]) -> Vec<Trip> {
+        let trip = |layer, direction, group: usize, width, gathers| Trip {
+            layer,
+            direction,
+            rows: rows.iter().map(|r| r * group).collect(),
+            width,
+            gathers,
+        };
+        if !self.decoupled {
+            let both = |a: &Aggregation| {
+                [false, true].map(|gathers| trip(a.layer as u16, a.direction, 1, a.width, gathers))
+            };
+            return self.aggregations.iter().flat_map(both).collect();
+        }
+        let ([first, last], d, group) = (self.ends, self.d_out, self.group);
+        vec![
+            trip(first, Direction::Forward, group, d, false),
+            trip(last, Direction::Forward, 1, d, true),
+            trip(last, Direction::Backward, 1, d, false),
+            trip(first, Direction::Backward, group, d, true),
+        ]
+    }
+}
+
+/// A split, or a gather.
+struct Trip {
+    layer: u16,
+    direction: Direction,
+    /// Rows of each rank.
+    rows: Vec<usize>,
+    width: usize,
+    gathers: bool,
+}
+
+/// Bytes that rank `me` sends each epoch for rows.
+fn predict(trips: &[Trip], me: usize) -> BTreeMap<PredictedLane, u64> {
+    let mut lanes = BTreeMap::new();
+    for trip in trips {
+        let rows = &trip.rows;
+        for dst in (0..rows.len()).filter(|&r| r != me) {
+            let (from, to) = if trip.gathers { (dst, me) } else { (me, dst) };
+            let bytes = split_bytes(rows, trip.width, from, to);
+            *lanes
+                .entry((trip.layer, trip.direction, dst as u32))
+                .or_default() += bytes;
+        }
+    }
+    lanes
+}
+
+/// The matrices that rounds multiply by, forward and backward, with the rows that a vertex has in each
+/// one's result.
+type Matrices<'a> = [Vec<(&'a Sparse, usize)>; 2];
+
+fn matrices<'a>(spec: &RunSpec, block: &'a Block, group: usize) -> Result<Matrices<'a>> {
+    let plain = |a| vec![(a, 1)];
+    if !(spec.decoupled && spec.model == ModelKind::Rgcn) {
+        return Ok([plain(block.edges()), plain(block.edges_t())]);
+    }
+    let [a, t] = block.by_relation()?;
+    let (mut forward, mut backward) = (vec![(a, 1)], vec![(t, group)]);
+    if spec.layers > 1 {
+        let [a, t] = block.within_relations()?;
+        forward.insert(0, (a, group));
+        backward.insert(0, (t, group));
+    }
+    Ok([forward, backward])
+}
+
+/// A rank's part of a graph that is whole on every rank, and the numbers of each rank's vertices.
+fn cut(
+    ordered: Ordered,
+    asked: &Asked,
+    spec: &RunSpec,
+    me: usize,
+    ranks: usize,
+) -> Result<(TensorParallel, Vec<Vec<u32>>)> {
+    let (ids, block) = (ordered.ids().to_vec().into(), ordered.whole);
+    let n = block.n_dst;
+    let [over_in, over_out] = matrices(spec, &block, asked.group)?;
+    let chunks = |m: &[(&Sparse, usize)]| chunk_bounds(spec, m, asked.width(ranks), asked.attends);
+    let (forward, mut backward) = (chunks(&over_in)?, chunks(&over_out)?);
+    let pipeline = asked.pipeline(spec);
+    if pipeline == Pipeline::BySource {
+        // Portions of both ways are those that owners share evenly.
+        backward.clone_from(&forward);
+    }
+    let owner = share_out(&portions(block.csr(), &forward), n, ranks);
+    let mut members = vec![Vec::new(); ranks];
+    let mut local = vec![0u32; n];
+    for (v, &rank) in owner.iter().enumerate() {
+        let rows: &mut Vec<u32> = &mut members[rank as usize];
+        local[v] = rows.len() as u32;
+        rows.push(v as u32);
+    }
+    let owners = Owners {
+        owner: &owner,
+        local: &local,
+        me,
+        ranks,
+    };
+    let way = |a: &Sparse, bounds, groups| Way::new(a.view(), bounds, owners, groups, pipeline);
+    let forward = way(block.edges(), forward, (asked.group, 1));
+    let backward = way(block.edges_t(), backward, (1, asked.group));
+    let attention = asked.attends.then(|| Attention::new(block.csr(), owners));
+    let attention = attention.transpose()?;
+    let parallel = TensorParallel {
+        block,
+        ids,
+        forward,
+        backward,
+        schedule: schedule(spec),
+        attention,
+    };
+    Ok((parallel, members))
+}
+
+/// Tensor parallelism, naive or decoupled.
+pub(super) fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
+    let (data, spec) = (&setup.data, cx.plan.spec.clone());
+    let (me, ranks) = (cx.rank(), cx.size());
+    let shape = Shape {
+        features_first: true,
+        ..shape_of(&setup, cx)
+    };
+    let model = Model::new(&spec, cx.backend.as_ref(), shape);
+    let sparse = matches!(data.features, Features::Sparse(_));
+    let asked = Asked::of(&model, shape, sparse, cx);
+    let ordered = Ordered::of(&setup, cx);
+    let (parallel, members) = cut(ordered, &asked, &spec, me, ranks)?;
+    let counts: Vec<usize> = members.iter().map(Vec::len).collect();
+    let mut predicted = predict(&asked.trips(&counts), me);
+    let made = parallel.attention.iter();
+    for (lane, bytes) in made.flat_map(|a| a.predict(me, asked.ends[0])) {
+        *predicted.entry(lane).or_default() += bytes;
+    }
+    let own: Vec<u32> = members[me]
+        .iter()
+        .map(|&k| parallel.ids[k as usize])
+        .collect();
+    let rows = Rows::of(data, &own);
+    let prepared = Prepared {
+        aggregate: parallel,
+        model,
+        input: input_of(setup.data, cx, &own),
+        rows,
+        halo_nodes: 0,
+        predicted: predicted.into_iter().collect(),
+        part: None,
+    };
+    prepared.build(cx)
+}

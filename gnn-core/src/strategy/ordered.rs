@@ -1,0 +1,61 @@
+//! The graph as ranks hold it: its vertices in the order that is kind to caches.
+//!
+//! Every rank works this out alike from the graph alone, before anything is cut; what it computes by
+//! vertex id (masks of dropout, labels) goes by the data set's ids.
+
+use super::Setup;
+use super::full_graph::part_row;
+use crate::ctx::Ctx;
+use crate::graph::{Block, Graph};
+use crate::record::rows::PartRow;
+use crate::spec::VertexOrder;
+use std::borrow::Cow;
+
+/// A data set's vertices in another order: number `k` is vertex `ids[k]`.
+pub(super) struct Ordered {
+    /// The whole graph, with weights as the request's model wants them.
+    pub(super) whole: Block,
+    /// By number, the rank that owns it; without a cut, the first.
+    pub(super) owner: Vec<u32>,
+    ids: Vec<u32>,
+}
+
+impl Ordered {
+    /// The data set of a request, in its order.
+    pub(super) fn of(setup: &Setup, cx: &Ctx) -> Ordered {
+        let (graph, spec) = (&setup.data.graph, &cx.plan.spec);
+        let ids = match spec.vertex_order {
+            VertexOrder::Given => None,
+            VertexOrder::Auto => graph.by_degree(),
+            VertexOrder::Degree => Some(graph.sorted_by_degree().0),
+        };
+        let (graph, ids) = match ids {
+            None => (Cow::Borrowed(graph), (0..graph.n() as u32).collect()),
+            Some(ids) => (Cow::<Graph>::Owned(graph.renumbered(&ids)), ids),
+        };
+        let owner = match &setup.owner {
+            None => vec![0; ids.len()],
+            Some(owner) => ids.iter().map(|&v| owner[v as usize]).collect(),
+        };
+        Ordered {
+            whole: graph.propagation(spec.model.propagation()),
+            owner,
+            ids,
+        }
+    }
+
+    /// The vertices that have these numbers.
+    pub(super) fn vertices(&self, numbers: &[u32]) -> Vec<u32> {
+        numbers.iter().map(|&k| self.ids[k as usize]).collect()
+    }
+
+    /// All vertices, by number.
+    pub(super) fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// This rank's row of the `partition` frame.
+    pub(super) fn part_row(&self, setup: &Setup, cx: &Ctx) -> PartRow {
+        part_row(&setup.data, self, cx)
+    }
+}
