@@ -39,6 +39,8 @@ pub(crate) enum Key {
 
 /// Margin left and right, px.
 pub(crate) const SIDE: i32 = 22;
+/// How much wider bold letters are than [`text_width`] says.
+const BOLD: f64 = 1.13;
 const FAMILY: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 
 /// Draws a sheet of `width` px whose body is `height` px; `body` draws into that middle part.
@@ -66,7 +68,7 @@ pub(crate) fn sheet(
         let text_room = f64::from(width - 2 * SIDE);
         word(
             &root,
-            &fit(&head.title, 17.0, text_room),
+            &fit(&head.title, 17.0 * BOLD, text_room),
             (SIDE, 28),
             Type::new(17).bold(),
         )?;
@@ -334,5 +336,22 @@ mod tests {
         let rows = legend_rows(&many, 500);
         assert!(rows.len() > 2 && rows.iter().map(Vec::len).sum::<usize>() == 20);
         assert!(legend_rows(&[], 500).is_empty());
+    }
+
+    /// An `a` of DejaVu Sans Bold is 0.675 em wide.
+    #[test]
+    fn bold_titles_end_before_the_card_does() {
+        let head = Head {
+            title: "a".repeat(200),
+            subtitle: String::new(),
+            desc: String::new(),
+            legend: Vec::new(),
+            foot: Vec::new(),
+        };
+        let svg = sheet(&head, (880, 50), |_| Ok(())).expect("an empty sheet");
+        let (title, _) = svg.split_once('…').expect("the title is cut");
+        let shown = title.chars().rev().take_while(|&c| c == 'a').count();
+        let end = f64::from(SIDE) + 0.675 * 17.0 * shown as f64 + 17.0;
+        assert!(shown > 50 && end <= 880.0, "{shown} letters end at {end}");
     }
 }
