@@ -29,8 +29,9 @@ fn accuracy_and_bytes(name: &str, pairs: &[(&str, &str)]) -> (f64, f64) {
 }
 
 /// Trains without staleness and with each bound; asserts what each saves and loses. `skipg` with the
-/// same fixed bound saves as much, and must not lose less.
-fn save(data: &str, more: &[(&str, &str)], bounds: &[&str]) {
+/// same fixed bound saves as much, and must not lose less. What is learnt without staleness must be
+/// at least `learnt` percent, or nothing could be lost.
+fn save(data: &str, more: &[(&str, &str)], bounds: &[&str], learnt: f64) {
     let run = |strategy: &str, bound: &str| {
         let own = [("data", data), ("strategy", strategy), ("bound", bound)];
         let name = data.rsplit('/').next().unwrap_or(data);
@@ -38,6 +39,7 @@ fn save(data: &str, more: &[(&str, &str)], bounds: &[&str]) {
         accuracy_and_bytes(&name, &[&own, more].concat())
     };
     let (exact, all) = run("sancus", "epoch-fixed=0");
+    assert!(exact >= learnt, "{exact:.2} of {learnt}");
     let mut losses = Vec::new();
     for bound in bounds {
         let (accuracy, bytes) = run("sancus", bound);
@@ -65,9 +67,12 @@ fn save(data: &str, more: &[(&str, &str)], bounds: &[&str]) {
         "  saves {saved:.1} % of broadcast bytes, loses {:.2} points",
         exact - accuracy
     );
+    // Five seeds of either spread by more than this.
     assert!(
-        exact - accuracy >= losses[0],
-        "skipg loses less than sancus"
+        exact - accuracy >= losses[0] - 0.25,
+        "skipg loses {:.2} points, sancus {:.2}",
+        exact - accuracy,
+        losses[0]
     );
 }
 
@@ -82,10 +87,15 @@ fn on_cora_a_third_of_the_bytes_is_saved_within_a_point() {
         ("epochs", "200"),
         ("eval_every", "5"),
     ];
-    save(&data, &protocol, &["epoch-fixed=3", "epoch-adaptive=3"]);
+    save(
+        &data,
+        &protocol,
+        &["epoch-fixed=3", "epoch-adaptive=3"],
+        80.0,
+    );
     // Masks of dropout differ from epoch to epoch, so a bound on variation is tried without.
     let plain = [&protocol[..], &[("dropout", "0")]].concat();
-    save(&data, &plain, &["variation=0.15"]);
+    save(&data, &plain, &["variation=0.15"], 80.0);
 }
 
 #[test]
@@ -97,7 +107,12 @@ fn on_physics_a_third_of_the_bytes_is_saved_within_a_point() {
         return;
     };
     let protocol = [("epochs", "60"), ("eval_every", "5")];
-    save(&data, &protocol, &["epoch-fixed=3", "epoch-adaptive=3"]);
+    save(
+        &data,
+        &protocol,
+        &["epoch-fixed=3", "epoch-adaptive=3"],
+        90.0,
+    );
 }
 
 #[test]
@@ -105,10 +120,17 @@ fn on_a_look_alike_of_reddit_a_third_of_the_bytes_is_saved_within_a_point() {
     if !soak("sancus on a look-alike of Reddit") {
         return;
     }
-    let protocol = [("epochs", "60"), ("eval_every", "5"), ("hidden", "64")];
+    let protocol = [
+        ("epochs", "60"),
+        ("eval_every", "5"),
+        ("hidden", "32"),
+        ("dropout", "0"),
+        ("lr", "0.02"),
+    ];
     save(
-        "like:reddit,scale=0.01",
+        "like:reddit,scale=0.03",
         &protocol,
         &["epoch-fixed=3", "epoch-adaptive=3"],
+        75.0,
     );
 }
