@@ -46,6 +46,20 @@
 //! Evaluation sends everything anew and keeps nothing. The paper also caches the features' block
 //! and counts what that saves. Its Algorithm 5 takes the first rank that is too old, not the oldest,
 //! and never reaches the last of many (`bound.rs`).
+//! # Measured
+//! Test accuracy, means of five seeds on four ranks, November 2026: `epoch-fixed=3` and
+//! `epoch-adaptive=3` save 37.5 % of broadcast bytes, those of features in neither; `variation=0.15`
+//! saves 44 %, on Cora without dropout.
+//!
+//! | | `broadcast` | fixed | adaptive | `skipg`, fixed | `variation` |
+//! |---|---|---|---|---|---|
+//! | Cora, 200 epochs | 81.54 | 81.50 | 81.38 | 81.48 | 80.64 of 80.74 |
+//! | Coauthor Physics, 60 epochs | 95.81 | 95.80 | 95.81 | 95.81 | |
+//!
+//! [`SKIPG`] does not lose more than the others here, as it does in the paper. Stale rows slow training
+//! down: on a look-alike of Reddit (scale 0.03, one seed) `epoch-fixed=3` has 19 % after 100 epochs, where
+//! `epoch-fixed=0` has 99.6 %; after 400 it has 99.2 %. `cargo verify --soak` repeats these
+//! (`gnn-core/tests/real_data/sancus.rs`).
 //! # Exact when
 //! `bound=epoch-fixed=0` or `variation=0`, with `clip=0`: then the bits are those of `broadcast`.
 
