@@ -14,6 +14,8 @@
 //! |---|---|---|---|---|---|---|
 //! | | 52 → 31 | 75 → 46 | 76 → 60 | 219 → 152 | 319 → 254 | 579 → 576 |
 //!
+//! Epochs of GCN and GraphSAGE on R-MAT scale 16, width 128, 32 classes, were the same in either order.
+//!
 //! # Paper
 //! Balaji & Lucia, "When is Graph Reordering an Optimization?", IISWC 2018,
 //! <https://doi.org/10.1109/IISWC.2018.8573478>: sorting by degree pays for skewed degrees, and harms an
