@@ -17,7 +17,7 @@ use crate::vector::{Vector, at_level, prefetch};
 pub(crate) const AHEAD: usize = 16;
 
 /// The same for rows of one line: so little work is done on each that 16 of them are over before the
-/// line is there (R-MAT 18, 8 columns, one thread: 63 ms with 16, 51 with 32 or 64).
+/// line is there (R-MAT 18, 8 columns, one thread, two rounds: 63 and 72 ms with 16, 51 and 70 with 32).
 const AHEAD_OF_LINES: usize = 32;
 
 /// Lines of a row that are asked for; the processor follows a row that it has seen begin, and
@@ -225,8 +225,8 @@ unsafe fn store<V: Vector, const N: usize>(all: [V; N], to: *mut f32, mask: V::M
     }
 }
 
-/// Adds the rows of `x` that the edges in `span` name to `sum`, weighted; `AHEAD` edges ahead are
-/// prefetched where `FAR` says that they are far.
+/// Adds the rows of `x` that the edges in `span` name to `sum`, weighted; those some edges ahead
+/// are prefetched where `FAR` says that they are far.
 ///
 /// # Safety
 /// `n_cols * d <= x.len()`, `first + (N - 1) · LANES < d`, and the mask holds no column at `d` or

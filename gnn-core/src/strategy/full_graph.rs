@@ -3,7 +3,6 @@
 //! Forward, loss, backward, and one step of the optimiser an epoch. Each layer's weight gradients
 //! start their all-reduce as soon as they exist and travel while earlier layers are computed.
 
-use super::ordered::Ordered;
 use super::{Built, Rows, Setup, Strategy};
 use crate::backend::{Backend, Mat};
 use crate::comm::{Label, Ticket};
@@ -15,7 +14,6 @@ use crate::head::Head;
 use crate::model::{
     Aggregate, Aggregation, At, Input, Model, Optimiser, Shape, SparseInput, Weights,
 };
-use crate::partition;
 use crate::record::rows::PartRow;
 use crate::record::{Direction, Pass, PredictedLane, RankFacts};
 use crate::spec::{FeatureStorage, FirstAggregate};
@@ -69,24 +67,6 @@ pub fn input_of(data: Arc<Dataset>, cx: &Ctx, ids: &[u32]) -> Input {
         Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
         Features::Mapped { .. } => unreachable!("selected rows are in memory"),
     }
-}
-
-/// This rank's row of the `partition` frame.
-pub(super) fn part_row(data: &Dataset, ordered: &Ordered, cx: &Ctx) -> PartRow {
-    let row_bytes = (data.features.bytes() / data.n().max(1)) as u64;
-    let by_number =
-        |mask: &[bool]| -> Vec<bool> { ordered.ids().iter().map(|&v| mask[v as usize]).collect() };
-    let [train, val, test] = [&data.train, &data.val, &data.test].map(|mask| by_number(mask));
-    let masks = partition::Masks {
-        train: &train,
-        val: &val,
-        test: &test,
-    };
-    let whole = ordered.whole.csr();
-    let cut = partition::facts(whole, &ordered.owner, cx.size(), masks, row_bytes);
-    let plan = &cx.plan;
-    let (ms, peak) = (plan.partition_ms, plan.partition_peak_bytes);
-    partition::rows(&cut, None, &plan.partition_method, ms, peak).swap_remove(cx.rank())
 }
 
 /// Whether the first layer's aggregate of dense features is made before the first epoch.

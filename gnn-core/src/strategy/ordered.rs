@@ -4,9 +4,9 @@
 //! vertex id (masks of dropout, labels) goes by the data set's ids.
 
 use super::Setup;
-use super::full_graph::part_row;
 use crate::ctx::Ctx;
 use crate::graph::{Block, Graph};
+use crate::partition;
 use crate::record::rows::PartRow;
 use crate::spec::VertexOrder;
 use std::borrow::Cow;
@@ -56,6 +56,19 @@ impl Ordered {
 
     /// This rank's row of the `partition` frame.
     pub(super) fn part_row(&self, setup: &Setup, cx: &Ctx) -> PartRow {
-        part_row(&setup.data, self, cx)
+        let (data, plan) = (&setup.data, &cx.plan);
+        let by_number = |mask: &Vec<bool>| -> Vec<bool> {
+            self.ids.iter().map(|&v| mask[v as usize]).collect()
+        };
+        let [train, val, test] = [&data.train, &data.val, &data.test].map(by_number);
+        let masks = partition::Masks {
+            train: &train,
+            val: &val,
+            test: &test,
+        };
+        let row_bytes = (data.features.bytes() / data.n().max(1)) as u64;
+        let cut = partition::facts(self.whole.csr(), &self.owner, cx.size(), masks, row_bytes);
+        let (ms, peak) = (plan.partition_ms, plan.partition_peak_bytes);
+        partition::rows(&cut, None, &plan.partition_method, ms, peak).swap_remove(cx.rank())
     }
 }

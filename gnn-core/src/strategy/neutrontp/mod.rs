@@ -43,7 +43,7 @@
 //! | the same, 2 ranks | | | 702 | 140 | 114 to 254 | 7.5–9.8 → 2.0–3.5, of 12.2 that move |
 //! | 100 Mbit/s | 2729 | 2740 | 1341 | 307 | 228 | 81–86 → 21–27 |
 //! # Differs
-//! Every rank owns an equal share of what each chunk needs first, as in the paper, and within it of every
+//! Every rank owns a share, equal but for remainders, of what each chunk needs first, as in the paper, and within it of every
 //! run of ids. Pipelined without a budget, a decoupled model's first round goes by chunks of sources, and a
 //! row travels with its chunk: the paper's chunks of destinations hide nothing of the split where the
 //! first of them needs nearly every vertex. Layers behind the first aggregate the narrower side of their product, as everywhere here.

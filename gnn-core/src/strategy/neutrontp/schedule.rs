@@ -8,8 +8,8 @@
 //! needs, and the gather into a message for each chunk's destinations. Chunk `j` of the first round
 //! runs when its message is there, while those of later chunks travel; results of the last round travel
 //! while later chunks run. Where it can ([`Pipeline::BySource`]), the first round goes by chunks of sources
-//! instead, which hides the split of dense graphs too. Every row travels once either way: bytes and
-//! numbers stay as they are.
+//! instead, which hides the split of dense graphs too. Every row travels once either way: bytes
+//! stay as they are, and numbers but for the rounding of slices wide enough to be aggregated by segments.
 //!
 //! [`Pipeline::BySource`]: super::chunks::Pipeline::BySource
 
