@@ -26,7 +26,7 @@ pub fn prepare(flow: &mut Flow, places: &Places) -> Result<(), Stop> {
     flow.step(
         "build",
         "compiles the workspace once, with optimisation (the first time takes a while)",
-        45,
+        75,
         |step| compile::workspace(step, places),
     )?;
     flow.step(

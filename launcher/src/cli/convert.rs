@@ -9,7 +9,7 @@ use gnn_core::dataset::{self, Limit};
 use gnn_core::graph::SelfLoops;
 use gnn_core::record::clock::peak_memory_bytes;
 use gnn_core::store::{self, Stored};
-use launcher::tables::{self, ParquetEdges};
+use launcher::tables::{self, TableEdges};
 use launcher::{Error, Result, sys};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// What `--help` says beyond the first lines.
 pub const HELP: &str = "
   SRC  what train takes as --data, or an edge list: text (.txt .csv .tsv .edges .el, each also .gz)
-       with two ids a line, .npy [E, 2], .parquet with columns src and dst (Arrow IPC is not read);
+       with two ids a line, .npy [E, 2], .parquet, .arrow or .feather with columns src and dst;
        edge lists are sorted on disk within --mem
   DST  a file NAME.halo, or a folder that gets graph.halo; train reads either as --data
 
@@ -32,7 +32,7 @@ pub const HELP: &str = "
       --relabel HOW       none, compact (leave vertices without edges out), or degree
       --ids KIND          u32 or u64; training takes u64 only with fewer than 2^32 vertices [u32]
       --vertices N        number of vertices, where the last ones have no edges
-      --vertex-table FILE .parquet or .csv beside an edge list, a row a vertex: columns id, label, split
+      --vertex-table FILE .parquet, .arrow or .csv beside an edge list, a row a vertex: columns id, label, split
                           (train, val, test), and features; held in memory
       --names             vertices of a text list have names instead of numbers: the list and its dictionary
                           are held in memory, within --mem
@@ -198,7 +198,7 @@ fn in_memory(
 enum List {
     Text,
     Npy,
-    Parquet,
+    Table(tables::Kind),
 }
 
 /// The kind of edge list that a file is, by its name.
@@ -209,9 +209,11 @@ fn edge_list(path: &Path) -> Option<List> {
     let ending = |path: &Path| path.extension()?.to_str().map(str::to_lowercase);
     match ending(path)?.as_str() {
         "npy" => Some(List::Npy),
-        "parquet" => Some(List::Parquet),
         "gz" => edge_list_text(&ending(&path.with_extension("")).unwrap_or_default()),
-        other => edge_list_text(other),
+        other => match tables::Kind::of(other) {
+            Some(kind) => Some(List::Table(kind)),
+            None => edge_list_text(other),
+        },
     }
 }
 
@@ -223,7 +225,7 @@ fn open(kind: List, path: &Path, options: &Options) -> Result<Box<dyn EdgeSource
     Ok(match kind {
         List::Text => Box::new(TextEdges::open(path, options.block())?),
         List::Npy => Box::new(NpyEdges::open(path, options.block())?),
-        List::Parquet => Box::new(ParquetEdges::open(path, options.block())?),
+        List::Table(kind) => Box::new(TableEdges::open(path, kind, options.block())?),
     })
 }
 

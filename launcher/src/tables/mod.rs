@@ -1,12 +1,11 @@
-//! Tables in Parquet files: edges as a source of a conversion, and what belongs to vertices.
-//!
-//! # Not done
-//! Arrow IPC files: their reader is not built in.
+//! Tables in Parquet and Arrow files: edges as a source of a conversion, and what belongs to vertices.
 
 mod edges;
+mod rows;
 mod vertices;
 
-pub use edges::ParquetEdges;
+pub use edges::TableEdges;
+pub use rows::Kind;
 pub use vertices::read as vertices;
 
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! A vertex table: one row a vertex with its label, its part of the split and its features.
 
-use super::wrong;
+use super::{Kind, wrong};
 use crate::error::{Error, Result};
 use gnn_core::convert::Vertices;
-use polars::prelude::{Column, CsvReader, DataFrame, DataType, ParquetReader, SerReader};
+use polars::prelude::{Column, CsvReader, DataFrame, DataType, SerReader};
 use std::fs::File;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const OTHERS: [&str; 6] = ["id", "label", "split", "train", "val", "test"];
 /// Classes at most.
 const MAX_CLASSES: i64 = 1 << 16;
 
-/// Reads the Parquet or CSV file `path` whole. Its columns:
+/// Reads the Parquet, Arrow or CSV file `path` whole. Its columns:
 ///
 /// | column | content |
 /// |---|---|
@@ -26,13 +26,15 @@ const MAX_CLASSES: i64 = 1 << 16;
 /// [`Error::Io`], [`Error::Frame`] for a file that cannot be read, [`Error::Core`] naming the column
 /// and row of a value that cannot be used.
 pub fn read(path: &Path) -> Result<Vertices> {
-    let file = File::open(path).map_err(Error::io(path))?;
-    let frame = if path.extension().is_some_and(|e| e == "parquet") {
-        ParquetReader::new(file).finish()
-    } else {
-        CsvReader::new(file).finish()
+    let ending = path.extension().and_then(|e| e.to_str());
+    let frame = match ending.and_then(|e| Kind::of(&e.to_lowercase())) {
+        Some(kind) => kind.read(path)?,
+        None => {
+            let file = File::open(path).map_err(Error::io(path))?;
+            let frame = CsvReader::new(file).finish();
+            frame.map_err(Error::frame(&path.display().to_string()))?
+        }
     };
-    let frame = frame.map_err(Error::frame(&path.display().to_string()))?;
     Ok(from_frame(path, &frame)?)
 }
 

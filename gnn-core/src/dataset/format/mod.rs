@@ -212,7 +212,7 @@ fn nothing(path: &Path, names: &[String]) -> Error {
     let file = path.display().to_string();
     if let Some(name) = names.iter().find(|n| ends(n, &TABLES)) {
         let reason = format!("{name} is a table that readers of graphs do not know");
-        let help = "convert a Parquet table of edges first: halobook convert SRC DST";
+        let help = "convert a table of edges first: halobook convert SRC DST";
         return bad(&file, "format", reason, help);
     }
     let several = names
