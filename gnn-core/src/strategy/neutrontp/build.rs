@@ -3,30 +3,30 @@
 use super::arena::{Arena, chunk_bytes, slice_bytes};
 use super::attention::Attention;
 use super::chunks::{Count, Owners, Pipeline, Way, bounds, portions, share_out};
-use super::layout::{Columns, split_bytes};
+use super::layout::{Columns, Turns};
 use super::rounds::TensorParallel;
 use super::schedule::Schedule;
+use super::traffic::{Traffic, Trip};
 use crate::backend::Sparse;
 use crate::ctx::Ctx;
 use crate::dataset::Features;
 use crate::error::Result;
 use crate::graph::Block;
 use crate::model::{Aggregation, Model, ModelKind, Shape};
-use crate::record::{Direction, PredictedLane};
+use crate::record::Direction;
 use crate::spec::RunSpec;
 use crate::strategy::full_graph::{Prepared, aggregations, input_of, shape_of};
 use crate::strategy::ordered::Ordered;
 use crate::strategy::{Built, Rows, Setup};
-use std::collections::BTreeMap;
 
 /// Chunks of a pipeline for which nobody chose a number or a budget.
 const PIPELINED: usize = 8;
 
 /// Runs steps within the device's budget, where it has one.
-pub(super) fn schedule(spec: &RunSpec) -> Schedule {
+pub(super) fn schedule(spec: &RunSpec, turns: Turns) -> Schedule {
     let budget = spec.knobs.count("device_mem") as u64;
     let arena = (budget > 0).then(|| Arena::new(budget));
-    Schedule { arena }
+    Schedule { arena, turns }
 }
 
 /// Bounds of the chunks that a request asks for, over vertices that have so many rows in each of
@@ -113,7 +113,18 @@ impl Asked {
         } else {
             self.aggregations.iter().map(|a| a.width).max().unwrap_or(0)
         };
-        Columns::new(widest, ranks).widest()
+        Columns::new(widest, ranks, 0).widest()
+    }
+
+    /// Whose columns are one more. What keeps slices for backward needs the same both ways: a model with
+    /// coefficients, and one that learns the weight of a vertex's own row.
+    fn turns(&self, spec: &RunSpec) -> Turns {
+        let keeps = self.attends || spec.model == ModelKind::Gin;
+        if self.decoupled && keeps {
+            Turns::Epoch
+        } else {
+            Turns::Direction
+        }
     }
 
     /// Every split and gather of an epoch; `rows[r]` vertices belong to rank `r`.
@@ -139,32 +150,6 @@ impl Asked {
             trip(first, Direction::Backward, group, d, true),
         ]
     }
-}
-
-/// A split, or a gather.
-struct Trip {
-    layer: u16,
-    direction: Direction,
-    /// Rows of each rank.
-    rows: Vec<usize>,
-    width: usize,
-    gathers: bool,
-}
-
-/// Bytes that rank `me` sends each epoch for rows.
-fn predict(trips: &[Trip], me: usize) -> BTreeMap<PredictedLane, u64> {
-    let mut lanes = BTreeMap::new();
-    for trip in trips {
-        let rows = &trip.rows;
-        for dst in (0..rows.len()).filter(|&r| r != me) {
-            let (from, to) = if trip.gathers { (dst, me) } else { (me, dst) };
-            let bytes = split_bytes(rows, trip.width, from, to);
-            *lanes
-                .entry((trip.layer, trip.direction, dst as u32))
-                .or_default() += bytes;
-        }
-    }
-    lanes
 }
 
 /// The matrices that rounds multiply by, forward and backward, with the rows that a vertex has in each
@@ -223,12 +208,19 @@ fn cut(
     let backward = way(block.edges_t(), backward, (1, asked.group));
     let attention = asked.attends.then(|| Attention::new(block.csr(), owners));
     let attention = attention.transpose()?;
+    let turns = asked.turns(spec);
+    let counts: Vec<usize> = members.iter().map(Vec::len).collect();
     let parallel = TensorParallel {
         block,
         ids,
         forward,
         backward,
-        schedule: schedule(spec),
+        schedule: schedule(spec, turns),
+        traffic: Traffic {
+            trips: asked.trips(&counts),
+            turns,
+            said: None,
+        },
         attention,
     };
     Ok((parallel, members))
@@ -247,12 +239,9 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let asked = Asked::of(&model, shape, sparse, cx);
     let ordered = Ordered::of(&setup, cx);
     let (parallel, members) = cut(ordered, &asked, &spec, me, ranks)?;
-    let counts: Vec<usize> = members.iter().map(Vec::len).collect();
-    let mut predicted = predict(&asked.trips(&counts), me);
+    // What splits and gathers send differs from epoch to epoch and is said in each.
     let made = parallel.attention.iter();
-    for (lane, bytes) in made.flat_map(|a| a.predict(me, asked.ends[0])) {
-        *predicted.entry(lane).or_default() += bytes;
-    }
+    let predicted = made.flat_map(|a| a.predict(me, asked.ends[0])).collect();
     let own: Vec<u32> = members[me]
         .iter()
         .map(|&k| parallel.ids[k as usize])
@@ -264,7 +253,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         input: input_of(setup.data, cx, &own),
         rows,
         halo_nodes: 0,
-        predicted: predicted.into_iter().collect(),
+        predicted,
         part: None,
     };
     prepared.build(cx)

@@ -9,6 +9,7 @@ use super::super::halo::{Halo, predict};
 use super::super::ordered::Ordered;
 use super::super::{Built, Rows, Setup};
 use super::build::{chunk_bounds, schedule};
+use super::layout::Turns;
 use super::schedule::{Schedule, Step};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
@@ -148,7 +149,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, rung: Rung) -> Result<Built> {
         halo: Halo::new(part.send, read, false),
         block,
         bounds,
-        schedule: schedule(&cx.plan.spec),
+        schedule: schedule(&cx.plan.spec, Turns::Direction),
     };
     let prepared = Prepared {
         aggregate,

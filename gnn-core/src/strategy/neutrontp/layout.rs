@@ -3,13 +3,14 @@
 //! A matrix `[n, d]` is held by rows (each rank has all columns of the vertices it owns) or by columns
 //! (each rank has a slice of the columns of every vertex, in the order of global ids). *Split* goes
 //! from rows to columns, *gather* back; each is one all-to-all, and each is the other's adjoint.
-//! Slices differ by at most one column, and may have none.
+//! Slices differ by at most one column, and may have none. Who has one more goes round ([`Turns`]), so
+//! that in the end nobody has had more work than others.
 
 use crate::backend::{Corner, Kept, Mat};
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use kernels::par::split_rows;
+use crate::record::Direction;
 use std::ops::Range;
 
 /// Rows that travel together.
@@ -57,13 +58,39 @@ impl Portion {
     }
 }
 
+/// How often the columns that do not divide have gone round: another rank has one more each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turns {
+    /// Forward and backward have the same columns, since backward reads slices that forward kept.
+    Epoch,
+    /// Each direction has others.
+    Direction,
+}
+
+impl Turns {
+    /// The number of the turn of an epoch's direction; the first is 0.
+    pub(super) fn at(self, epoch: u64, direction: Direction) -> u64 {
+        match self {
+            Turns::Epoch => epoch,
+            Turns::Direction => 2 * epoch + u64::from(direction == Direction::Backward),
+        }
+    }
+}
+
 /// The columns of a matrix of `d` columns that each rank has.
 pub(super) struct Columns(Vec<usize>);
 
 impl Columns {
-    /// Slices that differ by at most one column.
-    pub(super) fn new(d: usize, ranks: usize) -> Columns {
-        Columns(split_rows(d, ranks))
+    /// Slices that differ by at most one column; in each turn the next ranks have one more.
+    pub(super) fn new(d: usize, ranks: usize, turn: u64) -> Columns {
+        let rest = d % ranks;
+        let first = (turn % ranks as u64) as usize * rest % ranks;
+        let size = |r: usize| d / ranks + usize::from((r + ranks - first) % ranks < rest);
+        let ends = (0..ranks).scan(0, |end, r| {
+            *end += size(r);
+            Some(*end)
+        });
+        Columns(std::iter::once(0).chain(ends).collect())
     }
 
     /// The columns of a rank.
@@ -86,11 +113,11 @@ pub(super) fn post_split(
     cx: &mut Ctx,
     label: Label,
     portion: &Portion,
+    columns: &Columns,
     x: &Mat,
     slices: &mut Mat,
 ) -> Result<Ticket> {
     let (me, ranks) = (cx.rank(), cx.size());
-    let columns = Columns::new(x.ncols(), ranks);
     let rows = portion.local.len();
     let mut send = vec![Vec::new(); ranks];
     for peer in (0..ranks).filter(|&r| r != me) {
@@ -143,11 +170,11 @@ pub(super) fn post_gather(
     cx: &mut Ctx,
     label: Label,
     portion: &Portion,
+    columns: &Columns,
     slices: &Mat,
     out: &mut Mat,
 ) -> Result<Ticket> {
     let (me, ranks, width) = (cx.rank(), cx.size(), slices.ncols());
-    let columns = Columns::new(out.ncols(), ranks);
     let mut send = vec![Vec::new(); ranks];
     for peer in (0..ranks).filter(|&r| r != me) {
         let rows = &portion.by_owner[peer];
@@ -178,11 +205,11 @@ pub(super) fn post_gather(
 pub(super) fn finish_gather(
     cx: &mut Ctx,
     portion: &Portion,
+    columns: &Columns,
     ticket: Ticket,
     out: &mut Mat,
 ) -> Result<()> {
     let me = cx.rank();
-    let columns = Columns::new(out.ncols(), cx.size());
     let rows = portion.local.len();
     let parts = cx.comm.finish(ticket)?;
     for (peer, part) in parts.into_iter().enumerate().filter(|(r, _)| *r != me) {
@@ -195,8 +222,32 @@ pub(super) fn finish_gather(
     Ok(())
 }
 
-/// Bytes that rank `me` sends to rank `to` in a split of a matrix with `d` columns of which rank `r`
-/// owns `rows[r]` rows. A gather sends as many the other way.
-pub(super) fn split_bytes(rows: &[usize], d: usize, me: usize, to: usize) -> u64 {
-    4 * (rows[me] * Columns::new(d, rows.len()).of(to).len()) as u64
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns follow each other, differ by one at most, and over as many turns as there are ranks
+    /// everybody has had as many.
+    #[test]
+    fn what_does_not_divide_goes_round() {
+        for ranks in 1..=7 {
+            for d in 0..=20 {
+                let mut had = vec![0; ranks];
+                for turn in 0..ranks as u64 {
+                    let columns = Columns::new(d, ranks, turn);
+                    let mut end = 0;
+                    for (r, had) in had.iter_mut().enumerate() {
+                        let own = columns.of(r);
+                        assert_eq!(own.start, end);
+                        assert!(own.len() == d / ranks || own.len() == d.div_ceil(ranks));
+                        assert!(own.len() <= columns.widest());
+                        *had += own.len();
+                        end = own.end;
+                    }
+                    assert_eq!(end, d);
+                }
+                assert_eq!(had, vec![d; ranks]);
+            }
+        }
+    }
 }

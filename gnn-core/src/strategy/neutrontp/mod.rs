@@ -27,7 +27,9 @@
 //! `4L` where it is naive. Pipelined, every chunk's message counts.
 //! # Bytes
 //! A split or gather of width `D`: `4 · (V · D − Σ_r V_r · D_r)`, all ranks together: what does not stay
-//! on its rank. That is `4 · V · D · (N − 1) / N` where slices or shares are even.
+//! on its rank. That is `4 · V · D · (N − 1) / N` where slices or shares are even. Columns that ranks do not
+//! divide go round: in each direction of each epoch other ranks have one more (in each epoch, where
+//! backward reads slices that forward kept), so that loads are even over a run.
 //! # Measured
 //! Two-core x86-64 machine shared with other work, November 2026, GCN with two layers and width 128, ms an
 //! epoch (median). R-MAT scale 18 with 16 classes, one thread a rank: on one rank 736 where `single` takes
@@ -61,6 +63,7 @@ mod ladder;
 mod layout;
 mod rounds;
 mod schedule;
+mod traffic;
 
 use self::ladder::{RUNGS, Rung};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};

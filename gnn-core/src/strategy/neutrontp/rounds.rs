@@ -3,6 +3,7 @@
 use super::attention::{Attention, Made, transposed};
 use super::chunks::Way;
 use super::schedule::{Held, Schedule, Step};
+use super::traffic::Traffic;
 use crate::backend::{Dropout, Kept, Mat};
 use crate::comm::Label;
 use crate::ctx::Ctx;
@@ -23,6 +24,7 @@ pub(super) struct TensorParallel {
     /// Over out-edges.
     pub(super) backward: Way,
     pub(super) schedule: Schedule,
+    pub(super) traffic: Traffic,
     /// For models whose coefficients are made before propagation.
     pub(super) attention: Option<Attention>,
 }
@@ -100,6 +102,7 @@ impl Aggregate for TensorParallel {
         } else {
             (self.block.edges(), &self.forward)
         };
+        self.traffic.predict(cx, at.direction);
         let (labels, steps) = ((label(at), label(at)), [Step::plain(a)]);
         let done = &mut |_: &mut Ctx, _, _: Held<'_>| Ok(());
         self.schedule
@@ -118,6 +121,7 @@ impl Rounds for TensorParallel {
         rounds: &[RoundSite<'_>],
         flow: Flow,
     ) -> Result<(Mat, Saved)> {
+        self.traffic.predict(cx, rounds[0].at.direction);
         let (group, labels) = (group(rounds), ends(rounds));
         let x = flow.x.into_mat();
         let (n, d) = x.dim();

@@ -15,7 +15,9 @@
 
 use super::arena::{Arena, slice_bytes};
 use super::chunks::Way;
-use super::layout::{Columns, Portion, finish_gather, finish_split, post_gather, post_split};
+use super::layout::{
+    Columns, Portion, Turns, finish_gather, finish_split, post_gather, post_split,
+};
 use crate::backend::{Mat, Sparse, Write};
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
@@ -78,6 +80,8 @@ pub(super) type Done<'a> = &'a mut dyn FnMut(&mut Ctx, usize, Held<'_>) -> Resul
 pub(super) struct Schedule {
     /// The device, where it has a budget.
     pub(super) arena: Option<Arena>,
+    /// Who has one more of columns that do not divide.
+    pub(super) turns: Turns,
 }
 
 impl Schedule {
@@ -97,14 +101,16 @@ impl Schedule {
         done: Done<'_>,
     ) -> Result<Mat> {
         let (d, alone) = (x.ncols(), cx.size() == 1);
+        let turn = self.turns.at(cx.epoch, labels.0.direction);
+        let columns = Columns::new(d, cx.size(), turn);
         let mut arriving = VecDeque::new();
         let mut source = if alone {
             x
         } else {
-            let width = Columns::new(d, cx.size()).of(cx.rank()).len();
+            let width = columns.of(cx.rank()).len();
             let mut slices = cx.backend.fresh(steps[0].a.n_cols(), width);
             for portion in &way.split {
-                let ticket = post_split(cx, labels.0, portion, &x, &mut slices)?;
+                let ticket = post_split(cx, labels.0, portion, &columns, &x, &mut slices)?;
                 arriving.push_back((portion, ticket));
             }
             drop(x);
@@ -148,7 +154,7 @@ impl Schedule {
                         let local: usize = way.gather.iter().map(|p| p.own_rows()).sum();
                         cx.backend.fresh(local, d)
                     });
-                    let ticket = post_gather(cx, labels.1, portion, &y, out)?;
+                    let ticket = post_gather(cx, labels.1, portion, &columns, &y, out)?;
                     leaving.push_back((portion, ticket));
                 }
             }
@@ -165,13 +171,13 @@ impl Schedule {
         }
         if let [portion] = &way.gather[..] {
             let out = result.insert(cx.backend.fresh(portion.own_rows(), d));
-            let ticket = post_gather(cx, labels.1, portion, &y, out)?;
+            let ticket = post_gather(cx, labels.1, portion, &columns, &y, out)?;
             leaving.push_back((portion, ticket));
         }
         drop(y);
         let mut out = result.expect("there is a portion for each chunk");
         for (portion, ticket) in leaving {
-            finish_gather(cx, portion, ticket, &mut out)?;
+            finish_gather(cx, portion, &columns, ticket, &mut out)?;
         }
         Ok(out)
     }
