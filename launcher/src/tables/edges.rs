@@ -135,10 +135,12 @@ mod tests {
         match kind {
             Kind::Parquet => ParquetWriter::new(file).finish(&mut frame).map(|_| ()),
             Kind::Arrow => {
-                let parts = (0..height.max(1)).step_by(9);
-                let mut parts = parts.map(|first| frame.slice(first as i64, 9));
-                let mut chunked = parts.next().expect("at least one");
-                parts.for_each(|part| drop(chunked.vstack_mut_owned(part).expect("same columns")));
+                let mut chunked = frame.head(Some(9));
+                for first in (9..height).step_by(9) {
+                    chunked
+                        .vstack_mut(&frame.slice(first as i64, 9))
+                        .expect("same columns");
+                }
                 let compression = Some(IpcCompression::ZSTD(Default::default()));
                 let mut to = IpcWriter::new(file).with_compression(compression);
                 to.finish(&mut chunked)
