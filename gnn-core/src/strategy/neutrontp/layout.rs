@@ -68,12 +68,12 @@ pub(super) enum Turns {
 }
 
 impl Turns {
-    /// The number of the turn of an epoch's direction; the first is 0.
-    pub(super) fn at(self, epoch: u64, direction: Direction) -> u64 {
-        match self {
-            Turns::Epoch => epoch,
-            Turns::Direction => 2 * epoch + u64::from(direction == Direction::Backward),
-        }
+    /// The turn of an epoch's direction: the first rank that has one more. Forward and backward are half a
+    /// round apart, so that an epoch is nearly even on its own.
+    pub(super) fn at(self, epoch: u64, direction: Direction, ranks: usize) -> usize {
+        let half = self == Turns::Direction && direction == Direction::Backward;
+        let ahead = if half { ranks as u64 / 2 } else { 0 };
+        ((epoch + ahead) % ranks as u64) as usize
     }
 }
 
@@ -81,11 +81,9 @@ impl Turns {
 pub(super) struct Columns(Vec<usize>);
 
 impl Columns {
-    /// Slices that differ by at most one column; in each turn the next ranks have one more.
-    pub(super) fn new(d: usize, ranks: usize, turn: u64) -> Columns {
-        let rest = d % ranks;
-        let first = (turn % ranks as u64) as usize * rest % ranks;
-        let size = |r: usize| d / ranks + usize::from((r + ranks - first) % ranks < rest);
+    /// Slices that differ by at most one column; what does not divide goes to the ranks from `first` on.
+    pub(super) fn new(d: usize, ranks: usize, first: usize) -> Columns {
+        let size = |r: usize| d / ranks + usize::from((r + ranks - first) % ranks < d % ranks);
         let ends = (0..ranks).scan(0, |end, r| {
             *end += size(r);
             Some(*end)
@@ -233,7 +231,7 @@ mod tests {
         for ranks in 1..=7 {
             for d in 0..=20 {
                 let mut had = vec![0; ranks];
-                for turn in 0..ranks as u64 {
+                for turn in 0..ranks {
                     let columns = Columns::new(d, ranks, turn);
                     let mut end = 0;
                     for (r, had) in had.iter_mut().enumerate() {

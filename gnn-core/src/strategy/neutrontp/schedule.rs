@@ -101,7 +101,7 @@ impl Schedule {
         done: Done<'_>,
     ) -> Result<Mat> {
         let (d, alone) = (x.ncols(), cx.size() == 1);
-        let turn = self.turns.at(cx.epoch, labels.0.direction);
+        let turn = self.turns.at(cx.epoch, labels.0.direction, cx.size());
         let columns = Columns::new(d, cx.size(), turn);
         let mut arriving = VecDeque::new();
         let mut source = if alone {

@@ -19,7 +19,7 @@ pub(super) struct Trip {
 impl Trip {
     /// Bytes that rank `me` sends to rank `to`: in a split its rows' columns of the other, in a gather
     /// the other's rows' columns of its own.
-    fn bytes(&self, me: usize, to: usize, turn: u64) -> u64 {
+    fn bytes(&self, me: usize, to: usize, turn: usize) -> u64 {
         let columns = Columns::new(self.width, self.rows.len(), turn);
         let (rows, slice) = if self.gathers { (to, me) } else { (me, to) };
         4 * (self.rows[rows] * columns.of(slice).len()) as u64
@@ -43,7 +43,7 @@ impl Traffic {
         }
         let me = cx.rank();
         for trip in &self.trips {
-            let turn = self.turns.at(cx.epoch, trip.direction);
+            let turn = self.turns.at(cx.epoch, trip.direction, cx.size());
             for to in (0..cx.size()).filter(|&r| r != me) {
                 let lane = (trip.layer, trip.direction, to as u32);
                 cx.predict(lane, trip.bytes(me, to, turn));
