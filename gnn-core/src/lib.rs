@@ -32,6 +32,7 @@ pub mod partition;
 pub mod plan;
 pub mod record;
 pub mod rng;
+pub mod sample;
 pub mod spec;
 pub mod store;
 pub mod strategy;

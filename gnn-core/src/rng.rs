@@ -29,6 +29,8 @@ pub enum Purpose {
     Negative = 10,
     /// Dropout of attention coefficients.
     Attention = 11,
+    /// Neighbours of mini-batches.
+    Sample = 12,
 }
 
 /// The key of everything drawn for this seed, epoch, purpose and layer.

@@ -73,6 +73,7 @@ use ndarray::Array2;
 
 pub use csr::{Csr, CsrBuf, ShapeError};
 pub use par::Par;
+pub use vector::prefetch;
 
 /// A dense matrix `[rows, columns]` of `f32`, always in standard (row-major) layout.
 pub type Mat = Array2<f32>;

@@ -70,7 +70,7 @@ pub(crate) fn each_sum<V: Vector, const G: usize>(v: [V; G]) -> [f32; G] {
 
 /// Asks for the line at `p` early. Any address is allowed.
 #[inline(always)]
-pub(crate) fn prefetch<T>(p: *const T) {
+pub fn prefetch<T>(p: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -1,0 +1,188 @@
+//! Sampling: mini-batches of seeds with a few of their in-neighbours, hop by hop.
+//!
+//! ```text
+//! seeds = rows of the last block ◀─ its columns = rows of the block before ◀─ … ◀─ inputs
+//! ```
+//!
+//! A hop takes some in-edges of each of its rows ([`FanOut`]); their sources, after the rows
+//! themselves, are the columns of its [`Block`], which are numbered anew in the order of their first
+//! appearance. Models run on these blocks as on any other.
+//!
+//! # Determinism
+//! What is drawn for a vertex is a function of (seed, epoch, batch, layer, vertex) alone: neither ranks,
+//! threads nor the other vertices of the batch can change it.
+//!
+//! # Weights
+//! A sum over in-edges is estimated without bias: the weight of a drawn edge is that of the whole
+//! graph over the probability to be drawn, given what was drawn else. With uniform draws that is the
+//! factor `d / k`, which makes the means of GraphSAGE means of what was drawn.
+
+mod compact;
+mod draw;
+mod hop;
+#[cfg(test)]
+mod tests;
+
+pub use compact::Compact;
+
+use crate::error::{Error, Result};
+use crate::graph::{Block, Relations};
+use crate::rng::{self, Purpose};
+use hop::{Edges, Hop};
+use kernels::hash::join;
+use kernels::par::Par;
+use std::sync::Arc;
+
+/// How many in-edges of a vertex a hop takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FanOut {
+    /// All of them.
+    All,
+    /// So many; all where there are fewer and none is drawn twice.
+    Of(u32),
+}
+
+/// A batch: seeds, and the blocks that lead to them.
+#[derive(Debug, Clone)]
+pub struct MiniBatch {
+    /// The vertices that the batch is about; rows of the last block.
+    pub seeds: Vec<u32>,
+    /// The vertices whose features are read: columns of the first block.
+    pub inputs: Vec<u32>,
+    /// One block a layer, in the order in which layers run. The first rows of a block's columns are
+    /// its rows.
+    pub blocks: Vec<Block>,
+}
+
+/// Draws mini-batches from one graph.
+#[derive(Debug, Clone)]
+pub struct Sampler {
+    graph: Arc<Block>,
+    fan_outs: Vec<FanOut>,
+    replace: bool,
+    /// By edge, how likely it is drawn beside others of the same row.
+    bias: Option<Arc<Vec<f32>>>,
+    seed: u64,
+}
+
+impl Sampler {
+    /// Draws from the in-edges of `graph`, whose rows and columns are all vertices. `fan_outs` are those
+    /// of the layers, in the order in which layers run: the last one is of the seeds' own in-edges.
+    pub fn new(graph: Arc<Block>, fan_outs: Vec<FanOut>, seed: u64) -> Sampler {
+        Sampler {
+            graph,
+            fan_outs,
+            replace: false,
+            bias: None,
+            seed,
+        }
+    }
+
+    /// With replacement: `k` draws of each vertex, an edge as often as it is drawn.
+    pub fn with_replacement(mut self) -> Sampler {
+        self.replace = true;
+        self
+    }
+
+    /// Edges are drawn in proportion to `bias: [edges]`, in the order of the graph's in-edges; those with
+    /// 0 never. Without replacement one after the other, in proportion among those that are left.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for another number of them, [`Error::Spec`] for a negative or infinite one.
+    pub fn with_bias(mut self, bias: Vec<f32>) -> Result<Sampler> {
+        let edges = self.graph.n_edges();
+        if bias.len() != edges {
+            return Err(Error::Shape {
+                op: "bias of a sampler".into(),
+                expected: format!("{edges} numbers, one an edge"),
+                got: bias.len().to_string(),
+            });
+        }
+        if let Some(e) = bias.iter().position(|b| !(0.0..f32::INFINITY).contains(b)) {
+            return Err(Error::Spec {
+                key: "bias".into(),
+                reason: format!("edge {e} has {}", bias[e]),
+                help: "give finite numbers that are not negative".into(),
+            });
+        }
+        self.bias = Some(Arc::new(bias));
+        Ok(self)
+    }
+
+    /// Edges are drawn in proportion to the in-degree of their sources.
+    pub fn by_degree(self) -> Sampler {
+        let a = self.graph.csr();
+        let degree = |&s: &u32| a.span(s as usize).len() as f32;
+        let bias = Arc::new(a.indices.iter().map(degree).collect());
+        Sampler {
+            bias: Some(bias),
+            ..self
+        }
+    }
+
+    /// The batch of `seeds`, which are distinct, that has the number `batch` in its epoch.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for a seed that is no vertex.
+    pub fn batch(
+        &self,
+        (epoch, batch): (u64, u64),
+        seeds: &[u32],
+        par: &Par,
+        compact: &mut Compact,
+    ) -> Result<MiniBatch> {
+        let n = self.graph.n_dst;
+        if let Some(v) = seeds.iter().find(|&&v| v as usize >= n) {
+            return Err(Error::Shape {
+                op: "seeds of a batch".into(),
+                expected: format!("vertices below {n}"),
+                got: v.to_string(),
+            });
+        }
+        let edges = Edges {
+            a: self.graph.csr(),
+            types: self.graph.types().map(|t| &t[..]),
+            bias: self.bias.as_ref().map(|b| &b[..]),
+        };
+        let mut inputs = seeds.to_vec();
+        let mut blocks = Vec::with_capacity(self.fan_outs.len());
+        for (layer, &fan_out) in self.fan_outs.iter().enumerate().rev() {
+            let key = rng::key(self.seed, epoch, Purpose::Sample, layer as u64);
+            let rule = hop::Rule {
+                fan_out,
+                replace: self.replace,
+                key: join(key, batch),
+            };
+            let drawn = hop::hop(par, edges, rule, &inputs);
+            let (block, columns) = self.block(drawn, &inputs, compact)?;
+            blocks.push(block);
+            inputs = columns;
+        }
+        blocks.reverse();
+        Ok(MiniBatch {
+            seeds: seeds.to_vec(),
+            inputs,
+            blocks,
+        })
+    }
+
+    /// The block of a hop from `rows`, and the vertices of its columns.
+    fn block(&self, drawn: Hop, rows: &[u32], compact: &mut Compact) -> Result<(Block, Vec<u32>)> {
+        let Hop {
+            indptr,
+            mut sources,
+            weights,
+            types,
+        } = drawn;
+        let columns = compact.number(self.graph.n_src, rows, &mut sources);
+        let block = Block::new(rows.len(), columns.len(), indptr, sources, weights)?;
+        let block = match types {
+            Some(types) => {
+                let relations = Relations::new(types, self.graph.n_relations())?;
+                block.with_relations(relations)?
+            }
+            None => block,
+        };
+        Ok((block, columns))
+    }
+}
