@@ -42,6 +42,7 @@
 //! | link | `base` | `+cs` | `+tp` | `+dt` | `+ip` | transfer of split and gather that is not hidden, `+dt` → `+ip` |
 //! |---|---|---|---|---|---|---|
 //! | 1 Gbit/s | 904 | 924 | 655 | 188 | 183 | 6–9 → 4–8, less than what sharing two cores among four ranks moves |
+//! | the same, scale 0.1 | | | | 436–543 | 485–517 | 26.9–29.6 → 6.4–8.7, of 23.1 that a rank sends: 70 to 78 % hidden in three rounds |
 //! | the same, 2 ranks | | | 702 | 140 | 114 to 254 | 7.5–9.8 → 2.0–3.5, of 12.2 that move |
 //! | 100 Mbit/s | 2729 | 2740 | 1341 | 307 | 228 | 81–86 → 21–27 |
 //! # Differs
