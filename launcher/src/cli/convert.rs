@@ -1,9 +1,9 @@
 //! `halobook convert`: any data set, or an edge list of any length, to a stored graph.
 
-use super::step::Steps;
+use super::pace::Pace;
 use super::words::Words;
 use gnn_core::convert::{
-    self as converting, EdgeSource, Ids, NpyEdges, Options, Relabel, Step, Summary, TextEdges,
+    self as converting, EdgeSource, Ids, NpyEdges, Options, Relabel, Summary, TextEdges,
 };
 use gnn_core::dataset::{self, Limit};
 use gnn_core::graph::SelfLoops;
@@ -14,7 +14,7 @@ use launcher::{Error, Result, sys};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What `--help` says beyond the first lines.
 pub const HELP: &str = "
@@ -346,58 +346,6 @@ fn size(text: &str) -> Result<u64> {
         })
 }
 
-/// Progress with rate and time left.
-struct Pace {
-    steps: Steps,
-    /// The step, when it began, and when it was last shown.
-    now: Option<(&'static str, Instant, Instant)>,
-}
-
-/// How often progress is shown.
-const SHOWN: Duration = Duration::from_millis(500);
-
-impl Pace {
-    fn new(quiet: bool) -> Pace {
-        Pace {
-            steps: Steps::new(quiet),
-            now: None,
-        }
-    }
-
-    fn say(&mut self, what: &str) {
-        self.steps.show(what);
-    }
-
-    fn tell(&mut self, step: Step) {
-        let time = Instant::now();
-        let (began, shown) = match self.now {
-            Some((what, began, shown)) if what == step.what => (began, Some(shown)),
-            _ => (time, None),
-        };
-        if shown.is_some_and(|shown| time - shown < SHOWN) {
-            return;
-        }
-        self.now = Some((step.what, began, time));
-        self.steps.show(&line(step, (time - began).as_secs_f64()));
-    }
-}
-
-/// One line of progress, `seconds` after the step began.
-fn line(step: Step, seconds: f64) -> String {
-    let done = format!(
-        "{}: {:.1} M edges, {:.0} %",
-        step.what,
-        step.edges as f64 / 1e6,
-        100.0 * step.share
-    );
-    if seconds < 0.1 || step.share <= 0.0 {
-        return done;
-    }
-    let rate = step.edges as f64 / 1e6 / seconds;
-    let left = seconds * (1.0 - step.share) / step.share;
-    format!("{done}, {rate:.2} M/s, {left:.0} s left")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,21 +368,6 @@ mod tests {
         for text in ["", "GB", "1XB", "-1GB", "NaN"] {
             assert!(size(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn progress_names_rate_and_time_left() {
-        let step = Step {
-            what: "reading edges",
-            edges: 30_000_000,
-            share: 0.25,
-        };
-        let text = line(step, 10.0);
-        assert_eq!(
-            text,
-            "reading edges: 30.0 M edges, 25 %, 3.00 M/s, 30 s left"
-        );
-        assert_eq!(line(step, 0.0), "reading edges: 30.0 M edges, 25 %");
     }
 
     #[test]

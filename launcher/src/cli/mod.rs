@@ -8,6 +8,7 @@ mod commands;
 mod convert;
 mod datasets;
 mod help;
+mod pace;
 mod partition;
 mod progress;
 mod step;
