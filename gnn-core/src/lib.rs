@@ -17,9 +17,11 @@
 //! | [`head`] | losses and metrics of the tasks |
 //! | [`strategy`] | schedules over layers and ranks, one file each |
 //! | [`record`] | rows, phases, status pages |
+//! | [`checkpoint`] | what a run needs to go on later, on disk |
 //! | [`work()`] | the loop |
 
 pub mod backend;
+pub mod checkpoint;
 pub mod comm;
 pub mod convert;
 pub mod ctx;
@@ -29,6 +31,7 @@ pub mod graph;
 pub mod head;
 pub mod model;
 pub mod partition;
+mod patience;
 pub mod plan;
 pub mod record;
 pub mod rng;

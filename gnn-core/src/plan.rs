@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     /// The request.
     pub spec: RunSpec,
+    /// Epochs that another run has finished: it goes on from the checkpoint after them, which lies
+    /// in the run folder.
+    #[serde(default)]
+    pub start: usize,
     /// Compute threads of each rank.
     pub threads: usize,
     /// Whether ranks run as threads of one process.

@@ -34,6 +34,7 @@ pub(crate) fn world_on<T: Send>(
 ) -> Vec<T> {
     let plan = Arc::new(Plan {
         spec: spec.clone(),
+        start: 0,
         threads: 1,
         in_process: true,
         oversubscribed: true,

@@ -1,13 +1,15 @@
 //! The only loop over epochs.
 
+use crate::checkpoint::{Checkpoints, Snapshot, digest};
 use crate::comm::{ThreadTransport, Transport, same_clock};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
 use crate::head::{Evaluation, evaluate};
+use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::record::state::StatePage;
-use crate::record::{Closed, Meter, Pass, Phase, Recorder, rows::MetricsRow};
+use crate::record::{Closed, Meter, Pass, Phase, Recorder, rows::EndedRow, rows::MetricsRow};
 use crate::strategy::{Built, Entry, Rows, Setup, Strategy, find_in};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -28,6 +30,8 @@ pub struct Outcome {
     pub epochs_done: usize,
     /// Whether a stop request ended it early.
     pub interrupted: bool,
+    /// Whether it ended early because the validation score no longer improved.
+    pub stopped_early: bool,
 }
 
 /// The files of a run folder that a rank touches.
@@ -103,6 +107,7 @@ pub fn work(
                     (None, None) => Ok(Outcome {
                         epochs_done: 0,
                         interrupted: false,
+                        stopped_early: false,
                     }),
                 }
             })
@@ -168,6 +173,7 @@ fn run_rank(
         let recorder = Recorder::new(
             Rc::clone(&meter),
             Some(&folder.of_rank("rows", rank, ".jsonl")?),
+            plan.start > 0,
         )?;
         let backend = crate::backend::open(plan, rank, Rc::clone(&meter))?;
         if plan.spec.link.is_some() {
@@ -202,6 +208,7 @@ fn train(
     let spec = &plan.spec;
     cx.enter(Phase::Setup);
     cx.pass(Pass::Setup);
+    let checkpoints = Checkpoints::of(&folder.0, digest(spec, &setup.data));
     let Built {
         mut strategy,
         rows,
@@ -220,16 +227,22 @@ fn train(
         recorder.write(part)?;
     }
     recorder.flush()?;
+    let mut patience = Patience::new(spec.patience);
+    if plan.start > 0 {
+        let mut snapshot = checkpoints.read(cx.rank(), plan.start as u64)?;
+        patience.restore(&snapshot.shared)?;
+        strategy.restore(cx, &mut snapshot)?;
+    }
     cx.comm.agree(&[0.0])?;
-    let mut done = 0;
-    for epoch in 0..spec.epochs {
+    let (mut done, mut interrupted, mut stopped_early) = (plan.start, false, false);
+    for epoch in plan.start..spec.epochs {
         cx.epoch = epoch as u64;
         cx.enter(Phase::Other);
         let begun = recorder.begin(epoch as u32);
         let loss = strategy.epoch(cx)?;
         cx.backend.settle();
         let closed = recorder.end(begun);
-        let stop = close(
+        let said = close(
             cx,
             recorder,
             strategy.as_mut(),
@@ -239,7 +252,30 @@ fn train(
             &closed,
         )?;
         done = epoch + 1;
-        if stop {
+        if let Some(score) = said.score.filter(|_| done.is_multiple_of(spec.eval_every)) {
+            patience.take(score);
+        }
+        stopped_early = patience.is_over() && done < spec.epochs;
+        interrupted = said.stop && done < spec.epochs && !stopped_early;
+        if stopped_early && cx.rank() == 0 {
+            let by = "patience".into();
+            recorder.write(&EndedRow {
+                epoch: epoch as u32,
+                by,
+            })?;
+            recorder.flush()?;
+        }
+        let ends = stopped_early || interrupted || done == spec.epochs;
+        let every = spec.checkpoint_every;
+        if every > 0 && (ends || done.is_multiple_of(every)) {
+            cx.enter(Phase::Checkpoint);
+            let mut snapshot = Snapshot::default();
+            patience.save(&mut snapshot.shared);
+            strategy.save(cx, &mut snapshot)?;
+            recorder.sync()?;
+            checkpoints.write(cx, done as u64, snapshot)?;
+        }
+        if ends {
             break;
         }
     }
@@ -247,8 +283,18 @@ fn train(
     cx.enter(Phase::Done);
     Ok(Outcome {
         epochs_done: done,
-        interrupted: done < spec.epochs,
+        interrupted,
+        stopped_early,
     })
+}
+
+/// What all ranks know after an epoch.
+struct Said {
+    /// Whether somebody was asked to stop.
+    stop: bool,
+    /// The validation score, where there was an evaluation of one: rank 0's, so that all have the
+    /// same bits.
+    score: Option<f64>,
 }
 
 /// Everything after an epoch's timed part: rows, evaluation, agreement on whether to stop.
@@ -260,7 +306,7 @@ fn close(
     folder: &Folder,
     loss: f64,
     closed: &Closed,
-) -> Result<bool> {
+) -> Result<Said> {
     cx.enter(Phase::Eval);
     cx.pass(Pass::Eval);
     let plan = Arc::clone(&cx.plan);
@@ -274,24 +320,25 @@ fn close(
     } else {
         Evaluation::default()
     };
-    // One exchange: start, whether a stop was asked for, loss, counts, validation loss, bytes sent to
-    // each rank.
+    // One exchange: start, whether a stop was asked for, loss, counts, validation loss, AUC of the
+    // validation links, bytes sent to each rank.
     let asked = f64::from(u8::from(folder.stop().exists()));
     let mut mine = vec![closed.start_ns() as f64, asked, loss];
     mine.extend(found.counts);
     mine.extend(found.val_loss);
+    mine.push(found.rankings[0].map_or(f64::NAN, |r| r.auc));
     mine.extend(counters.sent_to(cx.size()).iter().map(|&b| b as f64));
     let all = cx.comm.agree(&mine)?;
     let first = all.iter().map(|r| r[0]).fold(f64::INFINITY, f64::min);
     let late = (closed.start_ns() as f64 - first).max(0.0) as u64;
-    counters.rx = all.iter().map(|r| r[11 + cx.rank()] as u64).sum();
+    counters.rx = all.iter().map(|r| r[12 + cx.rank()] as u64).sum();
     recorder.close(epoch as u32, closed, late, counters)?;
+    let sum = |k: usize| all.iter().map(|r| r[k]).sum::<f64>();
+    let several = rows.multi_labels.is_some();
+    let share = |of_several: bool, k: usize| {
+        (several == of_several && sum(k + 1) > 0.0).then(|| sum(k) / sum(k + 1))
+    };
     if cx.rank() == 0 {
-        let sum = |k: usize| all.iter().map(|r| r[k]).sum::<f64>();
-        let several = rows.multi_labels.is_some();
-        let share = |of_several: bool, k: usize| {
-            (several == of_several && sum(k + 1) > 0.0).then(|| sum(k) / sum(k + 1))
-        };
         let [val, test] = found.rankings;
         recorder.write(&MetricsRow {
             epoch: epoch as u32,
@@ -312,5 +359,9 @@ fn close(
         })?;
     }
     recorder.flush()?;
-    Ok(all.iter().any(|r| r[1] > 0.0))
+    let auc = Some(all[0][11]).filter(|auc| !auc.is_nan());
+    Ok(Said {
+        stop: all.iter().any(|r| r[1] > 0.0),
+        score: auc.or_else(|| share(several, 5)),
+    })
 }

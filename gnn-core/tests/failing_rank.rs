@@ -83,6 +83,7 @@ fn run(folder: &Path, entries: &'static [Entry]) -> Result<gnn_core::Outcome> {
     std::fs::write(folder.join("part.bin"), owner).expect("writes");
     let plan = Plan {
         spec,
+        start: 0,
         threads: 1,
         in_process: true,
         oversubscribed: true,

@@ -31,6 +31,7 @@ fn a_gcn_learns_a_small_reddit_better_than_its_largest_class() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let plan = Plan {
         spec,
+        start: 0,
         threads: 2,
         in_process: true,
         oversubscribed: false,

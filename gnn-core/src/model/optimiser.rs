@@ -7,6 +7,8 @@
 
 use super::{Model, Weights};
 use crate::backend::{Backend, Mat};
+use crate::checkpoint::State;
+use crate::error::Result;
 use crate::spec::{Decay, OptimiserKind, RunSpec};
 use kernels::adam::AdamParams;
 use kernels::sgd::SgdParams;
@@ -47,6 +49,16 @@ impl Rule {
             ..AdamParams::default()
         };
         Rule::Adam(params, zeros(), zeros())
+    }
+}
+
+impl Rule {
+    /// What it needs of the steps before, by name.
+    fn moments(&mut self) -> Vec<(&'static str, &mut Mat)> {
+        match self {
+            Rule::Sgd(_, velocity) => velocity.iter_mut().map(|v| ("velocity", v)).collect(),
+            Rule::Adam(_, m, v) => vec![("m", m), ("v", v)],
+        }
     }
 }
 
@@ -93,6 +105,37 @@ impl Optimiser {
                 Rule::Adam(params, m, v) => backend.adam(*params, self.steps, w, g, m, v),
             }
         }
+    }
+
+    /// Every matrix of the steps before, by name.
+    fn moments(&mut self) -> impl Iterator<Item = (String, &mut Mat)> {
+        let layers = self.rules.iter_mut().enumerate();
+        let rules = layers.flat_map(|(l, layer)| {
+            let rules = layer.iter_mut().enumerate();
+            rules.map(move |(i, rule)| (l, i, rule))
+        });
+        rules.flat_map(|(l, i, rule)| {
+            let named = move |(what, x)| (format!("optimiser/{l}/{i}/{what}"), x);
+            rule.moments().into_iter().map(named)
+        })
+    }
+
+    /// Adds steps and moments to `state`.
+    pub fn save(&mut self, backend: &dyn Backend, state: &mut State) {
+        state.put_number("optimiser/steps", self.steps);
+        for (name, x) in self.moments() {
+            state.put(name, backend, x);
+        }
+    }
+
+    /// Takes them back.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] when one is missing or of another shape.
+    pub fn restore(&mut self, backend: &dyn Backend, state: &mut State) -> Result<()> {
+        self.steps = state.number("optimiser/steps")?;
+        let mut moments = self.moments();
+        moments.try_for_each(|(name, x)| state.take_into(&name, backend, x))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::layer::{Flow, Grad, Round, Saved, Weights};
 use crate::backend::{Kept, Mat, Sparse};
+use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::graph::Block;
@@ -38,6 +39,21 @@ pub trait Aggregate {
     /// layer like any other.
     fn rounds(&mut self) -> Option<&mut dyn Rounds> {
         None
+    }
+
+    /// Adds what later epochs need of earlier ones to this rank's own state; nothing where every epoch
+    /// begins anew.
+    fn save(&self, cx: &Ctx, own: &mut State) {
+        let _ = (cx, own);
+    }
+
+    /// Takes back what [`Aggregate::save`] added.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when it is not there.
+    fn restore(&mut self, cx: &Ctx, own: &mut State) -> Result<()> {
+        let _ = (cx, own);
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use super::kind::{Drop, Shape, Stage};
 use super::layer::{After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Weights};
 use super::{Aggregate, At, Input, ModelKind, RoundSite};
 use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Then};
+use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::{Direction, Pass};
@@ -92,6 +93,28 @@ impl Model {
     /// Number of weights.
     pub fn parameters(&self) -> usize {
         self.weights.iter().flatten().map(Mat::len).sum()
+    }
+
+    /// Adds the weights to `state`.
+    pub fn save(&self, backend: &dyn Backend, state: &mut State) {
+        for (l, layer) in self.weights.iter().enumerate() {
+            for (i, w) in layer.iter().enumerate() {
+                state.put(format!("weights/{l}/{i}"), backend, w);
+            }
+        }
+    }
+
+    /// Takes them back.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] when one is missing or of another shape.
+    pub fn restore(&mut self, backend: &dyn Backend, state: &mut State) -> Result<()> {
+        for (l, layer) in self.weights.iter_mut().enumerate() {
+            for (i, w) in layer.iter_mut().enumerate() {
+                state.take_into(&format!("weights/{l}/{i}"), backend, w)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether the first layer aggregates dense features themselves, rather than a product of them.

@@ -53,6 +53,8 @@ labels! {
         Sample => "sample",
         /// Evaluation, outside epoch time.
         Eval => "eval",
+        /// Writing a checkpoint, outside epoch time.
+        Checkpoint => "checkpoint",
         /// Between the above.
         Other => "other",
         /// Left the loop.

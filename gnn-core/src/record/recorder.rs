@@ -77,15 +77,21 @@ fn ms(ns: u64) -> f64 {
 }
 
 impl Recorder {
-    /// A recorder that appends to `path`, or keeps rows in memory.
+    /// A recorder that writes to `path`, behind the rows that are there if it `goes_on`; or keeps rows
+    /// in memory.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be made.
-    pub fn new(meter: Rc<Meter>, path: Option<&Path>) -> Result<Recorder> {
+    pub fn new(meter: Rc<Meter>, path: Option<&Path>, goes_on: bool) -> Result<Recorder> {
         let out = match path {
             None => None,
             Some(path) => {
-                let file = File::create(path).map_err(|source| Error::Io {
+                let opened = if goes_on {
+                    File::options().create(true).append(true).open(path)
+                } else {
+                    File::create(path)
+                };
+                let file = opened.map_err(|source| Error::Io {
                     path: path.to_owned(),
                     source,
                 })?;
@@ -295,6 +301,19 @@ impl Recorder {
             self.buffer.clear();
         }
         Ok(())
+    }
+}
+
+impl Recorder {
+    /// Waits until what was handed over is on the disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be written.
+    pub fn sync(&self) -> Result<()> {
+        match &self.out {
+            Some((path, file)) => file.sync_data().map_err(|e| Error::io(path, e)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -188,6 +188,16 @@ row! {
     }
 }
 
+row! {
+    /// Why a run ended before its last epoch without being asked to; written by rank 0.
+    EndedRow in "ended" {
+        /// The last epoch, from 0.
+        epoch: u32,
+        /// The run key that ended it: `patience`.
+        by: String,
+    }
+}
+
 /// The number by which the epochs of a run are compared, and the runs of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -277,6 +277,10 @@ pub struct RunSpec {
     pub partition: String,
     /// Evaluate every this many epochs (and after the last).
     pub eval_every: usize,
+    /// Evaluations without a better validation score after which the run ends; 0 is never.
+    pub patience: usize,
+    /// Write a checkpoint every this many epochs (and after the last); 0 is never.
+    pub checkpoint_every: usize,
     /// Epochs flagged as warm-up.
     pub warmup: usize,
     /// Seconds without progress after which a run counts as stalled.
@@ -330,6 +334,8 @@ impl Default for RunSpec {
             backend: "cpu".into(),
             partition: "metis".into(),
             eval_every: 1,
+            patience: 0,
+            checkpoint_every: 0,
             warmup: 1,
             stall: 30.0,
             timeout: 0.0,

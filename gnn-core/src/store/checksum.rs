@@ -6,13 +6,13 @@
 use kernels::hash::{join, mix64};
 
 /// Bytes of a block: blocks are summed up on their own, and their sums once more.
-pub(super) const BLOCK: usize = 1 << 20;
+pub(crate) const BLOCK: usize = 1 << 20;
 
 const P1: u64 = 0x9e37_79b1_85eb_ca87;
 const P2: u64 = 0xc2b2_ae3d_27d4_eb4f;
 
 /// The checksum of at most a block.
-pub(super) fn block(bytes: &[u8]) -> u64 {
+pub(crate) fn block(bytes: &[u8]) -> u64 {
     let mut lanes = [P1, P2, !P1, !P2];
     let (stripes, rest) = bytes.as_chunks::<32>();
     let round = |lane: u64, word: u64| {
@@ -39,21 +39,26 @@ pub(super) fn block(bytes: &[u8]) -> u64 {
 
 /// The checksum of blocks that follow one another.
 #[derive(Default)]
-pub(super) struct Chain(u64);
+pub(crate) struct Chain(u64);
 
 impl Chain {
     /// Adds the checksum of the next block.
-    pub(super) fn add(&mut self, block: u64) {
+    pub(crate) fn add(&mut self, block: u64) {
         self.0 = join(self.0, block);
     }
 
-    pub(super) fn value(&self) -> u64 {
+    pub(crate) fn value(&self) -> u64 {
         self.0
     }
 }
 
+/// The checksum of bytes of any length.
+pub(crate) fn of(bytes: &[u8]) -> u64 {
+    chain(bytes.chunks(BLOCK).map(block).collect())
+}
+
 /// The checksum of a section from those of its blocks.
-pub(super) fn chain(blocks: Vec<u64>) -> u64 {
+pub(crate) fn chain(blocks: Vec<u64>) -> u64 {
     let mut chain = Chain::default();
     blocks.into_iter().for_each(|sum| chain.add(sum));
     chain.value()

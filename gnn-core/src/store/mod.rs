@@ -37,7 +37,7 @@
 //! Unsafe: mapping a file, in `open`.
 
 mod about;
-mod checksum;
+pub(crate) mod checksum;
 mod header;
 mod list;
 mod open;

@@ -24,6 +24,7 @@ use super::ordered::Ordered;
 use super::single::Alone;
 use super::{Built, Determinism, Entry, Exact, Rows, Setup, Strategy};
 use crate::backend::{Kept, Mat, Write};
+use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::model::{Aggregate, Aggregation, At, Edges, Model, ModelKind};
@@ -129,6 +130,14 @@ impl Strategy for DepCache {
     fn gradients(&self) -> Vec<&Mat> {
         self.training.gradients()
     }
+
+    fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        self.training.save(cx, snapshot)
+    }
+
+    fn restore(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        self.training.restore(cx, snapshot)
+    }
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
@@ -200,6 +209,7 @@ pub const ENTRY: Entry = Entry {
     exact: Exact::Always,
     determinism: Determinism::SameRanks,
     cut: true,
+    resumes: true,
     settle: |_| Ok(()),
     refuse,
     build,

@@ -49,6 +49,9 @@ pub struct Entry {
     /// Whether vertices are cut by the run's partitioner; if not, the strategy gives them owners itself,
     /// and [`Setup::owner`] is none.
     pub cut: bool,
+    /// Whether it writes down what later epochs need ([`Strategy::save`](super::Strategy::save)), so
+    /// that a run can go on from a checkpoint.
+    pub resumes: bool,
     /// Fills in run keys that its own settings stand for.
     pub settle: fn(&mut RunSpec) -> Result<()>,
     /// Refuses combinations of settings that it cannot run, with words.
@@ -94,6 +97,9 @@ impl Entry {
                 reason: format!("it runs on {wanted}"),
                 help: "set ranks (-n), or choose another strategy, for example halo".into(),
             });
+        }
+        if spec.checkpoint_every > 0 && !self.resumes {
+            return Err(crate::checkpoint::unsupported(self.name));
         }
         (self.refuse)(spec)
     }

@@ -5,6 +5,7 @@
 
 use super::{Built, Rows, Setup, Strategy};
 use crate::backend::{Backend, Mat};
+use crate::checkpoint::Snapshot;
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features, Pair};
@@ -337,5 +338,23 @@ impl<A: Aggregate> Strategy for FullGraph<A> {
 
     fn gradients(&self) -> Vec<&Mat> {
         self.gradients.iter().flatten().collect()
+    }
+
+    fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        if cx.rank() == 0 {
+            // Every rank has the same.
+            let backend = cx.backend.as_ref();
+            self.model.save(backend, &mut snapshot.shared);
+            self.optimiser.save(backend, &mut snapshot.shared);
+        }
+        self.aggregate.save(cx, &mut snapshot.own);
+        Ok(())
+    }
+
+    fn restore(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        let backend = cx.backend.as_ref();
+        self.model.restore(backend, &mut snapshot.shared)?;
+        self.optimiser.restore(backend, &mut snapshot.shared)?;
+        self.aggregate.restore(cx, &mut snapshot.own)
     }
 }

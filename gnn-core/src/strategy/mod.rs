@@ -24,6 +24,7 @@ pub use full_graph::FullGraph;
 pub use neighbours::OverBlock;
 
 use crate::backend::{Kept, Mat};
+use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Links, Pair};
 use crate::error::{Error, Result};
@@ -87,6 +88,25 @@ pub trait Strategy {
 
     /// The last epoch's weight gradients, summed over ranks: layers in order, tensors in order.
     fn gradients(&self) -> Vec<&Mat>;
+
+    /// Adds to `snapshot` all that later epochs need of the earlier ones: a strategy that is built
+    /// anew and given it back goes on with the same bits. Called between epochs, on every rank.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a strategy whose entry says that it does not do this.
+    fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        let _ = snapshot;
+        Err(crate::checkpoint::unsupported(&cx.plan.spec.strategy))
+    }
+
+    /// Takes back what [`Strategy::save`] added, on every rank.
+    ///
+    /// # Errors
+    /// As [`Strategy::save`]; [`Error::Data`] when something is missing.
+    fn restore(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        let _ = snapshot;
+        Err(crate::checkpoint::unsupported(&cx.plan.spec.strategy))
+    }
 }
 
 /// What a strategy is built from. The data set is dropped once every rank is built; a rank that has it

@@ -43,6 +43,7 @@
 //! Each layer `4 · width · |V_j| · (N − 1)` for every active rank `j`, the gradients' as for
 //! `broadcast`.
 //! # Differs
+//! A run that goes on from a checkpoint has its kept rows; features travel once more.
 //! Evaluation sends everything anew and keeps nothing. The paper also caches the features' block
 //! and counts what that saves. Its Algorithm 5 takes the first rank that is too old, not the oldest,
 //! and never reaches the last of many (`bound.rs`).
@@ -78,6 +79,7 @@ use super::block_rows::{self, BlockRows, Parts, Trip};
 use super::broadcast::{FIXED_WEIGHTS, OVERLAP};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::backend::Mat;
+use crate::checkpoint::State;
 use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -238,6 +240,24 @@ impl Aggregate for Sancus {
         }
         self.blocks.exact(cx, at, x)
     }
+
+    fn save(&self, cx: &Ctx, own: &mut State) {
+        for (layer, cache) in &self.caches {
+            own.put_number(format!("stale/{layer}"), *layer as u64);
+            cache.save(cx, &format!("stale/{layer}"), own);
+        }
+    }
+
+    fn restore(&mut self, cx: &Ctx, own: &mut State) -> Result<()> {
+        let named =
+            |(name, &layer): (&String, &u64)| (*name == format!("stale/{layer}")).then_some(layer);
+        let layers: Vec<u64> = own.numbers.iter().filter_map(named).collect();
+        for layer in layers {
+            let cache = Cache::restore(cx, &format!("stale/{layer}"), own);
+            self.caches.insert(layer as usize, cache);
+        }
+        Ok(())
+    }
 }
 
 fn build_skipping(setup: Setup, cx: &mut Ctx, skips: Direction) -> Result<Built> {
@@ -309,6 +329,7 @@ pub const ENTRY: Entry = Entry {
     exact: Exact::With(&[("bound", "epoch-fixed=0")]),
     determinism: Determinism::SameRanks,
     cut: true,
+    resumes: true,
     settle: |_| Ok(()),
     refuse: |_| Ok(()),
     build: |setup, cx| build_skipping(setup, cx, Direction::Forward),

@@ -58,6 +58,7 @@ pub fn train_rows(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
     }
     let plan = Plan {
         spec,
+        start: 0,
         threads: 1,
         in_process: true,
         oversubscribed: ranks > 1,

@@ -1,6 +1,7 @@
 //! What a rank keeps of the rows that others sent, and what it tells about them.
 
 use crate::backend::Mat;
+use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::model::At;
 use crate::record::Freshness;
@@ -68,6 +69,41 @@ impl Cache {
         }
         let kept = self.blocks[rank].as_ref();
         Rc::clone(kept.expect("a rank without kept rows is active"))
+    }
+
+    /// Adds it to `state` under names that begin with `name`.
+    pub(super) fn save(&self, cx: &Ctx, name: &str, state: &mut State) {
+        let backend = cx.backend.as_ref();
+        for (rank, version) in self.versions.iter().enumerate() {
+            if let Some(version) = version {
+                state.put_number(format!("{name}/version/{rank}"), *version);
+            }
+        }
+        for (rank, rows) in self.blocks.iter().enumerate() {
+            if let Some(rows) = rows {
+                state.put(format!("{name}/block/{rank}"), backend, rows);
+            }
+        }
+        if let Some(sent) = &self.sent {
+            state.put(format!("{name}/sent"), backend, sent);
+        }
+    }
+
+    /// Takes it back.
+    pub(super) fn restore(cx: &Ctx, name: &str, state: &mut State) -> Cache {
+        let backend = cx.backend.as_ref();
+        let mut take = |name: String| Some(backend.upload(state.tensors.remove(&name)?));
+        let ranks = 0..cx.size();
+        Cache {
+            blocks: ranks
+                .clone()
+                .map(|r| take(format!("{name}/block/{r}")).map(Rc::new))
+                .collect(),
+            sent: take(format!("{name}/sent")),
+            versions: ranks
+                .map(|r| state.numbers.get(&format!("{name}/version/{r}")).copied())
+                .collect(),
+        }
     }
 
     /// Bytes of everything kept.
