@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`request`] | flags, files and cells become one [`gnn_core::spec::RunSpec`] |
 //! | [`resolve`] | a request becomes a plan, or is refused before anything starts |
+//! | [`resume`] | the same, from the checkpoint of a run that has ended |
 //! | [`partition`] | a cut by itself, and the cache of cuts |
 //! | [`launch`], [`mpi`] | a plan becomes processes in a group of their own |
 //! | `supervise` | watch ranks, end the whole run when one fails, say why |
@@ -33,6 +34,7 @@ pub mod partition;
 pub mod rank_error;
 pub mod request;
 pub mod resolve;
+pub mod resume;
 pub mod stop;
 pub mod store;
 mod supervise;

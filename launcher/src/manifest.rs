@@ -113,6 +113,15 @@ pub struct RunError {
     pub waits: Vec<Wait>,
 }
 
+/// The run that another one goes on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Its name.
+    pub run_id: String,
+    /// How many of its epochs are kept.
+    pub epochs: u32,
+}
+
 /// A run in one page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -162,8 +171,14 @@ pub struct Manifest {
     pub mpi: Option<String>,
     /// Halobook's version.
     pub version: String,
-    /// Epochs finished.
+    /// The run from whose checkpoint it goes on, if it does.
+    #[serde(default)]
+    pub resumed: Option<Resumed>,
+    /// Epochs finished, those of the run that it goes on from included.
     pub epochs_done: u32,
+    /// Whether it ended early because the validation score no longer improved (`patience`).
+    #[serde(default)]
+    pub stopped_early: bool,
     /// Time since the start, until the end.
     pub wall_ms: f64,
     /// Payload bytes that all ranks sent in finished epochs.
@@ -276,7 +291,9 @@ pub(crate) mod tests {
             host_class: "2 cores".into(),
             mpi: None,
             version: "0".into(),
+            resumed: None,
             epochs_done: 2,
+            stopped_early: false,
             wall_ms: 10.0,
             bytes_total: 0,
             mem_peak_bytes: 0,

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
+use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
 use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Report, Request, TypeFacts};
 use gnn_core::plan::Plan;
@@ -75,6 +76,10 @@ pub struct Resolved {
     pub host: Host,
     /// What a reader of the results should know.
     pub notes: Vec<String>,
+    /// What a checkpoint must have to be of this run.
+    pub digest: u64,
+    /// Where it goes on from, if it does not begin anew.
+    pub from: Option<crate::resume::Origin>,
 }
 
 /// Decides everything that can be decided before a rank starts: checks the combination, finds the
@@ -104,6 +109,7 @@ pub fn resolve_with(spec: RunSpec, cache: Option<&Cache>) -> Result<Resolved> {
     let data = dataset::load_for(&spec)?;
     let facts = facts(&data);
     check_ranks(&spec, &facts)?;
+    check_patience(&spec, &data)?;
     let threads = if spec.threads > 0 {
         spec.threads
     } else {
@@ -118,6 +124,7 @@ pub fn resolve_with(spec: RunSpec, cache: Option<&Cache>) -> Result<Resolved> {
         data: absolute(&spec.data),
         ..spec
     };
+    let digest = checkpoint::digest(&spec, &data);
     let in_process = starter == Starter::Threads;
     let partition_method = cut
         .as_ref()
@@ -140,6 +147,7 @@ pub fn resolve_with(spec: RunSpec, cache: Option<&Cache>) -> Result<Resolved> {
     Ok(Resolved {
         plan: Plan {
             spec,
+            start: 0,
             threads,
             in_process,
             oversubscribed,
@@ -155,6 +163,8 @@ pub fn resolve_with(spec: RunSpec, cache: Option<&Cache>) -> Result<Resolved> {
         data_name,
         host,
         notes,
+        digest,
+        from: None,
     })
 }
 
@@ -207,8 +217,19 @@ fn check_ranks(spec: &RunSpec, data: &DataFacts) -> Result<()> {
     Ok(())
 }
 
+fn check_patience(spec: &RunSpec, data: &Dataset) -> Result<()> {
+    let links = data.links.as_ref().is_some_and(|l| !l.val.is_empty());
+    if spec.patience > 0 && !links && !data.val.contains(&true) {
+        return Err(Error::refused(
+            format!("patience: {} has nothing to validate on", data.name),
+            "set patience = 0, or choose a split with validation vertices",
+        ));
+    }
+    Ok(())
+}
+
 /// A path that a worker finds from wherever it runs; built-in names as they are.
-fn absolute(data: &str) -> String {
+pub(crate) fn absolute(data: &str) -> String {
     let kind = |name: &str| name.split(':').next().unwrap_or_default().trim().to_owned();
     if dataset::catalogue()
         .iter()

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::manifest::{Manifest, Status};
 use crate::resolve::{Resolved, Starter, determinism, strategy_hash};
 use crate::supervise::Supervisor;
-use crate::{host, launch, store, sys};
+use crate::{host, launch, resume, store, sys};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -35,6 +35,9 @@ pub fn prepare(resolved: Resolved, options: Options) -> Result<Prepared> {
     let run_dir = store::create(&id)?;
     let manifest = manifest(&id, &resolved);
     launch::write_plan(&run_dir, &resolved)?;
+    if let Some(from) = &resolved.from {
+        resume::bring(from, &run_dir, resolved.plan.spec.ranks)?;
+    }
     manifest.write(&run_dir)?;
     Ok(Prepared {
         run_dir,
@@ -121,7 +124,9 @@ fn manifest(id: &str, resolved: &Resolved) -> Manifest {
             _ => None,
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        resumed: resolved.from.as_ref().map(|from| from.resumed.clone()),
         epochs_done: 0,
+        stopped_early: false,
         wall_ms: 0.0,
         bytes_total: 0,
         mem_peak_bytes: 0,

@@ -73,6 +73,8 @@ impl<'a> Runner<'a> {
             data_name: from.data_name.clone(),
             host: from.host.clone(),
             notes: from.notes.clone(),
+            digest: from.digest,
+            from: None,
         };
         let options = Options {
             run_id: None,

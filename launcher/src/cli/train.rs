@@ -6,13 +6,14 @@ use launcher::frames;
 use launcher::manifest::{Final, Manifest, Status};
 use launcher::request::{parse_flags, parse_pairs};
 use launcher::resolve::{Resolved, resolve};
+use launcher::resume::resolve_resumed;
 use launcher::{Error, Options, Result, prepare, sys};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::path::Path;
 
 const SWITCHES: [&str; 3] = ["json", "dry-run", "quiet"];
-const VALUED: [&str; 1] = ["run-id"];
+const VALUED: [&str; 2] = ["run-id", "resume"];
 
 /// Runs the command.
 pub fn train(words: &[String]) -> Result<i32> {
@@ -25,13 +26,16 @@ pub fn train(words: &[String]) -> Result<i32> {
     };
     let (pairs, flags) = parse_flags(words, &known)?;
     let has = |name: &str| flags.iter().any(|(flag, _)| flag.replace('_', "-") == name);
-    let run_id = flags
-        .iter()
-        .rev()
-        .find(|(flag, _)| flag.replace('_', "-") == "run-id");
-    let run_id = run_id.and_then(|(_, value)| value.clone());
-    let spec = parse_pairs(pairs).map_err(also_our_flags)?;
-    let resolved = resolve(spec)?;
+    let value = |name: &str| {
+        let mut flags = flags.iter().rev();
+        let found = flags.find(|(flag, _)| flag.replace('_', "-") == name);
+        found.and_then(|(_, value)| value.clone())
+    };
+    let run_id = value("run-id");
+    let resolved = match value("resume") {
+        Some(run) => resolve_resumed(&run, pairs).map_err(also_our_flags)?,
+        None => resolve(parse_pairs(pairs).map_err(also_our_flags)?)?,
+    };
     if has("dry-run") {
         print!(
             "{}",
@@ -133,6 +137,8 @@ fn result_json(run_dir: &Path, manifest: &Manifest) -> Value {
         "run_id": manifest.run_id,
         "status": manifest.status,
         "epochs_done": manifest.epochs_done,
+        "stopped_early": manifest.stopped_early,
+        "resumed": manifest.resumed,
         "final": manifest.result,
         "wall_ms": manifest.wall_ms,
         "frames": written,
@@ -194,6 +200,12 @@ fn result_text(run_dir: &Path, manifest: &Manifest) -> String {
         manifest.bytes_total,
         manifest.mem_peak_bytes as f64 / f64::from(1 << 20),
     );
+    if manifest.stopped_early {
+        let _ = writeln!(
+            text,
+            "  stopped early: the validation score no longer improved (patience)"
+        );
+    }
     if let Some(end) = &manifest.result {
         let _ = writeln!(text, "{}", scores(end));
     }

@@ -158,6 +158,7 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
         manifest.note(note);
     }
     manifest.epochs_done = rows.epochs.len() as u32;
+    manifest.stopped_early = rows.ended.is_some() && rows.ended == rows.epochs.last().copied();
     manifest.bytes_total = rows.ranks.iter().map(|r| r.bytes_tx).sum();
     manifest.mem_peak_bytes = rows
         .ranks

@@ -1,7 +1,7 @@
 //! Reading what ranks appended.
 
 use crate::error::{Error, Result};
-use gnn_core::record::rows::{CommRow, MetricsRow, PartRow, RankRow, StaleRow};
+use gnn_core::record::rows::{CommRow, EndedRow, MetricsRow, PartRow, RankRow, StaleRow};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +19,8 @@ pub(crate) struct Rows {
     pub metrics: Vec<MetricsRow>,
     /// One row a part.
     pub partition: Vec<PartRow>,
+    /// The last epoch of a run that ended early by itself.
+    pub ended: Option<u32>,
     /// The finished epochs, ascending.
     pub epochs: Vec<u32>,
 }
@@ -71,6 +73,7 @@ impl Rows {
             "stale" => self.stale.push(serde_json::from_slice(line)?),
             "metrics" => self.metrics.push(metrics(line)?),
             "partition" => self.partition.push(serde_json::from_slice(line)?),
+            "ended" => self.ended = Some(serde_json::from_slice::<EndedRow>(line)?.epoch),
             // A frame of a later version: its rows stay in the file.
             _ => {}
         }

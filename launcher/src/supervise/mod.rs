@@ -247,7 +247,7 @@ impl<'a> Supervisor<'a> {
             Ending::Killed => Status::Interrupted,
             Ending::Stalled(_) => Status::Stalled,
             _ if error.is_some() => Status::Failed,
-            _ if all_done => Status::Ok,
+            _ if all_done || self.manifest.stopped_early => Status::Ok,
             // Quick ranks see a request and are gone before the loop above has seen it.
             _ if stop::is_asked(self.run_dir) => Status::Interrupted,
             _ => {
@@ -278,6 +278,7 @@ impl<'a> Supervisor<'a> {
             json!({
                 "status": self.manifest.status,
                 "epochs_done": self.manifest.epochs_done,
+                "stopped_early": self.manifest.stopped_early,
                 "wall_ms": self.manifest.wall_ms,
                 "final": self.manifest.result,
             }),
