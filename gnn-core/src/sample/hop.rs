@@ -14,6 +14,8 @@ pub(super) struct Edges<'a> {
     pub(super) a: Csr<'a>,
     pub(super) types: Option<&'a [u16]>,
     pub(super) bias: Option<&'a [f32]>,
+    /// The vertex of each column, where it is another number.
+    pub(super) ids: Option<&'a [u32]>,
 }
 
 /// How it is drawn.
@@ -27,13 +29,15 @@ pub(super) struct Rule {
 
 /// What was drawn, row by row.
 #[derive(Default)]
-pub(super) struct Hop {
-    /// Where each row's edges start.
-    pub(super) indptr: Vec<u64>,
-    /// Sources, as vertices of the graph.
-    pub(super) sources: Vec<u32>,
-    pub(super) weights: Option<Vec<f32>>,
-    pub(super) types: Option<Vec<u16>>,
+pub(crate) struct Hop {
+    /// Where each row's edges start: `[rows + 1]`.
+    pub(crate) indptr: Vec<u64>,
+    /// Sources, as columns of the graph: `[edges]`.
+    pub(crate) sources: Vec<u32>,
+    /// What each edge counts for: `[edges]`; 1 when absent.
+    pub(crate) weights: Option<Vec<f32>>,
+    /// Type of each edge, where the graph has any: `[edges]`.
+    pub(crate) types: Option<Vec<u16>>,
 }
 
 /// The in-edges of `rows` that `rule` draws.
@@ -69,7 +73,8 @@ fn part(edges: Edges<'_>, rule: Rule, rows: &[u32]) -> Hop {
     let mut types = edges.types.map(|_| Vec::new());
     for &v in rows {
         let span = a.span(v as usize);
-        let (key, first, d) = (hash::row(rule.key, v), span.start, span.len());
+        let id = edges.ids.map_or(v, |ids| ids[v as usize]);
+        let (key, first, d) = (hash::row(rule.key, id), span.start, span.len());
         match (rule.fan_out, edges.bias, rule.replace) {
             (FanOut::All, ..) => draw.all(d),
             (FanOut::Of(k), None, false) => draw.distinct(key, d, k as usize),

@@ -24,11 +24,12 @@ mod hop;
 mod tests;
 
 pub use compact::Compact;
+pub(crate) use hop::Hop;
 
 use crate::error::{Error, Result};
 use crate::graph::{Block, Relations};
 use crate::rng::{self, Purpose};
-use hop::{Edges, Hop};
+use hop::Edges;
 use kernels::hash::join;
 use kernels::par::Par;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct Sampler {
     replace: bool,
     /// By edge, how likely it is drawn beside others of the same row.
     bias: Option<Arc<Vec<f32>>>,
+    /// By column, the vertex's number in the whole graph, where it has another.
+    ids: Option<Arc<Vec<u32>>>,
     seed: u64,
 }
 
@@ -74,6 +77,7 @@ impl Sampler {
             fan_outs,
             replace: false,
             bias: None,
+            ids: None,
             seed,
         }
     }
@@ -109,7 +113,27 @@ impl Sampler {
         Ok(self)
     }
 
-    /// Edges are drawn in proportion to the in-degree of their sources.
+    /// The graph is a part: column `c` is the vertex `ids[c]` of the whole graph, and rows are the first
+    /// columns. What is drawn for a row is then what the whole graph draws for its vertex, where the
+    /// part has all of its in-edges in the same order.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for another number of them.
+    pub fn with_ids(mut self, ids: Vec<u32>) -> Result<Sampler> {
+        let columns = self.graph.n_src;
+        if ids.len() != columns {
+            return Err(Error::Shape {
+                op: "ids of a sampler".into(),
+                expected: format!("{columns} numbers, one a column"),
+                got: ids.len().to_string(),
+            });
+        }
+        self.ids = Some(Arc::new(ids));
+        Ok(self)
+    }
+
+    /// Edges are drawn in proportion to the in-degree of their sources. Of a part, give the degrees of
+    /// the whole graph with [`Sampler::with_bias`] instead.
     pub fn by_degree(self) -> Sampler {
         let a = self.graph.csr();
         let degree = |&s: &u32| a.span(s as usize).len() as f32;
@@ -139,21 +163,20 @@ impl Sampler {
                 got: v.to_string(),
             });
         }
-        let edges = Edges {
-            a: self.graph.csr(),
-            types: self.graph.types().map(|t| &t[..]),
-            bias: self.bias.as_ref().map(|b| &b[..]),
-        };
+        if self.graph.n_src != n && self.fan_outs.len() > 1 {
+            return Err(Error::Shape {
+                op: "hops of a batch".into(),
+                expected: format!(
+                    "one, since only {n} of {} vertices are rows",
+                    self.graph.n_src
+                ),
+                got: self.fan_outs.len().to_string(),
+            });
+        }
         let mut inputs = seeds.to_vec();
         let mut blocks = Vec::with_capacity(self.fan_outs.len());
-        for (layer, &fan_out) in self.fan_outs.iter().enumerate().rev() {
-            let key = rng::key(self.seed, epoch, Purpose::Sample, layer as u64);
-            let rule = hop::Rule {
-                fan_out,
-                replace: self.replace,
-                key: join(key, batch),
-            };
-            let drawn = hop::hop(par, edges, rule, &inputs);
+        for layer in (0..self.fan_outs.len()).rev() {
+            let drawn = self.draw(layer, (epoch, batch), &inputs, par);
             let (block, columns) = self.block(drawn, &inputs, compact)?;
             blocks.push(block);
             inputs = columns;
@@ -164,6 +187,29 @@ impl Sampler {
             inputs,
             blocks,
         })
+    }
+
+    /// The in-edges that layer `layer` draws of `rows`, which are rows of the graph.
+    pub(crate) fn draw(
+        &self,
+        layer: usize,
+        (epoch, batch): (u64, u64),
+        rows: &[u32],
+        par: &Par,
+    ) -> Hop {
+        let edges = Edges {
+            a: self.graph.csr(),
+            types: self.graph.types().map(|t| &t[..]),
+            bias: self.bias.as_ref().map(|b| &b[..]),
+            ids: self.ids.as_ref().map(|ids| &ids[..]),
+        };
+        let key = rng::key(self.seed, epoch, Purpose::Sample, layer as u64);
+        let rule = hop::Rule {
+            fan_out: self.fan_outs[layer],
+            replace: self.replace,
+            key: join(key, batch),
+        };
+        hop::hop(par, edges, rule, rows)
     }
 
     /// The block of a hop from `rows`, and the vertices of its columns.

@@ -101,6 +101,52 @@ proptest! {
             }
         }
     }
+
+    /// A part with all in-edges of its rows draws what the whole graph draws.
+    #[test]
+    fn a_part_draws_what_the_whole_graph_draws(
+        n in 2usize..300, degree in 0usize..9, k in 0u32..9, of in 1usize..5, seed: u64,
+    ) {
+        for whole in ways(sampler(n, n * degree, &[FanOut::Of(k)], seed)) {
+            let (mut rows, others): (Vec<u32>, Vec<u32>) =
+                (0..n as u32).partition(|v| *v as usize % of == 0);
+            let mine = rows.clone();
+            rows.extend(others);
+            let part = part(&whole, mine.len(), rows);
+            let ids = part.ids.clone().expect("given");
+            let locals: Vec<u32> = (0..mine.len() as u32).rev().collect();
+            let vertices: Vec<u32> = locals.iter().map(|&l| mine[l as usize]).collect();
+            let par = Par::new(2);
+            let ours = part.draw(0, (3, 5), &locals, &par);
+            let all = whole.draw(0, (3, 5), &vertices, &par);
+            let sources: Vec<u32> = ours.sources.iter().map(|&c| ids[c as usize]).collect();
+            prop_assert_eq!((ours.indptr, sources, ours.weights), (all.indptr, all.sources, all.weights));
+        }
+    }
+}
+
+/// The first `rows` of `ids`, with all of their in-edges.
+fn part(whole: &Sampler, rows: usize, ids: Vec<u32>) -> Sampler {
+    let a = whole.graph.csr();
+    let mut at = vec![0u32; ids.len()];
+    ids.iter().zip(0..).for_each(|(&v, c)| at[v as usize] = c);
+    let spans: Vec<_> = ids[..rows].iter().map(|&v| a.span(v as usize)).collect();
+    let mut indptr = vec![0u64];
+    for span in &spans {
+        indptr.push(indptr[indptr.len() - 1] + span.len() as u64);
+    }
+    let edges = || spans.iter().cloned().flatten();
+    let indices = edges().map(|e| at[a.indices[e] as usize]).collect();
+    let weights = edges().map(|e| a.weight(e)).collect();
+    let block = Block::new(rows, ids.len(), indptr, indices, Some(weights)).expect("fits");
+    let bias = whole.bias.as_ref();
+    let bias = bias.map(|b| Arc::new(edges().map(|e| b[e]).collect()));
+    let part = Sampler {
+        graph: Arc::new(block),
+        bias,
+        ..whole.clone()
+    };
+    part.with_ids(ids).expect("one a column")
 }
 
 /// Everything taken is the graph itself, weights and types included.
@@ -270,6 +316,15 @@ fn wrong_seeds_and_biases_are_refused_with_words() {
     let par = Par::new(1);
     let e = base.batch((0, 0), &[3, 10], &par, &mut Compact::default());
     assert!(e.expect_err("no vertex").to_string().contains("10"));
+    let e = base.clone().with_ids(vec![0; 9]).expect_err("too few");
+    assert!(e.to_string().contains("ids of a sampler"), "{e}");
+    let part = part(&base, 4, (0..10).collect());
+    let two = Sampler {
+        fan_outs: vec![FanOut::All; 2],
+        ..part
+    };
+    let e = two.batch((0, 0), &[3], &par, &mut Compact::default());
+    assert!(e.expect_err("a part").to_string().contains("hops"));
     let e = base.clone().with_bias(vec![1.0; edges + 1]);
     assert!(
         e.expect_err("too many")
