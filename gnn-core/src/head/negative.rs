@@ -35,7 +35,8 @@ impl Negatives {
         }
     }
 
-    fn known(&self, [u, v]: Pair) -> bool {
+    /// Whether a pair is an edge to train on, in either direction.
+    pub(crate) fn known(&self, [u, v]: Pair) -> bool {
         let low = u.min(v) as usize;
         let row = self.start[low] as usize..self.start[low + 1] as usize;
         self.ends[row].binary_search(&u.max(v)).is_ok()

@@ -1,5 +1,7 @@
 //! Vertices numbered anew, in the order of their first appearance.
 
+use kernels::prefetch;
+
 /// How far ahead of its use a vertex's place is asked for.
 const AHEAD: usize = 16;
 
@@ -10,6 +12,8 @@ pub struct Compact {
     /// By vertex: the round that numbered it last, and its number then.
     places: Vec<[u32; 2]>,
     round: u32,
+    /// Room for the vertices of one round.
+    vertices: Vec<u32>,
 }
 
 impl Compact {
@@ -25,24 +29,33 @@ impl Compact {
         }
         self.round += 1;
         let round = self.round;
-        let mut vertices = Vec::with_capacity(rows.len() + sources.len());
-        for (k, &v) in rows.iter().enumerate() {
-            self.places[v as usize] = [round, k as u32];
-            vertices.push(v);
+        let most = rows.len() + sources.len();
+        if self.vertices.len() < most {
+            self.vertices.resize(most, 0);
         }
+        let vertices = &mut self.vertices[..most];
+        vertices[..rows.len()].copy_from_slice(rows);
+        for (k, &v) in rows.iter().enumerate() {
+            if let Some(&next) = rows.get(k + AHEAD) {
+                prefetch(&self.places[next as usize]);
+            }
+            self.places[v as usize] = [round, k as u32];
+        }
+        let mut count = rows.len();
         for k in 0..sources.len() {
             if let Some(&next) = sources.get(k + AHEAD) {
-                kernels::prefetch(&self.places[next as usize]);
+                prefetch(&self.places[next as usize]);
             }
             let v = sources[k];
             let place = &mut self.places[v as usize];
-            if place[0] != round {
-                *place = [round, vertices.len() as u32];
-                vertices.push(v);
-            }
-            sources[k] = place[1];
+            // Whether a vertex is new cannot be foreseen, so nothing branches on it.
+            let new = place[0] != round;
+            let number = if new { count as u32 } else { place[1] };
+            *place = [round, number];
+            vertices[count] = v;
+            count += usize::from(new);
+            sources[k] = number;
         }
-        vertices.shrink_to_fit();
-        vertices
+        vertices[..count].to_vec()
     }
 }

@@ -3,8 +3,9 @@
 use crate::rng;
 use kernels::hash;
 
-/// Rows with fewer edges mark what was drawn in a set of bits, which sorts it too.
-const MARKED: usize = 4096;
+/// Rows with no more edges mark what was drawn in a set of bits, which sorts it too. One word then
+/// says which words of it have any.
+const MARKED: usize = 64 * 64;
 
 /// Draws from one row after the other.
 #[derive(Default)]
@@ -15,6 +16,7 @@ pub(super) struct Draw {
     pub(super) factors: Vec<f32>,
     /// The inverse of every pick's probability, where it is the same.
     pub(super) factor: f32,
+    /// Marks of a row; all 0 between rows.
     marks: Vec<u64>,
     /// Of biased draws, by edge: its key, or the sum of biases up to it; and its position.
     keyed: Vec<(f64, u32)>,
@@ -37,6 +39,26 @@ impl Draw {
         self.factor = 1.0;
     }
 
+    /// `k` of `d` edges, or all of them: in proportion to `bias`, where there is one; the same one more
+    /// than once if they are put back (`replace`).
+    #[inline]
+    pub(super) fn draw(
+        &mut self,
+        row: u64,
+        d: usize,
+        k: Option<usize>,
+        bias: Option<&[f32]>,
+        replace: bool,
+    ) {
+        match (k, bias, replace) {
+            (None, ..) => self.all(d),
+            (Some(k), None, false) => self.distinct(row, d, k),
+            (Some(k), None, true) => self.repeated(row, d, k),
+            (Some(k), Some(bias), false) => self.distinct_by(row, bias, k),
+            (Some(k), Some(bias), true) => self.repeated_by(row, bias, k),
+        }
+    }
+
     /// All of `d` edges.
     pub(super) fn all(&mut self, d: usize) {
         self.begin();
@@ -57,40 +79,71 @@ impl Draw {
             return;
         }
         self.factor = d as f32 / k as f32;
-        if d > MARKED {
-            for (c, j) in (d - k..d).enumerate() {
-                let t = below(row, c as u32, j as u32 + 1);
-                let new = if self.picked.contains(&t) {
-                    j as u32
-                } else {
-                    t
-                };
-                self.picked.push(new);
-            }
-            self.picked.sort_unstable();
-            return;
-        }
         // The fewer of what is taken and what is left are drawn.
         let left = 2 * k > d;
-        let drawn = if left { d - k } else { k };
-        self.marks.clear();
-        self.marks.resize(d.div_ceil(64), 0);
-        for (c, j) in (d - drawn..d).enumerate() {
+        let first = if left { k } else { d - k };
+        if d <= 64 {
+            return self.distinct_in_word(row, d, first, left);
+        }
+        if d > MARKED {
+            return self.distinct_sorted(row, d, k);
+        }
+        self.marks.resize(64, 0);
+        let marks: &mut [u64; 64] = (&mut self.marks[..]).try_into().expect("64 words");
+        let mut some = 0u64;
+        for (c, j) in (first..d).enumerate() {
             let t = below(row, c as u32, j as u32 + 1) as usize;
-            let taken = self.marks[t / 64] >> (t % 64) & 1 == 1;
+            let taken = marks[t / 64] >> (t % 64) & 1 == 1;
             let new = if taken { j } else { t };
-            self.marks[new / 64] |= 1 << (new % 64);
+            marks[new / 64] |= 1 << (new % 64);
+            some |= 1 << (new / 64);
         }
-        for (w, &word) in self.marks.iter().enumerate() {
-            let mut word = if left { !word } else { word };
-            if (w + 1) * 64 > d {
-                word &= u64::MAX >> (64 - (d - w * 64));
+        if left {
+            for word in 0..d.div_ceil(64) {
+                marks[word] ^= u64::MAX >> 64usize.saturating_sub(d - word * 64);
             }
-            while word != 0 {
-                self.picked.push((w * 64) as u32 + word.trailing_zeros());
-                word &= word - 1;
+            some = u64::MAX;
+        }
+        self.picked.reserve(k);
+        while some != 0 {
+            let word = some.trailing_zeros();
+            some &= some - 1;
+            let mut bits = std::mem::take(&mut marks[word as usize]);
+            while bits != 0 {
+                self.picked.push(word * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
             }
         }
+    }
+
+    /// Of at most 64 edges: `first..d` are the steps of Floyd's algorithm, and what it draws is taken, or
+    /// `left`.
+    #[inline]
+    fn distinct_in_word(&mut self, row: u64, d: usize, first: usize, left: bool) {
+        let mut bits = 0u64;
+        for (c, j) in (first..d).enumerate() {
+            let t = below(row, c as u32, j as u32 + 1);
+            let taken = bits >> t & 1 == 1;
+            bits |= 1 << if taken { j as u32 } else { t };
+        }
+        if left {
+            bits ^= u64::MAX >> (64 - d);
+        }
+        self.picked.reserve(64);
+        while bits != 0 {
+            self.picked.push(bits.trailing_zeros());
+            bits &= bits - 1;
+        }
+    }
+
+    /// Of very many edges.
+    fn distinct_sorted(&mut self, row: u64, d: usize, k: usize) {
+        for (c, j) in (d - k..d).enumerate() {
+            let t = below(row, c as u32, j as u32 + 1);
+            let taken = self.picked.contains(&t);
+            self.picked.push(if taken { j as u32 } else { t });
+        }
+        self.picked.sort_unstable();
     }
 
     /// `k` draws from `d` edges, each as likely as any other every time; none where there are none.

@@ -15,16 +15,20 @@
 //! # Weights
 //! A sum over in-edges is estimated without bias: the weight of a drawn edge is that of the whole
 //! graph over the probability to be drawn, given what was drawn else. With uniform draws that is the
-//! factor `d / k`, which makes the means of GraphSAGE means of what was drawn.
+//! factor `d / k`, which makes the means of GraphSAGE means of what was drawn. By type, it is that of
+//! the edges of the type.
 
+mod among;
 mod compact;
 mod draw;
 mod hop;
+mod links;
 #[cfg(test)]
 mod tests;
 
 pub use compact::Compact;
 pub(crate) use hop::Hop;
+pub use links::{LinkBatch, Links, Negative};
 
 use crate::error::{Error, Result};
 use crate::graph::{Block, Relations};
@@ -32,15 +36,29 @@ use crate::rng::{self, Purpose};
 use hop::Edges;
 use kernels::hash::join;
 use kernels::par::Par;
+use links::Without;
 use std::sync::Arc;
 
 /// How many in-edges of a vertex a hop takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FanOut {
     /// All of them.
     All,
     /// So many; all where there are fewer and none is drawn twice.
     Of(u32),
+    /// So many of each type of edges, likewise: `[types]`.
+    PerType(Vec<u32>),
+}
+
+impl FanOut {
+    /// How many of group `g` are drawn; all where absent.
+    fn of(&self, g: usize) -> Option<u32> {
+        match self {
+            FanOut::All => None,
+            FanOut::Of(k) => Some(*k),
+            FanOut::PerType(each) => Some(each[g]),
+        }
+    }
 }
 
 /// A batch: seeds, and the blocks that lead to them.
@@ -61,6 +79,7 @@ pub struct Sampler {
     graph: Arc<Block>,
     fan_outs: Vec<FanOut>,
     replace: bool,
+    weigh: bool,
     /// By edge, how likely it is drawn beside others of the same row.
     bias: Option<Arc<Vec<f32>>>,
     /// By column, the vertex's number in the whole graph, where it has another.
@@ -76,6 +95,7 @@ impl Sampler {
             graph,
             fan_outs,
             replace: false,
+            weigh: true,
             bias: None,
             ids: None,
             seed,
@@ -85,6 +105,13 @@ impl Sampler {
     /// With replacement: `k` draws of each vertex, an edge as often as it is drawn.
     pub fn with_replacement(mut self) -> Sampler {
         self.replace = true;
+        self
+    }
+
+    /// Drawn edges weigh what they do in the graph, nothing where it has no weights. For what is no sum
+    /// over in-edges, attention for instance.
+    pub fn unweighted(mut self) -> Sampler {
+        self.weigh = false;
         self
     }
 
@@ -147,7 +174,7 @@ impl Sampler {
     /// The batch of `seeds`, which are distinct, that has the number `batch` in its epoch.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a seed that is no vertex.
+    /// [`Error::Shape`] for a seed that is no vertex, and for fan-outs that do not fit the graph.
     pub fn batch(
         &self,
         (epoch, batch): (u64, u64),
@@ -155,6 +182,72 @@ impl Sampler {
         par: &Par,
         compact: &mut Compact,
     ) -> Result<MiniBatch> {
+        self.batch_without((epoch, batch), seeds, None, par, compact)
+    }
+
+    /// The batches of some lists of seeds, which have the numbers from `batch` on in their epoch: the same
+    /// as one after the other, but each is drawn by one thread. Keeps one of `compacts` a thread.
+    ///
+    /// # Errors
+    /// As [`Sampler::batch`].
+    pub fn batches(
+        &self,
+        (epoch, batch): (u64, u64),
+        seeds: &[&[u32]],
+        par: &Par,
+        compacts: &mut Vec<Compact>,
+    ) -> Result<Vec<MiniBatch>> {
+        let threads = par.threads().min(seeds.len()).max(1);
+        if compacts.len() < threads {
+            compacts.resize_with(threads, Compact::default);
+        }
+        let jobs = compacts[..threads].iter_mut().enumerate().collect();
+        let drawn = par.map(jobs, |(t, compact)| -> Result<Vec<MiniBatch>> {
+            let alone = Par::new(1);
+            let mine = (batch..).zip(seeds).skip(t).step_by(threads);
+            mine.map(|(number, seeds)| self.batch((epoch, number), seeds, &alone, compact))
+                .collect()
+        });
+        let drawn = drawn.into_iter().collect::<Result<Vec<_>>>()?;
+        let mut drawn: Vec<_> = drawn.into_iter().map(Vec::into_iter).collect();
+        let in_turn = (0..seeds.len()).map(|k| drawn[k % threads].next());
+        Ok(in_turn.flatten().collect())
+    }
+
+    /// What does not fit the graph.
+    fn check(&self) -> Result<()> {
+        let relations = self.graph.n_relations();
+        for fan_out in &self.fan_outs {
+            if let FanOut::PerType(each) = fan_out
+                && each.len() != relations
+            {
+                return Err(Error::Shape {
+                    op: "fan-outs by type".into(),
+                    expected: format!("{relations} numbers, one a type of edges"),
+                    got: each.len().to_string(),
+                });
+            }
+        }
+        let (rows, columns) = (self.graph.n_dst, self.graph.n_src);
+        if rows != columns && self.fan_outs.len() > 1 {
+            return Err(Error::Shape {
+                op: "hops of a batch".into(),
+                expected: format!("one, since only {rows} of {columns} vertices are rows"),
+                got: self.fan_outs.len().to_string(),
+            });
+        }
+        Ok(())
+    }
+
+    fn batch_without(
+        &self,
+        (epoch, batch): (u64, u64),
+        seeds: &[u32],
+        without: Option<&Without>,
+        par: &Par,
+        compact: &mut Compact,
+    ) -> Result<MiniBatch> {
+        self.check()?;
         let n = self.graph.n_dst;
         if let Some(v) = seeds.iter().find(|&&v| v as usize >= n) {
             return Err(Error::Shape {
@@ -163,20 +256,10 @@ impl Sampler {
                 got: v.to_string(),
             });
         }
-        if self.graph.n_src != n && self.fan_outs.len() > 1 {
-            return Err(Error::Shape {
-                op: "hops of a batch".into(),
-                expected: format!(
-                    "one, since only {n} of {} vertices are rows",
-                    self.graph.n_src
-                ),
-                got: self.fan_outs.len().to_string(),
-            });
-        }
         let mut inputs = seeds.to_vec();
         let mut blocks = Vec::with_capacity(self.fan_outs.len());
         for layer in (0..self.fan_outs.len()).rev() {
-            let drawn = self.draw(layer, (epoch, batch), &inputs, par);
+            let drawn = self.draw_without(layer, (epoch, batch), &inputs, without, par);
             let (block, columns) = self.block(drawn, &inputs, compact)?;
             blocks.push(block);
             inputs = columns;
@@ -197,16 +280,30 @@ impl Sampler {
         rows: &[u32],
         par: &Par,
     ) -> Hop {
+        self.draw_without(layer, (epoch, batch), rows, None, par)
+    }
+
+    fn draw_without(
+        &self,
+        layer: usize,
+        (epoch, batch): (u64, u64),
+        rows: &[u32],
+        without: Option<&Without>,
+        par: &Par,
+    ) -> Hop {
         let edges = Edges {
             a: self.graph.csr(),
             types: self.graph.types().map(|t| &t[..]),
+            relations: self.graph.n_relations(),
             bias: self.bias.as_ref().map(|b| &b[..]),
             ids: self.ids.as_ref().map(|ids| &ids[..]),
+            without,
         };
         let key = rng::key(self.seed, epoch, Purpose::Sample, layer as u64);
         let rule = hop::Rule {
-            fan_out: self.fan_outs[layer],
+            fan_out: &self.fan_outs[layer],
             replace: self.replace,
+            weigh: self.weigh,
             key: join(key, batch),
         };
         hop::hop(par, edges, rule, rows)

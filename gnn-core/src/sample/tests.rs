@@ -49,7 +49,7 @@ proptest! {
             let batch = drawn(&sampler, &seeds, 1);
             let mut columns = batch.inputs.clone();
             prop_assert_eq!(columns.iter().collect::<BTreeSet<_>>().len(), columns.len());
-            for (block, &fan_out) in batch.blocks.iter().zip(&fan_outs) {
+            for (block, fan_out) in batch.blocks.iter().zip(&fan_outs) {
                 prop_assert_eq!(block.n_src, columns.len());
                 let csr = block.csr();
                 for r in 0..block.n_dst {
@@ -61,9 +61,9 @@ proptest! {
                         (Some(bias), _) => (all.len(), bias[a.span(v)].iter().filter(|b| **b > 0.0).count()),
                     };
                     let expected = match fan_out {
-                        FanOut::All => d,
-                        FanOut::Of(k) if sampler.replace && can > 0 => k as usize,
-                        FanOut::Of(k) => can.min(k as usize),
+                        FanOut::Of(k) if sampler.replace && can > 0 => *k as usize,
+                        FanOut::Of(k) => can.min(*k as usize),
+                        _ => d,
                     };
                     prop_assert_eq!(got.len(), expected);
                     prop_assert!(got.iter().all(|s| all.contains(s)));
@@ -112,7 +112,7 @@ proptest! {
                 (0..n as u32).partition(|v| *v as usize % of == 0);
             let mine = rows.clone();
             rows.extend(others);
-            let part = part(&whole, mine.len(), rows);
+            let part = part_of(&whole, mine.len(), rows);
             let ids = part.ids.clone().expect("given");
             let locals: Vec<u32> = (0..mine.len() as u32).rev().collect();
             let vertices: Vec<u32> = locals.iter().map(|&l| mine[l as usize]).collect();
@@ -126,7 +126,7 @@ proptest! {
 }
 
 /// The first `rows` of `ids`, with all of their in-edges.
-fn part(whole: &Sampler, rows: usize, ids: Vec<u32>) -> Sampler {
+fn part_of(whole: &Sampler, rows: usize, ids: Vec<u32>) -> Sampler {
     let a = whole.graph.csr();
     let mut at = vec![0u32; ids.len()];
     ids.iter().zip(0..).for_each(|(&v, c)| at[v as usize] = c);
@@ -147,6 +147,68 @@ fn part(whole: &Sampler, rows: usize, ids: Vec<u32>) -> Sampler {
         ..whole.clone()
     };
     part.with_ids(ids).expect("one a column")
+}
+
+/// What a thread draws by itself is what all threads draw together.
+#[test]
+fn batches_at_a_time_are_those_one_after_the_other() {
+    let base = sampler(300, 3000, &[FanOut::Of(3), FanOut::Of(5)], 7);
+    let order: Vec<u32> = (0..300).collect();
+    let lists: Vec<&[u32]> = order.chunks(70).collect();
+    for (threads, count) in [(1, 5), (3, 5), (3, 2), (2, 0)] {
+        let par = Par::new(threads);
+        let mut compacts = Vec::new();
+        let got = base.batches((1, 4), &lists[..count], &par, &mut compacts);
+        let got = got.expect("vertices");
+        assert_eq!(got.len(), count);
+        for (k, (one, seeds)) in got.iter().zip(&lists).enumerate() {
+            let at = (1, 4 + k as u64);
+            let alone = base.batch(at, seeds, &par, &mut Compact::default());
+            let alone = alone.expect("vertices");
+            assert_eq!((&one.seeds, &one.inputs), (&alone.seeds, &alone.inputs));
+            for (a, b) in one.blocks.iter().zip(&alone.blocks) {
+                assert_eq!(
+                    (a.csr().indices, a.csr().weights),
+                    (b.csr().indices, b.csr().weights)
+                );
+            }
+        }
+    }
+}
+
+/// The same edges, with the graph's own weights or none.
+#[test]
+fn unweighted_leaves_out_the_factors() {
+    let with = sampler(200, 3000, &[FanOut::Of(4)], 3);
+    let seeds: Vec<u32> = (0..200).collect();
+    let plain = drawn(&with.clone().unweighted(), &seeds, 1);
+    let estimates = drawn(&with, &seeds, 1);
+    let (a, b) = (plain.blocks[0].csr(), estimates.blocks[0].csr());
+    assert_eq!(a.indices, b.indices);
+    let whole = with.graph.csr();
+    for &v in &seeds {
+        // Of a mean all weights of a row are alike.
+        let of_row = a.span(v as usize).map(|e| a.weight(e));
+        assert!(
+            of_row
+                .into_iter()
+                .all(|w| w == whole.weight(whole.span(v as usize).start))
+        );
+    }
+    assert_ne!(a.weights, b.weights);
+    let (indptr, indices) = (whole.indptr.to_vec(), whole.indices.to_vec());
+    let bare = Block::new(200, 200, indptr, indices, None).expect("the graph's");
+    let bare = Sampler {
+        graph: Arc::new(bare),
+        ..with
+    };
+    assert!(drawn(&bare, &seeds, 1).blocks[0].csr().weights.is_some());
+    assert!(
+        drawn(&bare.unweighted(), &seeds, 1).blocks[0]
+            .csr()
+            .weights
+            .is_none()
+    );
 }
 
 /// Everything taken is the graph itself, weights and types included.
@@ -224,6 +286,7 @@ fn uniform_draws_are_uniform() {
     for (d, k, replace) in [
         (100, 9, false),
         (100, 9, true),
+        (100, 70, false),
         (5000, 300, false),
         (70_000, 2000, false),
     ] {
@@ -246,6 +309,20 @@ fn uniform_draws_are_uniform() {
             "{d} {k}: {}",
             chi_squared(&counts)
         );
+    }
+}
+
+/// Rows of every length that marks are kept differently for.
+#[test]
+fn distinct_draws_are_distinct() {
+    let mut draw = Draw::default();
+    for d in [1, 2, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 70_000] {
+        for k in [1, 2, 31, 32, 33, d / 2, d / 2 + 1, d - 1, d, d + 1] {
+            draw.distinct(rng::key(d as u64, k as u64, Purpose::Sample, 0), d, k);
+            assert_eq!(draw.picked.len(), k.min(d), "{k} of {d}");
+            assert!(draw.picked.windows(2).all(|w| w[0] < w[1]), "{k} of {d}");
+            assert!(draw.picked.last().is_none_or(|&p| (p as usize) < d));
+        }
     }
 }
 
@@ -318,7 +395,7 @@ fn wrong_seeds_and_biases_are_refused_with_words() {
     assert!(e.expect_err("no vertex").to_string().contains("10"));
     let e = base.clone().with_ids(vec![0; 9]).expect_err("too few");
     assert!(e.to_string().contains("ids of a sampler"), "{e}");
-    let part = part(&base, 4, (0..10).collect());
+    let part = part_of(&base, 4, (0..10).collect());
     let two = Sampler {
         fan_outs: vec![FanOut::All; 2],
         ..part
