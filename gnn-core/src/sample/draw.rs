@@ -99,8 +99,8 @@ impl Draw {
             some |= 1 << (new / 64);
         }
         if left {
-            for word in 0..d.div_ceil(64) {
-                marks[word] ^= u64::MAX >> 64usize.saturating_sub(d - word * 64);
+            for (word, bits) in marks.iter_mut().enumerate().take(d.div_ceil(64)) {
+                *bits ^= u64::MAX >> 64usize.saturating_sub(d - word * 64);
             }
             some = u64::MAX;
         }

@@ -99,10 +99,11 @@ impl Links {
         let mut ends: Vec<u32> = ends.copied().collect();
         let seeds = compact.number(self.sampler.graph.n_src, &[], &mut ends);
         let without = Without::new(&positives);
-        let of = (epoch, batch);
-        let batch = self
-            .sampler
-            .batch_without(of, &seeds, Some(&without), par, compact)?;
+        let batch = self.sampler.batch_by(&seeds, compact, |layer, rows| {
+            let at = (epoch, batch);
+            self.sampler
+                .draw_without(layer, at, rows, Some(&without), par)
+        })?;
         let mut pairs: Vec<Pair> = ends.chunks_exact(2).map(|p| [p[0], p[1]]).collect();
         let negatives = pairs.split_off(positives.len());
         Ok(LinkBatch {

@@ -182,7 +182,9 @@ impl Sampler {
         par: &Par,
         compact: &mut Compact,
     ) -> Result<MiniBatch> {
-        self.batch_without((epoch, batch), seeds, None, par, compact)
+        self.batch_by(seeds, compact, |layer, rows| {
+            self.draw(layer, (epoch, batch), rows, par)
+        })
     }
 
     /// The batches of some lists of seeds, which have the numbers from `batch` on in their epoch: the same
@@ -239,13 +241,12 @@ impl Sampler {
         Ok(())
     }
 
-    fn batch_without(
+    /// The batch of `seeds` with what `draw` gives for the rows of each layer.
+    fn batch_by(
         &self,
-        (epoch, batch): (u64, u64),
         seeds: &[u32],
-        without: Option<&Without>,
-        par: &Par,
         compact: &mut Compact,
+        draw: impl Fn(usize, &[u32]) -> Hop,
     ) -> Result<MiniBatch> {
         self.check()?;
         let n = self.graph.n_dst;
@@ -259,7 +260,7 @@ impl Sampler {
         let mut inputs = seeds.to_vec();
         let mut blocks = Vec::with_capacity(self.fan_outs.len());
         for layer in (0..self.fan_outs.len()).rev() {
-            let drawn = self.draw_without(layer, (epoch, batch), &inputs, without, par);
+            let drawn = draw(layer, &inputs);
             let (block, columns) = self.block(drawn, &inputs, compact)?;
             blocks.push(block);
             inputs = columns;
@@ -283,6 +284,7 @@ impl Sampler {
         self.draw_without(layer, (epoch, batch), rows, None, par)
     }
 
+    /// [`Sampler::draw`], as if the graph did not have some edges.
     fn draw_without(
         &self,
         layer: usize,
