@@ -73,6 +73,16 @@ pub fn write(data: &Dataset, folder: &Path) -> Result<()> {
     })
 }
 
+/// Writes a list of vertices to `folder`, as `order`.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_order(order: &[u32], folder: &Path) -> Result<()> {
+    let path = folder.join("order.npy");
+    let fill = |out: &mut Out| each(out, order, |&v| i64::from(v).to_le_bytes());
+    npy(&path, "<i8", &format!("({},)", order.len()), &fill).map_err(Error::io(&path))
+}
+
 type Out = BufWriter<std::fs::File>;
 
 fn each<'a, T: 'a, const N: usize>(

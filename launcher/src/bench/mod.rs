@@ -5,6 +5,7 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`epoch`] | forms of ours and of theirs in turn, round after round |
+//! | [`sample`] | mini-batches drawn, ours and theirs in turn |
 //! | [`ours`] | epochs of a real worker, on the ordinary run path |
 //! | [`python`] | a Python, what it has, and its answers |
 //! | [`export`] | a data set as arrays that any Python reads |
@@ -20,3 +21,4 @@ pub mod export;
 pub mod others;
 pub mod ours;
 pub mod python;
+pub mod sample;

@@ -3,6 +3,7 @@
   peers.py probe                       which libraries this Python has
   peers.py epoch REQUEST.json          full-graph training epochs of one form
   peers.py ops   REQUEST.json          single operations
+  peers.py sample REQUEST.json         drawing of mini-batches
 
 A request names a folder of arrays (indptr, indices: compressed in-edges; feat, label, train) and
 the form. The answer is one JSON object on the last line. Forms:
@@ -14,6 +15,9 @@ the form. The answer is one JSON object on the last line. Forms:
   tuned, tuned-pre no library layer: sparse products of torch with a hand-written backward by the
                    stored transpose, 32-bit indices, the narrower side of each product aggregated,
                    nothing propagated into the constant features
+  dgl-fused, dgl-plain, dgl-graphbolt, dgl-graphbolt-calls
+                   samplers of DGL (only drawing): NeighborSampler with and without its fused code,
+                   and GraphBolt through its data pipe and by its bare calls
 """
 import json
 import os
@@ -48,7 +52,7 @@ def main(argv):
     if r["device"] != "cpu":
         torch.set_default_device(r["device"])
     r["graph"] = Graph(r["folder"], r["device"])
-    return epochs(r) if argv[0] == "epoch" else operations(r)
+    return {"epoch": epochs, "ops": operations, "sample": samples}[argv[0]](r)
 
 
 def probe():
@@ -398,6 +402,83 @@ def operations(r):
         add("weight gradient, bias", "torch, unfused", lambda: (x.t() @ gy, gy.sum(0)))
         add("gemm xᵀ·g", "torch", lambda: x.t() @ gy)
     return {"operations": out, "peak_bytes": peak_bytes()}
+
+
+def samplers(r):
+    """An epoch as a function: from seeds in order to the blocks of each batch."""
+    import dgl
+    import dgl.graphbolt as gb
+    import torch
+    g, form, fan_outs = r["graph"], r["form"], r["fan_outs"]
+    dgl.utils.set_num_threads(r["threads"])
+    if form in ("dgl-fused", "dgl-plain"):
+        dg = dgl.graph(("csc", (g.ptr, g.col, [])), num_nodes=g.n).int().formats(["csc"])
+        sampler = dgl.dataloading.NeighborSampler(fan_outs, fused=form == "dgl-fused")
+        return lambda seeds: (sampler.sample(dg, s)[2] for s in seeds.split(r["batch"]))
+    graph = gb.fused_csc_sampling_graph(g.ptr, g.col.int())
+    each = [torch.tensor([k]) for k in fan_outs]
+    if form == "dgl-graphbolt":
+        def piped(seeds):
+            items = gb.ItemSampler(gb.ItemSet(seeds, names="seed_nodes"), batch_size=r["batch"])
+            for batch in gb.DataLoader(items.sample_neighbor(graph, each), num_workers=0):
+                assert batch.blocks  # made when asked for
+                yield [(s.original_column_node_ids, s.sampled_csc, s.original_row_node_ids)
+                       for s in batch.sampled_subgraphs]
+        return piped
+
+    def bare(seeds):
+        for rows in seeds.split(r["batch"]):
+            blocks = []
+            for k in reversed(each):
+                drawn = graph.sample_neighbors(rows, k).sampled_csc
+                columns, drawn = gb.unique_and_compact_csc_formats(drawn, rows)
+                blocks.insert(0, (rows, drawn, columns))
+                rows = columns
+            yield blocks
+    return bare
+
+
+def drawn_edges(block):
+    return block[1].indices.numel() if isinstance(block, tuple) else block.num_edges()
+
+
+def wrong_rows(g, keys, block, k):
+    """How many rows have not as many in-edges as they should, and edges are none of the graph."""
+    import dgl
+    import torch
+    if isinstance(block, tuple):
+        rows, csc, columns = block
+        ptr, col = csc.indptr, csc.indices
+    else:
+        ptr, col, _ = block.adj_tensors("csc")
+        rows, columns = block.dstdata[dgl.NID], block.srcdata[dgl.NID]
+    rows, columns, counts = rows.long(), columns.long(), ptr.diff().long()
+    numbered = col < columns.numel()
+    sources = columns[col.long().clamp(max=columns.numel() - 1)]
+    drawn = torch.repeat_interleave(rows, counts) * g.n + sources
+    place = torch.searchsorted(keys, drawn).clamp(max=keys.numel() - 1)
+    few = counts != g.ptr.diff()[rows].clamp(max=k)
+    return int(few.sum()) + int((~numbered | (keys[place] != drawn)).sum())
+
+
+def samples(r):
+    """Epochs of batches drawn and numbered into blocks, and edges drawn in each. The first is not
+    timed, but looked at."""
+    import numpy as np
+    import torch
+    order = torch.from_numpy(np.load(os.path.join(r["folder"], "order.npy"))).int()
+    epoch, g = samplers(r), r["graph"]
+    keys = rows_of(g.ptr) * g.n + g.col  # ascending, since rows are
+    ms, edges, wrong = [], [], 0
+    for blocks in epoch(order):
+        wrong += sum(wrong_rows(g, keys, b, k) for b, k in zip(blocks, r["fan_outs"]))
+    begun = time.perf_counter()
+    while len(ms) < r["epochs"] and (len(ms) < 3 or time.perf_counter() - begun < r["seconds"]):
+        start = time.perf_counter()
+        count = sum(sum(map(drawn_edges, blocks)) for blocks in epoch(order))
+        ms.append((time.perf_counter() - start) * 1e3)
+        edges.append(count)
+    return {"ms": ms, "edges": edges, "wrong_rows": wrong}
 
 
 def answer():

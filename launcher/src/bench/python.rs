@@ -112,7 +112,7 @@ impl Python {
         })
     }
 
-    /// Has the script answer a request: `mode` is `epoch` or `ops`; `folder` takes the request's
+    /// Has the script answer a request: `mode` is `epoch`, `ops` or `sample`; `folder` takes the request's
     /// file.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! `halobook bench`: what this machine can do, how near the kernels come, what an epoch takes, what
-//! conversions and cuts take.
+//! sampling, conversions and cuts take.
 
 mod data;
 mod epoch;
 mod kernels;
 mod machine;
+mod sample;
 
 use super::words::Words;
 use kernels_bench::Spread;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use ::kernels::bench as kernels_bench;
 
 /// Names of the benchmarks.
-const NAMES: [&str; 4] = ["machine", "kernels", "epoch", "data"];
+const NAMES: [&str; 5] = ["machine", "kernels", "epoch", "sample", "data"];
 
 /// Runs the command.
 pub fn bench(words: &[String]) -> Result<i32> {
@@ -30,6 +31,7 @@ pub fn bench(words: &[String]) -> Result<i32> {
         "machine" => machine::run(rest),
         "kernels" => kernels::run(rest),
         "epoch" => epoch::run(rest),
+        "sample" => sample::run(rest),
         "data" => data::run(rest),
         _ => Err(unknown(name)),
     }
@@ -77,6 +79,14 @@ pub fn help() -> &'static str {
       --rounds N         how often every form trains [3]
       --seconds S        timed seconds of a round of theirs [10]
 
+  bench sample                         mini-batches drawn and numbered, of all training vertices in turn
+      --data DATA        the graph, as for train [rmat:scale=16,edge-factor=16]
+      --fan-outs K,K     in-edges of a vertex by layer, the first layer first [10,25]
+      --batch N          seeds of a batch [1000]
+      --threads N        threads [all]
+      --rounds N         how often, by turns with --against [3]
+      --seconds S        timed seconds of a round of each [3]
+
   bench data                           conversion and opening; METIS, foreseen beside measured
       --graph DATA       what is stored [rmat:scale=22]
       --cut DATA         what is cut; repeat it for several [R-MAT and planted partitions, three sizes each]
@@ -84,7 +94,7 @@ pub fn help() -> &'static str {
       --rounds N         how often [3]
 
   all of them
-      --against python   time PyTorch, PyTorch Geometric and DGL by turns (kernels, epoch)
+      --against python   time PyTorch, PyTorch Geometric and DGL by turns (kernels, epoch, sample)
       --python PATH      a Python that has them; repeat it for several [$HALOBOOK_PEERS]
       --patience S       wait so long at most for others to leave the machine [0]
       --json             end with one JSON object on standard output
@@ -154,7 +164,7 @@ mod tests {
         assert!(
             error("epochs")
                 .help()
-                .contains("machine, kernels, epoch, data")
+                .contains("machine, kernels, epoch, sample, data")
         );
     }
 
@@ -171,6 +181,9 @@ mod tests {
                 "kernels --against python --python /nowhere/python",
                 "/nowhere/python",
             ),
+            ("sample --batch 0", "batch: expected at least 1"),
+            ("sample --fan-outs 10,x", "fan-outs: expected numbers"),
+            ("sample --python /nowhere/python", "/nowhere/python"),
             ("data --parts 0", "parts: expected at least 1"),
             ("epoch --modle gcn", "model"),
             ("epoch --rounds 0", "rounds: expected at least 1"),
