@@ -209,5 +209,10 @@ mod tests {
             let e = e.expect_err("three types").to_string();
             assert!(e.contains("3 numbers"), "{e}");
         }
+        let plain = Block::new(2, 2, vec![0, 1, 1], vec![1], None).expect("fits");
+        let sampler = Sampler::new(Arc::new(plain), vec![FanOut::PerType(vec![])], 1);
+        let e = sampler.batch((0, 0), &[0], &par, &mut Compact::default());
+        let e = e.expect_err("no types").to_string();
+        assert!(e.contains("edges with types"), "{e}");
     }
 }

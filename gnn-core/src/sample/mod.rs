@@ -221,11 +221,15 @@ impl Sampler {
         let relations = self.graph.n_relations();
         for fan_out in &self.fan_outs {
             if let FanOut::PerType(each) = fan_out
-                && each.len() != relations
+                && (each.len() != relations || relations == 0)
             {
+                let expected = match relations {
+                    0 => "edges with types".to_owned(),
+                    _ => format!("{relations} numbers, one a type of edges"),
+                };
                 return Err(Error::Shape {
                     op: "fan-outs by type".into(),
-                    expected: format!("{relations} numbers, one a type of edges"),
+                    expected,
                     got: each.len().to_string(),
                 });
             }
@@ -274,6 +278,9 @@ impl Sampler {
     }
 
     /// The in-edges that layer `layer` draws of `rows`, which are rows of the graph.
+    ///
+    /// # Panics
+    /// For rows that are none, and fan-outs by type that do not fit the graph's.
     pub(crate) fn draw(
         &self,
         layer: usize,
