@@ -1,11 +1,12 @@
 //! Everything a strategy may touch. Nothing is global.
 
 use crate::backend::{Backend, Mat};
-use crate::comm::{Communicator, Linked, Transport};
+use crate::comm::{Communicator, MailLane, Post, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::record::rows::StaleRow;
-use crate::record::{Meter, Pass, Phase, PredictedLane, now_ns};
+use crate::record::rows::{BatchRow, HopRow, StaleRow};
+use crate::record::{Meter, Pass, Phase, PredictedLane, Traffic, now_ns};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,28 +20,26 @@ pub struct Ctx {
     pub comm: Communicator,
     /// Epoch, from 0; part of every random key.
     pub epoch: u64,
+    /// Letters between background threads, for a strategy that has any.
+    pub post: Option<Post>,
     meter: Rc<Meter>,
 }
 
 impl Ctx {
-    /// The hands of the rank that `transport` is, behind the plan's link if it has one; `backend`
-    /// tells the same `meter`.
+    /// The hands of the rank that `transport` is; `backend` tells the same `meter`.
     pub fn new(
         plan: Arc<Plan>,
         transport: Box<dyn Transport>,
         backend: Box<dyn Backend>,
         meter: Rc<Meter>,
     ) -> Ctx {
-        let transport = match plan.spec.link {
-            Some(link) => Box::new(Linked::new(transport, link)),
-            None => transport,
-        };
         let comm = Communicator::new(transport, Rc::clone(&meter), plan.oversubscribed);
         Ctx {
             plan,
             backend,
             comm,
             epoch: 0,
+            post: None,
             meter,
         }
     }
@@ -91,6 +90,23 @@ impl Ctx {
     /// Adds a row to the `stale` frame. Evaluation is not recorded.
     pub fn stale(&self, row: StaleRow) {
         self.meter.stale(row);
+    }
+
+    /// Counts letters that background threads sent.
+    pub fn letters(&self, sent: BTreeMap<MailLane, Traffic>) {
+        for (lane, traffic) in sent {
+            self.meter.letters(lane, traffic);
+        }
+    }
+
+    /// Adds a row to the `batches` frame.
+    pub fn batches(&self, row: BatchRow) {
+        self.meter.batches(row);
+    }
+
+    /// Adds a row to the `hops` frame.
+    pub fn hops(&self, row: HopRow) {
+        self.meter.hops(row);
     }
 
     /// Says how many bytes of rows are kept over epochs in matrices on this rank's device.

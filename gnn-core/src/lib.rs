@@ -13,6 +13,7 @@
 //! | [`store`] | the project's own form of it on disk, mapped into memory |
 //! | [`backend`] | matrices and the dozen operations on them |
 //! | [`comm`] | ranks and messages |
+//! | [`sample`], [`feed`] | mini-batches drawn from it, and made ahead with their features |
 //! | [`model`] | layers with hand-written exact backward passes |
 //! | [`head`] | losses and metrics of the tasks |
 //! | [`strategy`] | schedules over layers and ranks, one file each |
@@ -27,6 +28,7 @@ pub mod convert;
 pub mod ctx;
 pub mod dataset;
 pub mod error;
+pub mod feed;
 pub mod graph;
 pub mod head;
 pub mod model;

@@ -1,15 +1,15 @@
 //! What the unit tests of several modules share: worlds of threads, small random data sets.
 
 use crate::backend::{Backend, Cpu, Metered};
-use crate::comm::ThreadTransport;
+use crate::comm::{ThreadTransport, Transport, behind_link, with_hub};
 use crate::ctx::Ctx;
 use crate::dataset::{About, Dataset, Features, Task};
 use crate::graph::{EdgeOptions, Graph, Relations};
 use crate::plan::Plan;
-use crate::record::{Meter, PredictedLane};
+use crate::record::{Direction, Meter, PredictedLane};
 use crate::rng;
 use crate::spec::RunSpec;
-use crate::strategy::Built;
+use crate::strategy::{Built, find};
 use kernels::Mat;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -48,10 +48,20 @@ pub(crate) fn world_on<T: Send>(
             .map(|transport| {
                 let (plan, f, open) = (Arc::clone(&plan), &f, &open);
                 scope.spawn(move || {
-                    let meter = Rc::new(Meter::new(None));
-                    let backend = open(Rc::clone(&meter));
-                    let mut cx = Ctx::new(plan, Box::new(transport), backend, Rc::clone(&meter));
-                    f(&mut cx, &meter)
+                    let on = |transport: Box<dyn Transport>, post| {
+                        let meter = Rc::new(Meter::new(None));
+                        let backend = open(Rc::clone(&meter));
+                        let mut cx = Ctx::new(plan.clone(), transport, backend, Rc::clone(&meter));
+                        cx.post = post;
+                        f(&mut cx, &meter)
+                    };
+                    let transport = behind_link(plan.spec.link, Box::new(transport));
+                    let entry = find(&plan.spec.strategy);
+                    if !entry.is_ok_and(|e| e.background) {
+                        return on(transport, None);
+                    }
+                    let worker = |port, post| Ok(on(Box::new(port), Some(post)));
+                    with_hub(transport, "rank".into(), worker).expect("the hub takes leave")
                 })
             })
             .collect();
@@ -62,10 +72,13 @@ pub(crate) fn world_on<T: Send>(
     })
 }
 
-/// Bytes that a rank sent by lane since the last call.
+/// Bytes that a rank sent by lane since the last call, without letters: what those carry depends on what
+/// is drawn.
 pub(crate) fn bytes_sent(meter: &Meter) -> BTreeMap<PredictedLane, u64> {
     let mut lanes = BTreeMap::new();
-    for ((layer, direction, _, dst), t) in meter.take_traffic() {
+    let letters = [Direction::Sample, Direction::Pull, Direction::Push];
+    let sent = meter.take_traffic().into_iter();
+    for ((layer, direction, _, dst), t) in sent.filter(|(lane, _)| !letters.contains(&lane.1)) {
         *lanes.entry((layer, direction, dst)).or_default() += t.bytes;
     }
     lanes

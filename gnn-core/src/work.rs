@@ -1,7 +1,7 @@
 //! The only loop over epochs.
 
 use crate::checkpoint::{Checkpoints, Snapshot, digest};
-use crate::comm::{ThreadTransport, Transport, same_clock};
+use crate::comm::{Post, ThreadTransport, Transport, behind_link, same_clock, with_hub};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
@@ -165,9 +165,34 @@ fn run_rank(
     mut transport: Box<dyn Transport>,
     entries: &'static [Entry],
 ) -> Result<Outcome> {
+    if plan.spec.link.is_some()
+        && let Err(e) = same_clock(transport.as_mut())
+    {
+        transport.abort(1);
+        return Err(e);
+    }
+    let transport = behind_link(plan.spec.link, transport);
+    if !find_in(entries, &plan.spec.strategy)?.background {
+        return run_on(plan, folder, setup, transport, None, entries);
+    }
+    let name = format!("rank-{}", transport.rank());
+    with_hub(transport, name, |port, post| {
+        run_on(plan, folder, setup, Box::new(port), Some(post), entries)
+    })
+}
+
+/// [`run_rank`] on the thread that trains.
+fn run_on(
+    plan: &Arc<Plan>,
+    folder: &Path,
+    setup: Setup,
+    mut transport: Box<dyn Transport>,
+    post: Option<Post>,
+    entries: &'static [Entry],
+) -> Result<Outcome> {
     let folder = Folder(folder.to_owned());
     let rank = transport.rank();
-    let mut open = || -> Result<_> {
+    let open = || -> Result<_> {
         let page = StatePage::create(&folder.of_rank("state", rank, "")?)?;
         let meter = Rc::new(Meter::new(Some(page)));
         let recorder = Recorder::new(
@@ -176,9 +201,6 @@ fn run_rank(
             plan.start > 0,
         )?;
         let backend = crate::backend::open(plan, rank, Rc::clone(&meter))?;
-        if plan.spec.link.is_some() {
-            same_clock(transport.as_mut())?;
-        }
         Ok((meter, recorder, backend))
     };
     let opened = open();
@@ -190,6 +212,7 @@ fn run_rank(
         }
     };
     let mut cx = Ctx::new(Arc::clone(plan), transport, backend, meter);
+    cx.post = post;
     let result = train(&mut cx, &mut recorder, setup, &folder, entries);
     if result.is_err() {
         cx.comm.abort(1);

@@ -135,6 +135,23 @@ fn a_rank_killed_inside_a_broadcast_ends_the_run_as_well() -> Outcome {
     Ok(())
 }
 
+/// Owners that somebody waits for: with neighbours to be drawn, with rows to be pulled.
+#[test]
+fn an_owner_killed_in_the_middle_of_a_pull_ends_the_run() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let rounds = if skip::soak() { 25 } else { 2 };
+    (0..rounds).try_for_each(|round| {
+        kill_one("distdgl", "--set batch=20 --set fanout=8", round)?;
+        kill_one(
+            "distdgl",
+            "--set batch=20 --set fanout=8 --set prefetch=0",
+            round,
+        )
+    })
+}
+
 #[test]
 fn a_killed_launcher_leaves_no_rank_behind() -> Outcome {
     if !skip::mpi() {

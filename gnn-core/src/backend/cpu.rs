@@ -17,6 +17,7 @@ use kernels::{
 };
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Kernels on the threads of one rank.
 pub struct Cpu {
@@ -129,6 +130,10 @@ impl Backend for Cpu {
 
     fn upload(&self, x: kernels::Mat) -> Mat {
         self.pool.adopt(x)
+    }
+
+    fn share(&self, x: &Arc<kernels::Mat>) -> Mat {
+        Mat::shared(Arc::clone(x))
     }
 
     fn upload_rounded(&self, x: kernels::Mat) -> Mat {

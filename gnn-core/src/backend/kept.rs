@@ -83,11 +83,23 @@ impl Sparse {
         }
     }
 
+    /// The same of a matrix that is used once or twice: nothing is made of it that pays later.
+    pub fn brief(csr: CsrBuf) -> Sparse {
+        let made = Sparse::new(csr);
+        let _ = made.segmented.set(None);
+        made
+    }
+
     /// The matrix by segments of sources, for wide rows on the host, where that pays. Made at the
     /// first call and kept.
     pub fn segmented(&self) -> Option<&Segmented> {
         let made = self.segmented.get_or_init(|| Segmented::of(self.view()));
         made.as_ref()
+    }
+
+    /// Its arrays.
+    pub fn into_csr(self) -> CsrBuf {
+        self.csr
     }
 
     /// The matrix.

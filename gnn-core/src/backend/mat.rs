@@ -5,6 +5,7 @@ use kernels::cuda::Buf;
 use kernels::spmm_bf16::bf16;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Idle buffers that are kept at most.
 const IDLE: usize = 48;
@@ -43,6 +44,8 @@ enum Storage {
         data: kernels::Mat,
         pool: Option<Rc<Pool>>,
     },
+    /// In this process's memory, where other threads read it too.
+    Shared(Arc<kernels::Mat>),
     /// In this process's memory, in 16 bits.
     Rounded(Vec<bf16>),
     /// In a device's memory.
@@ -64,6 +67,17 @@ impl Mat {
             cols,
             at,
             told,
+        }
+    }
+
+    /// A matrix in this process's memory that is only read, by other threads as well.
+    pub(super) fn shared(data: Arc<kernels::Mat>) -> Mat {
+        let (rows, cols) = data.dim();
+        Mat {
+            rows,
+            cols,
+            at: Storage::Shared(data),
+            told: None,
         }
     }
 
@@ -180,6 +194,7 @@ impl Mat {
                     _ => unreachable!("matched one line above"),
                 }
             }
+            Storage::Shared(_) => panic!("truncate: the matrix is shared"),
             Storage::Rounded(_) => panic!("truncate: elements are stored in 16 bits"),
         };
         // The buffer is as large as before.
@@ -200,6 +215,7 @@ impl Mat {
                 let shaped = kernels::Mat::from_shape_vec((rows, cols), buffer);
                 *data = shaped.expect("as many elements as before");
             }
+            Storage::Shared(_) => panic!("reshape: the matrix is shared"),
             Storage::Device(_) | Storage::Rounded(_) => {}
         }
         self
@@ -220,6 +236,7 @@ impl Mat {
     pub fn host(&self) -> &kernels::Mat {
         match &self.at {
             Storage::Host { data, .. } => data,
+            Storage::Shared(data) => data,
             _ => panic!("{self:?}: expected `f32` in this process's memory"),
         }
     }

@@ -12,6 +12,7 @@ use kernels::sgd::SgdParams;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Wraps a backend.
 ///
@@ -92,6 +93,10 @@ impl<B: Backend> Backend for Metered<B> {
 
     fn upload(&self, x: kernels::Mat) -> Mat {
         self.timed(Phase::Copy, |b| b.upload(x)).told(&self.meter)
+    }
+
+    fn share(&self, x: &Arc<kernels::Mat>) -> Mat {
+        self.timed(Phase::Copy, |b| b.share(x)).told(&self.meter)
     }
 
     fn upload_rounded(&self, x: kernels::Mat) -> Mat {

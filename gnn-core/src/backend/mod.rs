@@ -40,6 +40,7 @@ use kernels::sgd::SgdParams;
 use kernels::spmm::spmm_into;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The devices that a request can name.
 pub const DEVICES: &[&str] = &["cpu", "cuda"];
@@ -110,6 +111,11 @@ pub trait Backend {
     fn upload_rounded(&self, mut x: kernels::Mat) -> Mat {
         kernels::spmm_bf16::round_in_place(&Par::new(1), &mut x);
         self.upload(x)
+    }
+
+    /// A matrix that is only read, and that other threads of the rank read in this process's memory.
+    fn share(&self, x: &Arc<kernels::Mat>) -> Mat {
+        self.upload(kernels::Mat::clone(x))
     }
 
     /// A copy of `x` in this process's memory.

@@ -131,6 +131,15 @@ fn so_has_one_of_every_bound_on_staleness() {
     }
 }
 
+/// Batches of the epochs that are left, made ahead as if those before had been trained.
+#[test]
+fn so_has_one_of_mini_batches() {
+    let sampled: Pairs<'_> = &[("strategy", "distdgl"), ("fanout", "3"), ("batch", "4")];
+    for prefetch in ["0", "2"] {
+        goes_on(3, &[sampled, &[("prefetch", prefetch)]].concat());
+    }
+}
+
 #[test]
 fn so_has_one_of_every_optimiser_and_model_and_of_links() {
     let two: Pairs<'_> = &[("strategy", "halo")];

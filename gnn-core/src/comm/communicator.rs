@@ -7,6 +7,7 @@
 //!
 //! Sums add in rank order, so they are the same on every rank, transport and run.
 
+use super::hub::HEAD_TAG;
 use super::operation::{Open, Part, Posted, Then};
 use super::transport::{Transport, Words};
 use crate::error::{Error, Result};
@@ -16,6 +17,8 @@ use std::rc::Rc;
 
 /// Collective tags count up below this, point-to-point tags above (MPI promises 15 bits).
 const TAGS: u16 = 1 << 14;
+/// Point-to-point tags; those of letters follow.
+const PAIR_TAGS: u16 = HEAD_TAG - TAGS;
 /// Polls before a waiting rank gives its core away.
 const SPINS: u32 = 64;
 /// More than the longest sleep takes.
@@ -289,7 +292,7 @@ impl Communicator {
     pub fn post_send(&mut self, label: Label, to: usize, data: Vec<f32>) -> Result<()> {
         let start = now_ns();
         let count = &mut self.pairs[to][0];
-        *count = (*count + 1) % TAGS;
+        *count = (*count + 1) % PAIR_TAGS;
         let tag = TAGS + *count;
         self.send(to, tag, label, Op::P2p, bytemuck::cast_vec(data))?;
         self.meter.moved(label, Op::P2p, now_ns() - start, 0);
@@ -302,7 +305,7 @@ impl Communicator {
     /// [`Error::Comm`] when the peer is gone or sends another length.
     pub fn post_recv(&mut self, label: Label, from: usize, len: usize) -> Result<Ticket> {
         let count = &mut self.pairs[from][1];
-        *count = (*count + 1) % TAGS;
+        *count = (*count + 1) % PAIR_TAGS;
         let tag = TAGS + *count;
         let part = self.expect(from, tag, len)?;
         Ok(self.park(Posted {

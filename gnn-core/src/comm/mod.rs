@@ -2,17 +2,23 @@
 //!
 //! A [`Transport`] moves words between two ranks; the [`Communicator`] builds the collectives on
 //! it, meters every byte and every blocked nanosecond, and is all that a strategy sees.
+//!
+//! A strategy with work in the background has a hub beside it, through which threads exchange letters.
 
 mod blocking;
 mod communicator;
+mod hub;
 mod link;
+mod mail;
 mod operation;
 mod threads;
 mod transport;
 
 pub use communicator::{Communicator, Label, Ticket};
+pub(crate) use hub::with_hub;
 pub use link::Link;
-pub(crate) use link::{Linked, same_clock};
+pub(crate) use link::{behind_link, same_clock};
+pub use mail::{Letter, MailLane, Mailbox, Post, unreadable};
 pub use threads::ThreadTransport;
 pub(crate) use transport::NOTICE_TAG;
 pub use transport::{Handle, Progress, Transport, Words};

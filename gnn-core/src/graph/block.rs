@@ -71,6 +71,24 @@ impl Block {
         })
     }
 
+    /// [`Block::new`] for a block that is used once: a batch's.
+    ///
+    /// # Errors
+    /// As [`Block::new`].
+    pub fn brief(
+        n_dst: usize,
+        n_src: usize,
+        indptr: Vec<u64>,
+        indices: Vec<u32>,
+        weights: Option<Vec<f32>>,
+    ) -> Result<Block> {
+        let mut block = Block::new(n_dst, n_src, indptr, indices, weights)?;
+        block.edges = Sparse::brief(block.edges.into_csr());
+        let transposed = Sparse::brief(block.csr().transpose());
+        block.transposed = OnceLock::from(Some(transposed));
+        Ok(block)
+    }
+
     /// The in-edges as a sparse matrix `[n_dst, n_src]`.
     pub fn edges(&self) -> &Sparse {
         &self.edges

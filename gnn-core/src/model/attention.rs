@@ -92,7 +92,7 @@ pub(super) enum Vectors<'a> {
 /// Softmax-weighted sums of `z: [n_local, heads · width]` over the in-edges of a rank's rows.
 pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>) -> Result<Kept> {
     let (cx, at) = (&mut *site.cx, site.at);
-    let edges = edges_of(&mut *site.agg)?;
+    let mut edges = edges_of(&mut *site.agg, at)?;
     let (att, a) = (heads.over(&edges), edges.block.edges());
     let (n, n_src, width) = (edges.block.n_dst, edges.block.n_src, z.ncols());
     let (mut el, mut er, vectors) = match by {
@@ -112,8 +112,11 @@ pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>
         let (el, er) = el.zip(er).expect("made above, not shared yet");
         cx.backend.attention_scores(z, (src, dst), rows, el, er);
     };
-    if cx.size() == 1 {
+    if cx.size() == 1 || edges.all_here() {
         score(cx, &z, 0..n, &mut el, &mut er);
+        if n < n_src {
+            score(cx, &z, n..n_src, &mut el, &mut er);
+        }
         let from = Projected {
             z: &z,
             el: &el,
@@ -124,8 +127,8 @@ pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>
     }
     let mut sources = with_room(cx, &z, n_src);
     drop(z);
-    let interior = 0..edges.n_interior;
-    edges.neighbours.pull(cx, at, &mut sources, &mut |cx, z| {
+    let (interior, boundary) = (0..edges.n_interior, edges.n_interior..n);
+    edges.pull(cx, at, &mut sources, &mut |cx, z| {
         score(cx, z, 0..n, &mut el, &mut er);
         let from = Projected {
             z,
@@ -144,7 +147,6 @@ pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>
         el: &el,
         er: &er,
     };
-    let boundary = edges.n_interior..n;
     cx.backend
         .attention(a, boundary, att, from, &mut lse, &mut out);
     Ok(kept(sources, el, er, lse, out))
@@ -161,7 +163,7 @@ fn kept(z: Mat, el: Rc<Mat>, er: Rc<Mat>, lse: Mat, out: Mat) -> Kept {
 
 /// What backward gives.
 pub(super) struct Gradients {
-    /// Of the rank's rows: `[n_local, heads · width]`.
+    /// Of the layer's input: `[n_local, heads · width]`.
     pub(super) dz: Mat,
     /// Of the attention vectors, where scores came from the rows.
     pub(super) vectors: Option<(Mat, Mat)>,
@@ -181,7 +183,7 @@ pub(super) fn backward(
     g: &Mat,
 ) -> Result<Gradients> {
     let (cx, at) = (&mut *site.cx, site.at);
-    let edges = edges_of(&mut *site.agg)?;
+    let mut edges = edges_of(&mut *site.agg, at)?;
     let (att, a, t) = (
         heads.over(&edges),
         edges.block.edges(),
@@ -227,7 +229,7 @@ pub(super) fn backward(
             remote_src = Some(finish_remote(cx, &z, src, later.as_ref(), &del, n, &mut dz));
         }
     }
-    edges.neighbours.push(cx, at, &mut dz, &mut |cx, dz| {
+    edges.push(cx, at, &mut dz, &mut |cx, dz| {
         in_pieces(cx, t, 0..n, |cx, rows| {
             let to = SourceGradients {
                 dz: &mut *dz,
@@ -272,7 +274,11 @@ pub(super) fn backward(
         cx.backend.axpby(1.0, &remote, 1.0, d_src);
     }
     Ok(Gradients {
-        dz: if n == n_src { dz } else { dz.truncate(n) },
+        dz: if n == n_src || edges.all_here() {
+            dz
+        } else {
+            dz.truncate(n)
+        },
         scores: vectors.is_none().then_some((del, der)),
         vectors: of_vectors,
     })

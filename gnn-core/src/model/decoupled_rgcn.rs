@@ -77,12 +77,12 @@ impl RelationRound {
     /// Rows of all sources, one for each relation: `[n_src · relations, width]`.
     fn pull(&self, site: &mut Site<'_>, x: &Mat) -> Result<Mat> {
         let (cx, at) = (&mut *site.cx, site.at);
-        let edges = edges_of(&mut *site.agg)?;
+        let mut edges = edges_of(&mut *site.agg, at)?;
         check(edges.block, self.relations)?;
         let n_src = edges.block.n_src;
         let mut sources = with_room(cx, x, n_src);
         let poll = &mut |cx: &mut crate::ctx::Ctx, _: &Mat| cx.comm.poll();
-        edges.neighbours.pull(cx, at, &mut sources, poll)?;
+        edges.pull(cx, at, &mut sources, poll)?;
         Ok(sources.reshape(n_src * self.relations, self.width))
     }
 }
@@ -111,7 +111,7 @@ impl Layer for RelationRound {
         let x = flow.x.dense().expect("follows a dense layer");
         let n = x.nrows();
         let sources = self.pull(&mut site, x)?;
-        let edges = edges_of(&mut *site.agg)?;
+        let edges = edges_of(&mut *site.agg, site.at)?;
         let backend = &site.cx.backend;
         if !self.last {
             let [a, _] = edges.block.within_relations()?;
@@ -136,7 +136,7 @@ impl Layer for RelationRound {
         _input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let (cx, at) = (&mut *site.cx, site.at);
-        let edges = edges_of(&mut *site.agg)?;
+        let mut edges = edges_of(&mut *site.agg, at)?;
         let (n, n_src) = (edges.block.n_dst, edges.block.n_src);
         let mut parts = cx.backend.fresh(n_src * self.relations, self.width);
         let (t, g, h0) = if self.last {
@@ -151,7 +151,7 @@ impl Layer for RelationRound {
         cx.backend.spmm(t, 0..t.rows(), &g, Write::Set, &mut parts);
         let mut gx = parts.reshape(n_src, self.relations * self.width);
         let poll = &mut |cx: &mut crate::ctx::Ctx, _: &mut Mat| cx.comm.poll();
-        edges.neighbours.push(cx, at, &mut gx, poll)?;
+        edges.push(cx, at, &mut gx, poll)?;
         let mut grad = Grad::from(if n == n_src { gx } else { gx.truncate(n) });
         grad.h0 = h0;
         Ok((Weights::new(), Some(grad)))

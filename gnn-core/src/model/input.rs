@@ -24,6 +24,34 @@ impl SparseInput {
         }
     }
 
+    /// Rows with their transposed, `[d, n_local]`.
+    pub fn of_both(rows: CsrBuf, cols: CsrBuf) -> SparseInput {
+        SparseInput {
+            rows: Rc::new(Sparse::brief(rows)),
+            cols: Rc::new(Sparse::brief(cols)),
+            values: None,
+        }
+    }
+
+    /// The first `n` rows, with this epoch's values.
+    fn first_rows(&self, cx: &Ctx, n: usize) -> SparseInput {
+        let all = self.rows.view();
+        let end = all.indptr[n] as usize;
+        let weights = match &self.values {
+            Some(values) => Some(cx.backend.download(&values.0).into_raw_vec_and_offset().0),
+            None => all.weights.map(<[f32]>::to_vec),
+        };
+        SparseInput::new(CsrBuf {
+            indptr: all.indptr[..=n].to_vec(),
+            indices: all.indices[..end].to_vec(),
+            weights: weights.map(|mut w| {
+                w.truncate(end);
+                w
+            }),
+            n_cols: all.n_cols,
+        })
+    }
+
     fn dropped(&self, cx: &Ctx, drop: Dropout<'_>) -> SparseInput {
         let values = cx.backend.sparse_dropout(drop, &self.rows, false);
         let values_t = cx.backend.sparse_dropout(drop, &self.cols, true);
@@ -51,6 +79,11 @@ pub enum Input {
 }
 
 impl Input {
+    /// Nothing.
+    pub(crate) fn none(cx: &Ctx) -> Input {
+        Input::Dense(Rc::new(cx.backend.zeros(0, 0)))
+    }
+
     /// Whether it is sparse.
     pub fn is_sparse(&self) -> bool {
         matches!(self, Input::Sparse(_))
@@ -88,6 +121,20 @@ impl Input {
         match self {
             Input::Dense(x) | Input::Aggregated { x, .. } => x.dim(),
             Input::Sparse(x) => (x.rows.rows(), x.rows.n_cols()),
+        }
+    }
+
+    /// Its first `n` rows, which are a block's own rows among its columns; rows whose aggregate is known
+    /// are a block's own already.
+    pub fn first_rows(&self, cx: &Ctx, n: usize) -> Input {
+        match self {
+            Input::Dense(x) if x.nrows() > n => {
+                let mut own = cx.backend.fresh(n, x.ncols());
+                cx.backend.copy_rows(x, 0, n, &mut own, 0);
+                Input::Dense(Rc::new(own))
+            }
+            Input::Sparse(x) if x.rows.rows() > n => Input::Sparse(x.first_rows(cx, n)),
+            other => other.clone(),
         }
     }
 

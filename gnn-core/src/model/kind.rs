@@ -45,9 +45,20 @@ pub struct Shape {
     pub d_out: usize,
     /// Number of relations of the graph; 1 where edges have no types.
     pub relations: usize,
-    /// Whether the first layer aggregates dense features also where its output is narrower. A
-    /// gradient of the features is not asked for, so that nothing comes back through them.
-    pub features_first: bool,
+    /// Which layers aggregate dense input also where its product is narrower.
+    pub aggregate_first: AggregateFirst,
+}
+
+/// Which layers aggregate dense input also where its product is narrower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AggregateFirst {
+    /// None.
+    Narrower,
+    /// The first: a gradient of the features is not asked for, so that nothing comes back through
+    /// them.
+    Features,
+    /// All: blocks have many more columns than rows, so that a product of the columns is the dearest.
+    Always,
 }
 
 /// Where a layer drops elements in training.
@@ -150,7 +161,12 @@ impl ModelKind {
                     d_out
                 };
                 // The narrower side of the first product is aggregated.
-                let input_first = d_in <= inner || l == 0 && shape.features_first;
+                let input_first = d_in <= inner
+                    || match shape.aggregate_first {
+                        AggregateFirst::Narrower => false,
+                        AggregateFirst::Features => l == 0,
+                        AggregateFirst::Always => true,
+                    };
                 match self {
                     ModelKind::Sage => {
                         let sage = Sage {

@@ -275,6 +275,41 @@ impl<'a> Site<'a> {
         out
     }
 
+    /// The first `n` rows of `x`, which are a block's own rows among its columns; `x` itself where it
+    /// has no more.
+    pub fn first_rows(&self, x: &Rc<Mat>, n: usize) -> Rc<Mat> {
+        if x.nrows() == n {
+            return Rc::clone(x);
+        }
+        let mut own = self.cx.backend.fresh(n, x.ncols());
+        self.cx.backend.copy_rows(x, 0, n, &mut own, 0);
+        Rc::new(own)
+    }
+
+    /// Adds a product to the first rows of `out`, which may have more, and applies `then` to all.
+    pub fn add_to_first_rows(&self, term: Term<'_>, then: Then<'_>, out: &mut Mat) {
+        let backend = &self.cx.backend;
+        let rows = term.dim().0;
+        if rows == out.nrows() {
+            return backend.linear(&[term], Write::Add, then, out);
+        }
+        let own = self.linear(&[term], Then::default());
+        let first = (0..rows as u32).collect::<Vec<_>>().into();
+        backend.scatter_add_rows(&own, &first, out);
+        backend.then(then, out);
+    }
+
+    /// A product, with another added to its first rows, and `then` applied: what a gradient is that
+    /// comes back through a block's edges and through its own rows.
+    pub fn sum_of_terms(&self, [all, own]: [Term<'_>; 2], then: Then<'_>) -> Mat {
+        if all.dim() == own.dim() {
+            return self.linear(&[all, own], then);
+        }
+        let mut sum = self.linear(&[all], Then::default());
+        self.add_to_first_rows(own, then, &mut sum);
+        sum
+    }
+
     /// The gradients of a dense weight and of the bias beside it: `xᵀ · g` and the column sums of
     /// `g`; `x: [n_local, d]`, `g: [n_local, k]`.
     pub fn weight_and_bias_gradient(&self, x: &Mat, g: &Mat) -> (Mat, Mat) {

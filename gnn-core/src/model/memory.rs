@@ -18,7 +18,7 @@
 //! that of their concatenation only until that one is made. The first layer has no gradient of its
 //! input, and keeps its aggregate from epoch to epoch where the request has it made once.
 
-use super::{ModelKind, Shape};
+use super::{AggregateFirst, ModelKind, Shape};
 use crate::dataset::{Dataset, Features, Task};
 use crate::graph::Block;
 use crate::spec::{FeatureStorage, FirstAggregate, OptimiserKind, RunSpec};
@@ -67,7 +67,7 @@ impl Memory {
             d_in: features.dim(),
             d_out: data.n_classes,
             relations: 1,
-            features_first: false,
+            aggregate_first: AggregateFirst::Narrower,
         };
         block.edges_t();
         if model == ModelKind::Gat {

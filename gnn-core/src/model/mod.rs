@@ -25,7 +25,7 @@ mod seam;
 mod stack;
 
 pub use input::{Input, SparseInput};
-pub use kind::{ModelKind, Shape};
+pub use kind::{AggregateFirst, ModelKind, Shape};
 pub use layer::{
     After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Tensor, Weights, Widths,
 };

@@ -142,7 +142,7 @@ impl Optimiser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ModelKind, Shape};
+    use crate::model::{AggregateFirst, ModelKind, Shape};
     use crate::spec::Value;
     use crate::testing::world;
 
@@ -182,7 +182,7 @@ mod tests {
                 d_in: 3,
                 d_out: 2,
                 relations: 1,
-                features_first: false,
+                aggregate_first: AggregateFirst::Narrower,
             };
             let backend = cx.backend.as_ref();
             let mut model = Model::new(&spec, backend, shape);

@@ -113,18 +113,19 @@ impl Layer for Rgcn {
         let z = x.times(site.cx, &site.w[BASIS]);
         let then = site.then(root + 1, after);
         let (cx, at, w) = (&mut *site.cx, site.at, site.w);
-        let edges = edges_of(&mut *site.agg)?;
-        check(edges.block, self.relations)?;
-        let (n, n_src) = (edges.block.n_dst, edges.block.n_src);
+        let mut edges = edges_of(&mut *site.agg, at)?;
+        let block = edges.block;
+        check(block, self.relations)?;
+        let (n, n_src) = (block.n_dst, block.n_src);
         let mut y = cx.backend.fresh(n, self.d_out);
         let mut from = 0;
         let mut sources = z;
-        if cx.size() > 1 {
+        if cx.size() > 1 && !edges.all_here() {
             sources = with_room(cx, &sources, n_src);
             let interior = 0..edges.n_interior;
-            edges.neighbours.pull(cx, at, &mut sources, &mut |cx, z| {
+            edges.pull(cx, at, &mut sources, &mut |cx, z| {
                 if self.bases > 0 {
-                    let typed = self.typed(edges.block, false, w);
+                    let typed = self.typed(block, false, w);
                     cx.backend.relation_spmm(typed, interior.clone(), z, &mut y);
                     from = interior.end;
                 }
@@ -133,15 +134,16 @@ impl Layer for Rgcn {
         }
         let mut saved = Saved::default();
         if self.bases > 0 {
-            let typed = self.typed(edges.block, false, w);
+            let typed = self.typed(block, false, w);
             cx.backend.relation_spmm(typed, from..n, &sources, &mut y);
             saved.more = vec![Rc::new(sources)];
         } else {
-            let [a, _] = edges.block.by_relation()?;
+            let [a, _] = block.by_relation()?;
             let parts = sources.reshape(n_src * self.relations, self.d_out);
             cx.backend.spmm(a, 0..n, &parts, Write::Set, &mut y);
         }
-        x.add_times(cx, &w[root], then, &mut y);
+        let own = x.first_rows(cx, n);
+        own.add_times(cx, &w[root], then, &mut y);
         saved.x = Some(x);
         Ok((y.into(), saved))
     }
@@ -154,34 +156,40 @@ impl Layer for Rgcn {
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let (g, x, root) = (grad.g, saved.x(), self.root());
-        let (g_root, gb) = site.input_gradients(x, &g);
+        let own = x.first_rows(site.cx, g.nrows());
+        let (g_root, gb) = site.input_gradients(&own, &g);
         let (cx, at, w) = (&mut *site.cx, site.at, site.w);
-        let edges = edges_of(&mut *site.agg)?;
-        let (n, n_src) = (edges.block.n_dst, edges.block.n_src);
+        let mut edges = edges_of(&mut *site.agg, at)?;
+        let block = edges.block;
+        let (n, n_src) = (block.n_dst, block.n_src);
         let mut gz = if self.bases > 0 {
             let mut gz = cx.backend.fresh(n_src, self.width());
-            let typed = self.typed(edges.block, true, w);
+            let typed = self.typed(block, true, w);
             cx.backend.relation_spmm_t(typed, n..n_src, &g, &mut gz);
             gz
         } else {
-            let [_, t] = edges.block.by_relation()?;
+            let [_, t] = block.by_relation()?;
             let mut parts = cx.backend.fresh(n_src * self.relations, self.d_out);
             cx.backend
                 .spmm(t, 0..parts.nrows(), &g, Write::Set, &mut parts);
             parts.reshape(n_src, self.width())
         };
-        edges.neighbours.push(cx, at, &mut gz, &mut |cx, gz| {
+        edges.push(cx, at, &mut gz, &mut |cx, gz| {
             if self.bases > 0 {
-                let typed = self.typed(edges.block, true, w);
+                let typed = self.typed(block, true, w);
                 cx.backend.relation_spmm_t(typed, 0..n, &g, gz);
             }
             cx.comm.poll()
         })?;
-        let gz = if n == n_src { gz } else { gz.truncate(n) };
+        let gz = if n == n_src || edges.all_here() {
+            gz
+        } else {
+            gz.truncate(n)
+        };
         let mut weights = vec![x.t_times(cx, &gz)];
         if let Some(sources) = saved.more.first() {
             let mut g_coef = cx.backend.fresh(self.relations, self.bases);
-            let typed = self.typed(edges.block, false, w);
+            let typed = self.typed(block, false, w);
             cx.backend
                 .relation_gradient(typed, sources, &g, &mut g_coef);
             weights.push(g_coef);
@@ -189,9 +197,7 @@ impl Layer for Rgcn {
         weights.extend([g_root, gb]);
         let gx = input.map(|then| {
             let terms = [Term::right_t(&gz, &w[BASIS]), Term::right_t(&g, &w[root])];
-            let mut gx = cx.backend.fresh(n, self.d_in);
-            cx.backend.linear(&terms, Write::Set, then, &mut gx);
-            gx
+            site.sum_of_terms(terms, then)
         });
         Ok((weights, gx.map(Grad::from)))
     }

@@ -6,7 +6,7 @@
 //! has the mean 0.
 
 use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
-use crate::backend::{Term, Then, Write};
+use crate::backend::{Term, Then};
 use crate::error::Result;
 
 const W_SELF: usize = 0;
@@ -50,9 +50,10 @@ impl Layer for Sage {
         let then = site.then(BIAS, after);
         if let Some(dense) = x.dense().filter(|_| self.aggregates_features()) {
             let mean = site.aggregate_input(&x, dense)?;
+            let own = site.first_rows(dense, mean.nrows());
             let terms = [
                 Term::plain(&mean, &site.w[W_NEIGH]),
-                Term::plain(dense, &site.w[W_SELF]),
+                Term::plain(&own, &site.w[W_SELF]),
             ];
             let y = site.linear(&terms, then);
             let saved = Saved {
@@ -64,7 +65,8 @@ impl Layer for Sage {
         let z = x.times(site.cx, &site.w[W_NEIGH]);
         let mut y = site.aggregate(&z)?;
         drop(z);
-        x.add_times(site.cx, &site.w[W_SELF], then, &mut y);
+        let own = x.first_rows(site.cx, y.nrows());
+        own.add_times(site.cx, &site.w[W_SELF], then, &mut y);
         Ok((y.into(), Saved::input(x)))
     }
 
@@ -79,7 +81,8 @@ impl Layer for Sage {
         let mean = saved.aggregated.take();
         let x = saved.x();
         if let Some((mean, dense)) = mean.zip(x.dense()) {
-            let (g_self, gb) = site.weight_and_bias_gradient(dense, &g);
+            let own = site.first_rows(dense, g.nrows());
+            let (g_self, gb) = site.weight_and_bias_gradient(&own, &g);
             let g_neigh = site.weight_gradient(&mean, &g);
             drop(mean);
             let Some(then) = input else {
@@ -88,19 +91,19 @@ impl Layer for Sage {
             let g_mean = site.linear(&[Term::right_t(&g, &site.w[W_NEIGH])], Then::default());
             let mut gx = site.aggregate(&g_mean)?;
             drop(g_mean);
-            let own = [Term::right_t(&g, &site.w[W_SELF])];
-            site.cx.backend.linear(&own, Write::Add, then, &mut gx);
+            site.add_to_first_rows(Term::right_t(&g, &site.w[W_SELF]), then, &mut gx);
             return Ok((vec![g_self, g_neigh, gb], Some(gx.into())));
         }
         let gz = site.aggregate(&g)?;
         let g_neigh = x.t_times(site.cx, &gz);
-        let (g_self, gb) = site.input_gradients(x, &g);
+        let own = x.first_rows(site.cx, g.nrows());
+        let (g_self, gb) = site.input_gradients(&own, &g);
         let gx = input.map(|then| {
             let terms = [
                 Term::right_t(&gz, &site.w[W_NEIGH]),
                 Term::right_t(&g, &site.w[W_SELF]),
             ];
-            site.linear(&terms, then)
+            site.sum_of_terms(terms, then)
         });
         Ok((vec![g_self, g_neigh, gb], gx.map(Grad::from)))
     }

@@ -20,6 +20,9 @@ pub struct At {
 }
 
 /// The narrowest seam: Â·X, or Âᵀ·X when `at.direction` is backward, for this rank's rows.
+///
+/// On a sampled block, forward goes from the rows of its columns `[n_src, d]` to those of its rows
+/// `[n_dst, d]`, which are the first columns; backward goes the other way.
 pub trait Aggregate {
     /// `x: [n_local, d]` to `[n_local, d]`. Collective: every rank calls it in the same order, also
     /// one without rows.
@@ -31,7 +34,7 @@ pub trait Aggregate {
     /// The rank's edges and the way to their sources, for layers whose edges have parameters. None
     /// where a strategy only aggregates with fixed weights; such a strategy's entry does not list
     /// models with edge parameters.
-    fn edges(&mut self) -> Option<Edges<'_>> {
+    fn edges(&mut self, _at: At) -> Option<Edges<'_>> {
         None
     }
 
@@ -111,8 +114,50 @@ pub struct Edges<'a> {
     pub n_interior: usize,
     /// Global vertex id of every source.
     pub ids: &'a Kept<u32>,
-    /// Fetches remote rows and returns their gradients.
-    pub neighbours: &'a mut dyn Neighbours,
+    /// Fetches remote rows and returns their gradients; none where a layer's input has the rows of all
+    /// sources, as in a mini-batch.
+    pub neighbours: Option<&'a mut dyn Neighbours>,
+}
+
+impl Edges<'_> {
+    /// Whether a layer's input has the rows of all sources.
+    pub fn all_here(&self) -> bool {
+        self.neighbours.is_none()
+    }
+
+    /// [`Neighbours::pull`], or just `meanwhile` where all rows are here.
+    ///
+    /// # Errors
+    /// Whatever the communicator or `meanwhile` meets.
+    pub fn pull(
+        &mut self,
+        cx: &mut Ctx,
+        at: At,
+        x: &mut Mat,
+        meanwhile: &mut dyn FnMut(&mut Ctx, &Mat) -> Result<()>,
+    ) -> Result<()> {
+        match &mut self.neighbours {
+            Some(neighbours) => neighbours.pull(cx, at, x, meanwhile),
+            None => meanwhile(cx, x),
+        }
+    }
+
+    /// [`Neighbours::push`], or just `meanwhile` where all rows are here.
+    ///
+    /// # Errors
+    /// Whatever the communicator or `meanwhile` meets.
+    pub fn push(
+        &mut self,
+        cx: &mut Ctx,
+        at: At,
+        g: &mut Mat,
+        meanwhile: &mut dyn FnMut(&mut Ctx, &mut Mat) -> Result<()>,
+    ) -> Result<()> {
+        match &mut self.neighbours {
+            Some(neighbours) => neighbours.push(cx, at, g, meanwhile),
+            None => meanwhile(cx, g),
+        }
+    }
 }
 
 /// Fetches the remote rows that a block reads, and returns gradients to their owners.
@@ -182,8 +227,8 @@ pub(crate) fn with_room(cx: &Ctx, x: &Mat, n_src: usize) -> Mat {
 ///
 /// # Errors
 /// [`Error::Unsupported`] where the strategy only aggregates with fixed weights.
-pub(super) fn edges_of<'a>(agg: &'a mut dyn Aggregate) -> Result<Edges<'a>> {
-    agg.edges().ok_or_else(|| Error::Unsupported {
+pub(super) fn edges_of<'a>(agg: &'a mut dyn Aggregate, at: At) -> Result<Edges<'a>> {
+    agg.edges(at).ok_or_else(|| Error::Unsupported {
         what: "a model whose edges have parameters".into(),
         reason: "this strategy aggregates with fixed weights only".into(),
         help: "choose a strategy that lists the model, for example halo".into(),

@@ -160,6 +160,15 @@ impl Model {
         drops.then(|| self.drop(cx, layer, ids)).flatten()
     }
 
+    /// The features with elements dropped, as training wants them; `ids` are the global vertex ids of the
+    /// rows.
+    pub fn drop_features(&self, cx: &Ctx, x: Input, ids: &Kept<u32>) -> Input {
+        match self.drop_input(cx, 0, ids) {
+            Some(d) => x.dropout(cx, d.key, d.ids, d.p),
+            None => x,
+        }
+    }
+
     fn site<'a>(
         &'a self,
         cx: &'a mut Ctx,
@@ -194,8 +203,8 @@ impl Model {
         train: bool,
     ) -> Result<(Mat, Tape)> {
         let mut flow = Flow::from(x);
-        if train && let Some(d) = self.drop_input(cx, 0, ids) {
-            flow.x = flow.x.dropout(cx, d.key, d.ids, d.p);
+        if train {
+            flow.x = self.drop_features(cx, flow.x, ids);
         }
         let dense = self.dense_layers(cx.backend.as_ref());
         if dense == self.layers() || agg.rounds().is_none() {

@@ -5,7 +5,7 @@
 //! zero by chance. Graphs have repeated edges, self loops and isolated vertices; dropout is on.
 
 use super::reference::{M, Reference, features, wide};
-use super::{Aggregate, Flow, Grad, Input, Model, ModelKind, Shape, Weights};
+use super::{Aggregate, AggregateFirst, Flow, Grad, Input, Model, ModelKind, Shape, Weights};
 use crate::backend::{Backend, Kept};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features};
@@ -194,7 +194,7 @@ fn layers_may_run_in_parts() {
                 d_in: 6,
                 d_out: 3,
                 relations: 1,
-                features_first: false,
+                aggregate_first: AggregateFirst::Narrower,
             };
             let model = Model::new(&spec, cx.backend.as_ref(), shape);
             let ids: Vec<u32> = (0..23).collect();

@@ -4,7 +4,7 @@
 use super::clock::Times;
 use super::phase::{Direction, Op, Pass, Phase};
 use super::recorder::PredictedLane;
-use super::rows::StaleRow;
+use super::rows::{BatchRow, HopRow, StaleRow};
 use super::state::StatePage;
 use crate::comm::Label;
 use std::cell::{Cell, RefCell};
@@ -60,6 +60,8 @@ pub struct Meter {
     cached: Cell<[u64; 2]>,
     predicted: RefCell<BTreeMap<PredictedLane, u64>>,
     stale: RefCell<Vec<StaleRow>>,
+    batches: RefCell<Vec<BatchRow>>,
+    hops: RefCell<Vec<HopRow>>,
 }
 
 impl Meter {
@@ -186,6 +188,30 @@ impl Meter {
         if self.counts() {
             self.stale.borrow_mut().push(row);
         }
+    }
+
+    /// What mini-batches were like.
+    pub fn batches(&self, row: BatchRow) {
+        self.batches.borrow_mut().push(row);
+    }
+
+    /// What their blocks were like.
+    pub fn hops(&self, row: HopRow) {
+        self.hops.borrow_mut().push(row);
+    }
+
+    /// Takes the rows about mini-batches since the last call.
+    pub fn take_batches(&self) -> (Vec<BatchRow>, Vec<HopRow>) {
+        (self.batches.take(), self.hops.take())
+    }
+
+    /// Letters that background threads sent.
+    pub fn letters(&self, lane: (u16, Direction, u32), more: Traffic) {
+        let (layer, direction, to) = lane;
+        let mut traffic = self.traffic.borrow_mut();
+        let lane = traffic.entry((layer, direction, Op::P2p, to)).or_default();
+        lane.bytes += more.bytes;
+        lane.messages += more.messages;
     }
 
     /// Rows of so many bytes are kept now, on the host and on a device of its own.

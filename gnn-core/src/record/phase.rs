@@ -93,6 +93,12 @@ labels! {
         Backward => "backward",
         /// Weight gradients.
         Grad => "grad",
+        /// Vertices whose neighbours are asked for, and what was drawn for them.
+        Sample => "sample",
+        /// Vertices whose features are asked for, and their rows.
+        Pull => "pull",
+        /// Gradients of rows, to their owner.
+        Push => "push",
         /// Evaluation and agreement, outside epoch time.
         Eval => "eval",
     }

@@ -3,7 +3,7 @@
 use super::clock::{now_ns, peak_memory_bytes, process_cpu_ns, thread_cpu_ns};
 use super::meter::Meter;
 use super::phase::{Direction, Op, Pass};
-use super::rows::{CommRow, RankRow, Row, StaleRow};
+use super::rows::{BatchRow, CommRow, HopRow, RankRow, Row, StaleRow};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
@@ -135,6 +135,7 @@ impl Recorder {
         self.meter.take_traffic();
         self.meter.take_predicted();
         self.meter.take_stale();
+        self.meter.take_batches();
         Epoch {
             start_cpu: self.cpu_ns(),
             start_ns: now_ns(),
@@ -150,7 +151,7 @@ impl Recorder {
         }
     }
 
-    /// Writes the `ranks`, `comm` and `stale` rows of an epoch; `late_ns` is this rank's arrival after the
+    /// Writes the `ranks`, `comm`, `stale`, `batches` and `hops` rows of an epoch; `late_ns` is this rank's arrival after the
     /// first.
     ///
     /// # Errors
@@ -169,6 +170,7 @@ impl Recorder {
             blocked,
             predicted,
             stale,
+            batches: (batches, hops),
             cached: [cache_bytes, dev_cache_bytes],
             rx,
         } = counters;
@@ -247,7 +249,9 @@ impl Recorder {
             };
             self.write(&row)?;
         }
-        stale.iter().try_for_each(|row| self.write(row))
+        stale.iter().try_for_each(|row| self.write(row))?;
+        batches.iter().try_for_each(|row| self.write(row))?;
+        hops.iter().try_for_each(|row| self.write(row))
     }
 
     /// Takes the epoch's counters from the meter. Called before evaluation, so that its traffic is
@@ -261,6 +265,7 @@ impl Recorder {
             blocked: self.meter.take_blocked(),
             predicted: self.meter.take_predicted(),
             stale: self.meter.take_stale(),
+            batches: self.meter.take_batches(),
             cached: self.meter.cached(),
             rx: 0,
         }
@@ -326,6 +331,7 @@ pub struct Counters {
     blocked: std::collections::BTreeMap<(u16, Direction, Op), super::meter::Blocked>,
     predicted: std::collections::BTreeMap<PredictedLane, u64>,
     stale: Vec<StaleRow>,
+    batches: (Vec<BatchRow>, Vec<HopRow>),
     cached: [u64; 2],
     /// Bytes received, filled in by who knows what the others sent.
     pub rx: u64,

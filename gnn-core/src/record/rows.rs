@@ -327,6 +327,62 @@ row! {
 }
 
 row! {
+    /// The mini-batches of one rank in one epoch, under a strategy that samples.
+    BatchRow in "batches" {
+        /// Epoch, from 0.
+        epoch: u32,
+        /// Rank, from 0.
+        rank: u32,
+        /// Batches, the same on every rank.
+        batches: u64,
+        /// Seeds of this rank.
+        seeds: u64,
+        /// Seeds over the time from the first batch asked for to the last step.
+        seeds_per_s: f64,
+        /// Time in which threads drew and numbered vertices, beside the training or in it.
+        draw_ms: f64,
+        /// Time in which they collected feature rows.
+        collect_ms: f64,
+        /// Time in which they waited for other ranks' answers.
+        answer_ms: f64,
+        /// Time in which training waited for a batch: `ranks.sample_ms`.
+        stall_ms: f64,
+        /// Share of the three times that training did not wait for.
+        hidden_pct: f64,
+        /// Input rows read that this rank owns, each once a batch.
+        rows_local: u64,
+        /// Input rows of others that it keeps copies of.
+        rows_cached: u64,
+        /// Input rows fetched from other ranks.
+        rows_remote: u64,
+        /// Destinations whose in-edges other ranks drew.
+        drawn_remote: u64,
+    }
+}
+
+row! {
+    /// One layer's blocks of one rank in one epoch, under a strategy that samples.
+    HopRow in "hops" {
+        /// Epoch, from 0.
+        epoch: u32,
+        /// Rank, from 0.
+        rank: u32,
+        /// Layer, from 0.
+        layer: u16,
+        /// Destinations: vertices computed.
+        rows: u64,
+        /// Sources: vertices read, each once a batch, destinations among them.
+        columns: u64,
+        /// Edges drawn.
+        edges: u64,
+        /// Vertices computed at least once in the epoch.
+        distinct_rows: u64,
+        /// How often one of them was computed: `rows / distinct_rows`.
+        redundancy: f64,
+    }
+}
+
+row! {
     /// One part of a cut; of a run's, written by the part's rank.
     PartRow in "partition" {
         /// Part, equal to the rank that owns it.

@@ -44,6 +44,7 @@ pub(super) struct Rule<'a> {
 }
 
 /// What was drawn, row by row.
+#[derive(Default)]
 pub(crate) struct Hop {
     /// Where each row's edges start: `[rows + 1]`.
     pub(crate) indptr: Vec<u64>,

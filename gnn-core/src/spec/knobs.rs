@@ -87,6 +87,11 @@ impl Knobs {
         self.number(name) as usize
     }
 
+    /// A setting as it would be written; empty when there is none of that name.
+    pub fn written(&self, name: &str) -> String {
+        self.0.get(name).map(Value::to_string).unwrap_or_default()
+    }
+
     /// A setting that is text; empty when there is none of that name.
     pub fn word(&self, name: &str) -> &str {
         match self.0.get(name) {

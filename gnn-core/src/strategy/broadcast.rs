@@ -62,6 +62,7 @@ pub const ENTRY: Entry = Entry {
     exact: Exact::Always,
     determinism: Determinism::SameRanks,
     cut: true,
+    background: false,
     resumes: true,
     settle: |_| Ok(()),
     refuse: |_| Ok(()),

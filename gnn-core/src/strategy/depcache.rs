@@ -85,12 +85,12 @@ fn reads(model: &Model, layer: usize) -> bool {
 }
 
 impl Aggregate for Within {
-    fn edges(&mut self) -> Option<Edges<'_>> {
+    fn edges(&mut self, _at: At) -> Option<Edges<'_>> {
         Some(Edges {
             block: &self.closure.block,
             n_interior: self.closure.block.n_dst,
             ids: &self.ids,
-            neighbours: &mut self.alone,
+            neighbours: Some(&mut self.alone),
         })
     }
 
@@ -209,6 +209,7 @@ pub const ENTRY: Entry = Entry {
     exact: Exact::Always,
     determinism: Determinism::SameRanks,
     cut: true,
+    background: false,
     resumes: true,
     settle: |_| Ok(()),
     refuse,

@@ -49,6 +49,8 @@ pub struct Entry {
     /// Whether vertices are cut by the run's partitioner; if not, the strategy gives them owners itself,
     /// and [`Setup::owner`] is none.
     pub cut: bool,
+    /// Whether it works in the background and so needs letters beside collectives.
+    pub background: bool,
     /// Whether it writes down what later epochs need ([`Strategy::save`](super::Strategy::save)), so
     /// that a run can go on from a checkpoint.
     pub resumes: bool,

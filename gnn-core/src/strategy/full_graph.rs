@@ -3,22 +3,22 @@
 //! Forward, loss, backward, and one step of the optimiser an epoch. Each layer's weight gradients
 //! start their all-reduce as soon as they exist and travel while earlier layers are computed.
 
+use super::reduce::Reduction;
 use super::{Built, Rows, Setup, Strategy};
-use crate::backend::{Backend, Mat};
+use crate::backend::Mat;
 use crate::checkpoint::Snapshot;
-use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features, Pair};
 use crate::error::Result;
 use crate::graph::Relations;
 use crate::head::Head;
 use crate::model::{
-    Aggregate, Aggregation, At, Input, Model, Optimiser, Shape, SparseInput, Weights,
+    Aggregate, AggregateFirst, Aggregation, At, Input, Model, Optimiser, Shape, SparseInput,
+    Weights,
 };
 use crate::record::rows::PartRow;
 use crate::record::{Direction, Pass, PredictedLane, RankFacts};
 use crate::spec::{FeatureStorage, FirstAggregate};
-use kernels::par::split_rows;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct FullGraph<A> {
     input: Input,
     rows: Rows,
     head: Head,
-    gradients: Vec<Weights>,
+    reduction: Reduction,
     /// Of the features, where they are learnt.
     input_gradient: Option<Mat>,
     optimiser: Optimiser,
@@ -42,7 +42,7 @@ pub fn shape_of(setup: &Setup, cx: &Ctx) -> Shape {
         d_in: data.features.dim(),
         d_out: Head::width(data, &cx.plan.spec),
         relations: data.graph.relations().map_or(1, Relations::count),
-        features_first: false,
+        aggregate_first: AggregateFirst::Narrower,
     }
 }
 
@@ -173,12 +173,10 @@ impl<A: Aggregate> FullGraph<A> {
         if !own.is_empty() {
             model.weights.push(own);
         }
-        let backend = cx.backend.as_ref();
-        let zeros = |w: &Weights| -> Weights { w.iter().map(|t| zeros_like(backend, t)).collect() };
         Ok(FullGraph {
             aggregate,
-            optimiser: Optimiser::new(&cx.plan.spec, &model, backend),
-            gradients: model.weights.iter().map(zeros).collect(),
+            optimiser: Optimiser::new(&cx.plan.spec, &model, cx.backend.as_ref()),
+            reduction: Reduction::new(&model.weights, cx),
             input_gradient: None,
             model,
             input,
@@ -190,17 +188,8 @@ impl<A: Aggregate> FullGraph<A> {
     /// Bytes beside the aggregations' that leave this rank each epoch: the weight gradients'
     /// all-reduce, and the head's.
     pub fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
-        let (me, ranks) = (cx.rank(), cx.size());
         let mut lanes = self.head.predict(cx);
-        for (layer, weights) in self.model.weights.iter().enumerate() {
-            let bounds = split_rows(weights.iter().map(Mat::len).sum(), ranks);
-            let len = |r: usize| bounds[r + 1] - bounds[r];
-            for dst in (0..ranks).filter(|&r| r != me) {
-                // My part of the peer's chunk goes to it, then my summed chunk.
-                let bytes = 4 * (len(dst) + len(me)) as u64;
-                lanes.push(((layer as u16, Direction::Grad, dst as u32), bytes));
-            }
-        }
+        lanes.extend(self.reduction.predict(cx));
         lanes
     }
 
@@ -218,21 +207,18 @@ impl<A: Aggregate> FullGraph<A> {
     }
 
     /// Forward, loss and backward. The weight gradients are on their way when it returns.
-    fn forward_backward(&mut self, cx: &mut Ctx) -> Result<(f64, Vec<(usize, Ticket)>)> {
+    fn forward_backward(&mut self, cx: &mut Ctx) -> Result<f64> {
         let FullGraph {
             aggregate,
             model,
             input,
             rows,
             head,
-            gradients,
+            reduction,
             input_gradient,
             ..
         } = self;
-        if cx.size() == 1 {
-            // The last epoch's would exist beside this one's.
-            gradients.iter_mut().for_each(Weights::clear);
-        }
+        reduction.begin(cx);
         let ids = &rows.ids;
         let (logits, tape) = model.forward(cx, aggregate, input.clone(), ids, true)?;
         let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
@@ -245,61 +231,30 @@ impl<A: Aggregate> FullGraph<A> {
             &mut g,
         )?;
         drop(logits);
-        let mut tickets = Vec::with_capacity(model.weights.len());
-        let mut ready = |cx: &mut Ctx, layer: usize, grads: Weights| {
-            if cx.size() == 1 {
-                gradients[layer] = grads;
-                return Ok(());
-            }
-            if grads.is_empty() {
-                return Ok(());
-            }
-            let label = Label {
-                layer: layer as u16,
-                direction: Direction::Grad,
-            };
-            let host = grads.into_iter().map(|g| cx.backend.take(g));
-            let flat: Vec<f32> = host.flatten().collect();
-            tickets.push((layer, cx.comm.post_all_reduce(label, flat)?));
-            Ok(())
-        };
+        let mut ready = |cx: &mut Ctx, layer, grads| reduction.ready(cx, layer, grads);
         if !own.is_empty() {
             ready(cx, model.layers(), own)?;
         }
         *input_gradient = model.backward(cx, aggregate, tape, ids, g, &mut ready)?;
-        Ok((loss, tickets))
-    }
-
-    /// Waits for the summed gradients; alone, they are there.
-    fn collect(&mut self, cx: &mut Ctx, tickets: Vec<(usize, Ticket)>) -> Result<()> {
-        for (layer, ticket) in tickets {
-            let summed = cx.comm.finish(ticket)?.concat();
-            let mut rest = &summed[..];
-            for gradient in &mut self.gradients[layer] {
-                let (mine, others) = rest.split_at(gradient.len());
-                let mine = kernels::Mat::from_shape_vec(gradient.dim(), mine.to_vec());
-                *gradient = cx.backend.upload(mine.expect("split at this length"));
-                rest = others;
-            }
-        }
-        Ok(())
+        Ok(loss)
     }
 
     fn step(&mut self, cx: &mut Ctx) {
         let weights = &mut self.model.weights;
         let backend = cx.backend.as_ref();
-        self.optimiser.step(backend, weights, &self.gradients);
+        self.optimiser
+            .step(backend, weights, self.reduction.gradients());
     }
 
     /// Loss and gradients of a world of one at the current weights, without a step.
     #[cfg(test)]
     pub(crate) fn evaluate(&mut self, cx: &mut Ctx) -> Result<Evaluated> {
-        let (loss, tickets) = self.forward_backward(cx)?;
-        self.collect(cx, tickets)?;
+        let loss = self.forward_backward(cx)?;
+        self.reduction.collect(cx)?;
         let host = |layer: &Weights| layer.iter().map(|g| cx.backend.download(g)).collect();
         Ok(Evaluated {
             loss: loss / self.rows.train_total.max(1) as f64,
-            gradients: self.gradients.iter().map(host).collect(),
+            gradients: self.reduction.gradients().iter().map(host).collect(),
             input: self.input_gradient.take().map(|g| cx.backend.take(g)),
         })
     }
@@ -311,15 +266,11 @@ impl<A: Aggregate> FullGraph<A> {
     }
 }
 
-fn zeros_like(backend: &dyn Backend, x: &Mat) -> Mat {
-    backend.zeros(x.nrows(), x.ncols())
-}
-
 impl<A: Aggregate> Strategy for FullGraph<A> {
     fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
-        let (loss, tickets) = self.forward_backward(cx)?;
+        let loss = self.forward_backward(cx)?;
         cx.pass(Pass::Optim);
-        self.collect(cx, tickets)?;
+        self.reduction.collect(cx)?;
         self.step(cx);
         Ok(loss)
     }
@@ -337,7 +288,7 @@ impl<A: Aggregate> Strategy for FullGraph<A> {
     }
 
     fn gradients(&self) -> Vec<&Mat> {
-        self.gradients.iter().flatten().collect()
+        self.reduction.gradients().iter().flatten().collect()
     }
 
     fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {

@@ -6,12 +6,15 @@
 
 mod entry;
 mod full_graph;
+mod mini_batch;
 mod neighbours;
 mod ordered;
+mod reduce;
 
 mod block_rows;
 mod broadcast;
 mod depcache;
+mod distdgl;
 mod halo;
 mod neutrontp;
 mod sancus;
@@ -40,6 +43,7 @@ pub const STRATEGIES: &[Entry] = &[
     sancus::ENTRY,
     sancus::SKIPG,
     depcache::ENTRY,
+    distdgl::ENTRY,
 ];
 
 /// The entry of a built-in strategy.
@@ -64,7 +68,7 @@ pub fn find_in<'a>(entries: &'a [Entry], name: &str) -> Result<&'a Entry> {
 /// How a rank trains: the widest seam.
 pub trait Strategy {
     /// Runs one epoch on this rank; returns the sum of the losses of its training vertices, at the
-    /// weights with which the epoch began.
+    /// weights with which the epoch (or a vertex's batch) began.
     ///
     /// # Errors
     /// Whatever the communicator meets.
@@ -169,6 +173,33 @@ impl Rows {
             train_total,
             multi_labels: data.multi_labels.as_ref().map(multi),
             links: data.links.clone().map(Arc::new),
+        }
+    }
+
+    /// Those at `places`, all of them to be trained on, beside `total` in all ranks' parts of a batch.
+    pub(crate) fn pick(&self, places: &[u32], total: usize) -> Rows {
+        let classes = match (&self.multi_labels, self.ids.len()) {
+            (Some(labels), n) if n > 0 => labels.len() / n,
+            _ => 1,
+        };
+        let at = places.iter().map(|&k| k as usize);
+        let multi = |of: &Kept<u8>| -> Kept<u8> {
+            let row = |k: usize| of[k * classes..][..classes].iter().copied();
+            at.clone().flat_map(row).collect::<Vec<_>>().into()
+        };
+        Rows {
+            ids: at.clone().map(|k| self.ids[k]).collect::<Vec<_>>().into(),
+            labels: at
+                .clone()
+                .map(|k| self.labels[k])
+                .collect::<Vec<_>>()
+                .into(),
+            train: vec![true; places.len()].into(),
+            val: Kept::default(),
+            test: Kept::default(),
+            train_total: total * classes,
+            multi_labels: self.multi_labels.as_ref().map(multi),
+            links: None,
         }
     }
 

@@ -35,12 +35,12 @@ impl<N: Neighbours> OverBlock<N> {
 }
 
 impl<N: Neighbours> Aggregate for OverBlock<N> {
-    fn edges(&mut self) -> Option<Edges<'_>> {
+    fn edges(&mut self, _at: At) -> Option<Edges<'_>> {
         Some(Edges {
             block: &self.block,
             n_interior: self.n_interior,
             ids: &self.ids,
-            neighbours: &mut self.neighbours,
+            neighbours: Some(&mut self.neighbours),
         })
     }
 

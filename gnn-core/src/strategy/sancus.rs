@@ -329,6 +329,7 @@ pub const ENTRY: Entry = Entry {
     exact: Exact::With(&[("bound", "epoch-fixed=0")]),
     determinism: Determinism::SameRanks,
     cut: true,
+    background: false,
     resumes: true,
     settle: |_| Ok(()),
     refuse: |_| Ok(()),

@@ -108,6 +108,7 @@ pub const ENTRY: Entry = Entry {
     exact: Exact::Always,
     determinism: Determinism::Bitwise,
     cut: true,
+    background: false,
     resumes: true,
     settle: |_| Ok(()),
     refuse: |_| Ok(()),

@@ -119,6 +119,24 @@ impl Run {
         or_end(self.try_frame("stale"))
     }
 
+    /// One row an epoch and rank of mini-batches: time to make them, and how much of it was hidden; rows
+    /// by where they came from. Empty for strategies that train on the whole graph.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn batches(&self) -> DataFrame {
+        or_end(self.try_frame("batches"))
+    }
+
+    /// One row an epoch, rank and layer of mini-batches: sizes of blocks, and how often a vertex was
+    /// computed. Empty for strategies that train on the whole graph.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn hops(&self) -> DataFrame {
+        or_end(self.try_frame("hops"))
+    }
+
     /// One row a part of the graph: nodes, edges, halo, cut.
     ///
     /// # Panics

@@ -1,7 +1,9 @@
 //! Columns out of row structs, with the types that the rows declare.
 
 use super::rows::Rows;
-use gnn_core::record::rows::{Column as Kind, CommRow, PartRow, RankRow, Row, StaleRow};
+use gnn_core::record::rows::{
+    BatchRow, Column as Kind, CommRow, HopRow, PartRow, RankRow, Row, StaleRow,
+};
 use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
 use serde_json::Value;
 
@@ -63,6 +65,16 @@ pub(crate) fn comm(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
 /// The `stale` frame: every owner's rows; none of a strategy that reuses nothing.
 pub(crate) fn stale(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
     frame::<StaleRow>(&rows.stale, run_id)
+}
+
+/// The `batches` frame: every rank's rows; none of a strategy that trains on the whole graph.
+pub(crate) fn batches(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
+    frame::<BatchRow>(&rows.batches, run_id)
+}
+
+/// The `hops` frame: every rank's rows; none of a strategy that trains on the whole graph.
+pub(crate) fn hops(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
+    frame::<HopRow>(&rows.hops, run_id)
 }
 
 /// The `partition` frame.

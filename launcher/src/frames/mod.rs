@@ -32,7 +32,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Names of all frames of a run.
-pub const FRAMES: [&str; 6] = ["runs", "epochs", "ranks", "comm", "stale", "partition"];
+pub const FRAMES: [&str; 8] = [
+    "runs",
+    "epochs",
+    "ranks",
+    "comm",
+    "stale",
+    "batches",
+    "hops",
+    "partition",
+];
 
 /// Where a frame lies once it is written.
 pub fn path(run_dir: &Path, frame: &str) -> PathBuf {
@@ -81,6 +90,8 @@ fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
         "ranks" => build::ranks(rows, run_id),
         "comm" => build::comm(rows, run_id),
         "stale" => build::stale(rows, run_id),
+        "batches" => build::batches(rows, run_id),
+        "hops" => build::hops(rows, run_id),
         _ => build::partition(rows, run_id),
     }
     .map_err(Error::frame(frame))?;

@@ -1,7 +1,9 @@
 //! Reading what ranks appended.
 
 use crate::error::{Error, Result};
-use gnn_core::record::rows::{CommRow, EndedRow, MetricsRow, PartRow, RankRow, StaleRow};
+use gnn_core::record::rows::{
+    BatchRow, CommRow, EndedRow, HopRow, MetricsRow, PartRow, RankRow, StaleRow,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,6 +17,10 @@ pub(crate) struct Rows {
     pub comm: Vec<CommRow>,
     /// Rows about staleness, by epoch, then owner, in the order written.
     pub stale: Vec<StaleRow>,
+    /// Rows about mini-batches, by epoch, then rank.
+    pub batches: Vec<BatchRow>,
+    /// Rows about their blocks, by epoch, then rank, then layer.
+    pub hops: Vec<HopRow>,
     /// One row an epoch.
     pub metrics: Vec<MetricsRow>,
     /// One row a part.
@@ -71,6 +77,8 @@ impl Rows {
             "ranks" => self.ranks.push(serde_json::from_slice(line)?),
             "comm" => self.comm.push(serde_json::from_slice(line)?),
             "stale" => self.stale.push(serde_json::from_slice(line)?),
+            "batches" => self.batches.push(serde_json::from_slice(line)?),
+            "hops" => self.hops.push(serde_json::from_slice(line)?),
             "metrics" => self.metrics.push(metrics(line)?),
             "partition" => self.partition.push(serde_json::from_slice(line)?),
             "ended" => self.ended = Some(serde_json::from_slice::<EndedRow>(line)?.epoch),
@@ -98,6 +106,10 @@ impl Rows {
         self.comm.sort_by_key(|c| (c.epoch, c.src));
         self.stale.retain(|s| whole(s.epoch));
         self.stale.sort_by_key(|s| (s.epoch, s.rank));
+        self.batches.retain(|b| whole(b.epoch));
+        self.batches.sort_by_key(|b| (b.epoch, b.rank));
+        self.hops.retain(|h| whole(h.epoch));
+        self.hops.sort_by_key(|h| (h.epoch, h.rank, h.layer));
         self.partition.sort_by_key(|p| p.part);
     }
 }

@@ -19,7 +19,10 @@
 mod ports;
 mod transport;
 
-pub(crate) use transport::{Linked, same_clock};
+pub(crate) use transport::same_clock;
+
+use super::Transport;
+use transport::Linked;
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -127,6 +130,14 @@ impl TryFrom<String> for Link {
 impl From<Link> for String {
     fn from(link: Link) -> String {
         link.to_string()
+    }
+}
+
+/// A transport behind the link of a request, if it has one.
+pub(crate) fn behind_link(link: Option<Link>, transport: Box<dyn Transport>) -> Box<dyn Transport> {
+    match link {
+        Some(link) => Box::new(Linked::new(transport, link)),
+        None => transport,
     }
 }
 

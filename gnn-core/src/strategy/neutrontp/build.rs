@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::dataset::Features;
 use crate::error::Result;
 use crate::graph::Block;
-use crate::model::{Aggregation, Model, ModelKind, Shape};
+use crate::model::{AggregateFirst, Aggregation, Model, ModelKind, Shape};
 use crate::record::Direction;
 use crate::spec::RunSpec;
 use crate::strategy::full_graph::{Prepared, aggregations, input_of, shape_of};
@@ -231,7 +231,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let (data, spec) = (&setup.data, cx.plan.spec.clone());
     let (me, ranks) = (cx.rank(), cx.size());
     let shape = Shape {
-        features_first: true,
+        aggregate_first: AggregateFirst::Features,
         ..shape_of(&setup, cx)
     };
     let model = Model::new(&spec, cx.backend.as_ref(), shape);

@@ -15,7 +15,7 @@ use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::graph::Block;
-use crate::model::{Aggregate, At, Model, Neighbours, Shape, with_room};
+use crate::model::{Aggregate, AggregateFirst, At, Model, Neighbours, Shape, with_room};
 use crate::partition::LocalPart;
 use crate::record::Direction;
 use crate::spec::{RunSpec, Value};
@@ -124,7 +124,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, rung: Rung) -> Result<Built> {
     let own = ordered.vertices(&part.own);
     drop(ordered);
     let shape = Shape {
-        features_first: true,
+        aggregate_first: AggregateFirst::Features,
         ..shape_of(&setup, cx)
     };
     let model = Model::new(&cx.plan.spec, cx.backend.as_ref(), shape);

@@ -144,6 +144,7 @@ pub const ENTRY: Entry = Entry {
     exact: Exact::Always,
     determinism: Determinism::SameRanks,
     cut: false,
+    background: false,
     resumes: true,
     settle: ladder::settle,
     refuse,

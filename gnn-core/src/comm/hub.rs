@@ -1,0 +1,501 @@
+//! One thread a rank that owns its transport, so that several threads of the rank may send and receive.
+//!
+//! A transport is called from one thread (MPI is initialised with `MPI_THREAD_FUNNELED`). A rank with
+//! work in the background gives that thread to a hub, and trains in another one: its collectives go
+//! through a [`Port`], a transport like any other; background threads exchange letters through
+//! [`Mailbox`]es. The hub moves words and does nothing else, so that it is never busy for long.
+
+#[cfg(doc)]
+use super::mail::Mailbox;
+use super::mail::{Delivery, Letter, Post};
+use super::transport::{Handle, Progress, Transport, Words};
+use crate::error::{Error, Result};
+use crate::record::now_ns;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The tag of the line that announces a letter, and that of the letter. Point-to-point tags end before.
+pub(super) const HEAD_TAG: u16 = (1 << 15) - 2;
+const BODY_TAG: u16 = (1 << 15) - 1;
+/// Mailbox it is for, mailbox it is from, and its length in words, as two words.
+const HEAD_WORDS: usize = 4;
+/// In the place of a mailbox: nothing more will come.
+const BYE: u32 = u32::MAX;
+
+/// A rank that asked less long ago is waiting.
+const ASKED_NS: u64 = 400_000;
+
+/// What other threads ask of the hub.
+pub(super) enum Command {
+    Send(usize, u16, Words),
+    Recv(Handle, usize, u16, usize),
+    Forget(Handle),
+    /// Answered when everything has left.
+    Drain(Sender<()>),
+    Abort(i32),
+    Open(u32, Sender<Letter>),
+    /// From, to, and a letter.
+    Letter(u32, Delivery),
+    /// No letter is read any more.
+    Close,
+}
+
+/// How far a receive of the port has come.
+struct Slot {
+    progress: Progress,
+    travelled: Option<Range<u64>>,
+    words: Words,
+}
+
+/// What the hub tells the other threads.
+#[derive(Default)]
+pub(super) struct Board {
+    slots: Mutex<HashMap<Handle, Slot>>,
+    failure: Mutex<Option<(Option<u32>, String)>>,
+    /// When the port was asked last.
+    asked_ns: AtomicU64,
+    /// Threads that wait for letters.
+    pub(super) waiting: AtomicUsize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Board {
+    /// What ended the hub's work.
+    pub(super) fn failure(&self, op: &str) -> Option<Error> {
+        let failure = lock(&self.failure);
+        failure.as_ref().map(|(peer, reason)| Error::Comm {
+            op: op.into(),
+            peer: *peer,
+            reason: reason.clone(),
+        })
+    }
+
+    /// The hub's failure, or that it is gone.
+    pub(super) fn gone(&self, op: &str) -> Error {
+        self.failure(op).unwrap_or_else(|| Error::Comm {
+            op: op.into(),
+            peer: None,
+            reason: "this rank is ending".into(),
+        })
+    }
+}
+
+/// The transport of the thread that trains.
+pub(crate) struct Port {
+    rank: usize,
+    size: usize,
+    out: Sender<Command>,
+    board: Arc<Board>,
+    next: u64,
+}
+
+impl Port {
+    fn tell(&self, command: Command) -> Result<()> {
+        let sent = self.out.send(command);
+        sent.map_err(|_| self.board.gone("hub"))
+    }
+}
+
+impl Transport for Port {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn post_send(&mut self, to: usize, tag: u16, words: Words) -> Result<()> {
+        self.tell(Command::Send(to, tag, words))
+    }
+
+    fn post_recv(&mut self, from: usize, tag: u16, len: usize) -> Result<Handle> {
+        let handle = Handle(self.next);
+        self.next += 1;
+        let slot = Slot {
+            progress: Progress::Absent,
+            travelled: None,
+            words: Words::new(),
+        };
+        lock(&self.board.slots).insert(handle, slot);
+        self.tell(Command::Recv(handle, from, tag, len))?;
+        Ok(handle)
+    }
+
+    fn poll(&mut self, handle: Handle) -> Result<Progress> {
+        self.board.asked_ns.store(now_ns(), Ordering::Relaxed);
+        let progress = lock(&self.board.slots).get(&handle).map(|s| s.progress);
+        match (progress, self.board.failure("receive")) {
+            (Some(Progress::Done), _) => Ok(Progress::Done),
+            (_, Some(failure)) => Err(failure),
+            (Some(progress), None) => Ok(progress),
+            (None, None) => Err(self.board.gone("poll")),
+        }
+    }
+
+    fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
+        lock(&self.board.slots).get(&handle)?.travelled.clone()
+    }
+
+    fn take(&mut self, handle: Handle) -> Result<Words> {
+        let slot = lock(&self.board.slots).remove(&handle);
+        match slot {
+            Some(slot) if slot.progress == Progress::Done => Ok(slot.words),
+            _ => Err(Error::Comm {
+                op: "take".into(),
+                peer: None,
+                reason: "the message is not complete".into(),
+            }),
+        }
+    }
+
+    fn forget(&mut self, handle: Handle) {
+        lock(&self.board.slots).remove(&handle);
+        // Where the hub is gone there is nothing to forget.
+        let _ = self.tell(Command::Forget(handle));
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let (done, wait) = channel();
+        self.tell(Command::Drain(done))?;
+        wait.recv().map_err(|_| self.board.gone("drain"))
+    }
+
+    fn abort(&mut self, code: i32) {
+        let _ = self.tell(Command::Abort(code));
+    }
+}
+
+/// Gives `transport` to a hub on this thread, and runs `f` on another one of the name `name`.
+///
+/// # Errors
+/// What `f` meets, or the hub while it takes leave of the others.
+pub(crate) fn with_hub<R: Send>(
+    transport: Box<dyn Transport>,
+    name: String,
+    f: impl FnOnce(Port, Post) -> Result<R> + Send,
+) -> Result<R> {
+    let (out, commands) = channel();
+    let board = Arc::new(Board::default());
+    let (rank, size) = (transport.rank(), transport.size());
+    let port = Port {
+        rank,
+        size,
+        out: out.clone(),
+        board: Arc::clone(&board),
+        next: 0,
+    };
+    let post = Post::new([rank, size], out, Arc::clone(&board));
+    let mut hub = Hub::new(transport, commands, board);
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new()
+            .name(name)
+            .spawn_scoped(scope, move || f(port, post))
+            .map_err(|e| Error::io("thread", e))?;
+        hub.serve(|| worker.is_finished());
+        let result = match worker.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        if result.is_ok() {
+            hub.leave()?;
+        }
+        result
+    })
+}
+
+/// A letter that has been announced, and whose words are coming.
+struct Coming {
+    to: u32,
+    letter: Letter,
+    handle: Option<Handle>,
+}
+
+struct Hub {
+    transport: Box<dyn Transport>,
+    commands: Receiver<Command>,
+    board: Arc<Board>,
+    /// Receives of the port, and what they are to the transport.
+    open: Vec<(Handle, Handle)>,
+    boxes: HashMap<u32, Sender<Letter>>,
+    /// Letters for mailboxes that nobody has opened yet.
+    early: HashMap<u32, Vec<Letter>>,
+    closed: bool,
+    /// By peer, the receive of its next announcement; none after its last.
+    heads: Vec<Option<Handle>>,
+    coming: Vec<VecDeque<Coming>>,
+    failed: bool,
+    /// Rounds in which nothing happened.
+    idle: u32,
+}
+
+impl Hub {
+    fn new(transport: Box<dyn Transport>, commands: Receiver<Command>, board: Arc<Board>) -> Hub {
+        let size = transport.size();
+        Hub {
+            transport,
+            commands,
+            board,
+            open: Vec::new(),
+            boxes: HashMap::new(),
+            early: HashMap::new(),
+            closed: false,
+            heads: vec![None; size],
+            coming: (0..size).map(|_| VecDeque::new()).collect(),
+            failed: false,
+            idle: 0,
+        }
+    }
+
+    /// Moves words until the worker is done. A failure is left on the board for it.
+    fn serve(&mut self, done: impl Fn() -> bool) {
+        let expected = self.expect_heads();
+        self.note(expected);
+        loop {
+            let finished = done();
+            let moved = self.round();
+            let moved = self.note(moved);
+            if finished && !moved {
+                return;
+            }
+            self.idle = if moved {
+                0
+            } else {
+                self.idle.saturating_add(1)
+            };
+            if !moved {
+                self.rest();
+            }
+        }
+    }
+
+    /// Keeps the first failure; no letter comes after it.
+    fn note<T: Default>(&mut self, result: Result<T>) -> T {
+        let error = match result {
+            Ok(value) => return value,
+            Err(error) => error,
+        };
+        self.failed = true;
+        self.boxes.clear();
+        self.closed = true;
+        let told = match error {
+            Error::Comm { peer, reason, .. } => (peer, reason),
+            other => (None, other.to_string()),
+        };
+        lock(&self.board.failure).get_or_insert(told);
+        T::default()
+    }
+
+    fn expect_heads(&mut self) -> Result<()> {
+        let me = self.transport.rank();
+        for peer in (0..self.heads.len()).filter(|&p| p != me) {
+            self.heads[peer] = Some(self.transport.post_recv(peer, HEAD_TAG, HEAD_WORDS)?);
+        }
+        Ok(())
+    }
+
+    /// One look at everything. Whether anything happened.
+    fn round(&mut self) -> Result<bool> {
+        let mut moved = false;
+        while let Ok(command) = self.commands.try_recv() {
+            moved = true;
+            self.obey(command)?;
+        }
+        if self.failed {
+            return Ok(moved);
+        }
+        moved |= self.poll_port()?;
+        for peer in 0..self.heads.len() {
+            moved |= self.poll_heads(peer)?;
+            moved |= self.poll_letters(peer)?;
+        }
+        Ok(moved)
+    }
+
+    fn obey(&mut self, command: Command) -> Result<()> {
+        match command {
+            Command::Abort(code) => self.transport.abort(code),
+            Command::Open(number, to) => {
+                if self.closed {
+                    return Ok(());
+                }
+                for letter in self.early.remove(&number).unwrap_or_default() {
+                    // Whoever opened it may have gone already.
+                    let _ = to.send(letter);
+                }
+                self.boxes.insert(number, to);
+            }
+            Command::Close => {
+                self.closed = true;
+                self.boxes.clear();
+                self.early.clear();
+            }
+            _ if self.failed => {}
+            Command::Send(to, tag, words) => self.transport.post_send(to, tag, words)?,
+            Command::Recv(handle, from, tag, len) => {
+                let inner = self.transport.post_recv(from, tag, len)?;
+                self.open.push((handle, inner));
+            }
+            Command::Forget(handle) => {
+                if let Some(k) = self.open.iter().position(|o| o.0 == handle) {
+                    let (_, inner) = self.open.swap_remove(k);
+                    self.transport.forget(inner);
+                }
+            }
+            Command::Drain(done) => {
+                self.transport.drain()?;
+                let _ = done.send(());
+            }
+            Command::Letter(from, Delivery { to, number, words }) => {
+                self.announce(to, [number, from], words.len())?;
+                if !words.is_empty() {
+                    self.transport.post_send(to, BODY_TAG, words)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self, to: usize, [number, from]: [u32; 2], len: usize) -> Result<()> {
+        let head = vec![number, from, len as u32, (len as u64 >> 32) as u32];
+        self.transport.post_send(to, HEAD_TAG, head)
+    }
+
+    fn poll_port(&mut self) -> Result<bool> {
+        let mut moved = false;
+        let mut k = 0;
+        while k < self.open.len() {
+            let (handle, inner) = self.open[k];
+            let progress = self.transport.poll(inner)?;
+            if progress == Progress::Absent {
+                k += 1;
+                continue;
+            }
+            let travelled = self.transport.travelled(inner);
+            let mut words = Words::new();
+            if progress == Progress::Done {
+                words = self.transport.take(inner)?;
+                self.open.swap_remove(k);
+                moved = true;
+            } else {
+                k += 1;
+            }
+            if let Some(slot) = lock(&self.board.slots).get_mut(&handle) {
+                *slot = Slot {
+                    progress,
+                    travelled,
+                    words,
+                };
+            }
+        }
+        Ok(moved)
+    }
+
+    fn poll_heads(&mut self, peer: usize) -> Result<bool> {
+        let mut moved = false;
+        while let Some(handle) = self.heads[peer] {
+            if self.transport.poll(handle)? != Progress::Done {
+                break;
+            }
+            moved = true;
+            let head = self.transport.take(handle)?;
+            if head[0] == BYE {
+                self.heads[peer] = None;
+                break;
+            }
+            self.heads[peer] = Some(self.transport.post_recv(peer, HEAD_TAG, HEAD_WORDS)?);
+            let len = (u64::from(head[2]) | u64::from(head[3]) << 32) as usize;
+            let handle = match len {
+                0 => None,
+                _ => Some(self.transport.post_recv(peer, BODY_TAG, len)?),
+            };
+            self.coming[peer].push_back(Coming {
+                to: head[0],
+                letter: Letter {
+                    from: peer,
+                    reply_to: head[1],
+                    words: Words::new(),
+                },
+                handle,
+            });
+        }
+        Ok(moved)
+    }
+
+    /// Delivers the letters of a peer that are whole, in order.
+    fn poll_letters(&mut self, peer: usize) -> Result<bool> {
+        let mut moved = false;
+        while let Some(first) = self.coming[peer].front_mut() {
+            if let Some(handle) = first.handle {
+                if self.transport.poll(handle)? != Progress::Done {
+                    break;
+                }
+                first.letter.words = self.transport.take(handle)?;
+            }
+            moved = true;
+            let Some(Coming { to, letter, .. }) = self.coming[peer].pop_front() else {
+                break;
+            };
+            match self.boxes.get(&to) {
+                // Whoever opened it may have gone already.
+                Some(inbox) => drop(inbox.send(letter)),
+                None if self.closed => {}
+                None => self.early.entry(to).or_default().push(letter),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Waits for a command, or a little.
+    fn rest(&mut self) {
+        let asked = now_ns() - self.board.asked_ns.load(Ordering::Relaxed).min(now_ns());
+        let urgent = asked < ASKED_NS || self.board.waiting.load(Ordering::Relaxed) > 0;
+        let pause = match (urgent, self.idle) {
+            (true, 0..8) => return std::thread::yield_now(),
+            (true, 8..512) => 10,
+            (true, _) | (false, 0..64) => 50,
+            (false, _) => 200,
+        };
+        match self.commands.recv_timeout(Duration::from_micros(pause)) {
+            Ok(command) => {
+                self.idle = 0;
+                let obeyed = self.obey(command);
+                self.note(obeyed);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // The worker is done, or about to be.
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(Duration::from_micros(pause));
+            }
+        }
+    }
+
+    /// Says that nothing more will come, and takes what still comes until all others have said so: a
+    /// letter that nobody takes would keep its sender.
+    fn leave(&mut self) -> Result<()> {
+        if self.failed {
+            return Err(self.board.gone("hub"));
+        }
+        self.closed = true;
+        self.boxes.clear();
+        let me = self.transport.rank();
+        for peer in (0..self.heads.len()).filter(|&p| p != me) {
+            self.announce(peer, [BYE; 2], 0)?;
+        }
+        while self.heads.iter().any(Option::is_some) || self.coming.iter().any(|c| !c.is_empty()) {
+            for peer in 0..self.heads.len() {
+                self.poll_heads(peer)?;
+                self.poll_letters(peer)?;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        self.transport.drain()
+    }
+}

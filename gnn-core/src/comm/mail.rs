@@ -1,0 +1,152 @@
+//! Letters: messages of any length between background threads of ranks, in no agreed order.
+//!
+//! Collectives are for ranks in step. A server answers whenever somebody asks, so its messages cannot
+//! be matched by order: a letter says which mailbox it is for and which one waits for the answer.
+//! Letters of one pair of ranks arrive in the order sent.
+
+use super::Label;
+use super::hub::{Board, Command};
+use super::transport::Words;
+use crate::error::{Error, Result};
+use crate::record::{Direction, Traffic};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A letter as its reader gets it.
+pub struct Letter {
+    /// Who sent it.
+    pub from: usize,
+    /// The sender's mailbox for an answer.
+    pub reply_to: u32,
+    /// What it says.
+    pub words: Words,
+}
+
+/// A letter as its writer hands it over.
+pub(super) struct Delivery {
+    pub(super) to: usize,
+    pub(super) number: u32,
+    pub(super) words: Words,
+}
+
+/// Layer, direction and receiver of letters.
+pub type MailLane = (u16, Direction, u32);
+
+type Ledger = Arc<Mutex<BTreeMap<MailLane, Traffic>>>;
+
+/// Opens mailboxes on one rank.
+#[derive(Clone)]
+pub struct Post {
+    world: [usize; 2],
+    out: Sender<Command>,
+    board: Arc<Board>,
+    sent: Ledger,
+}
+
+impl Post {
+    pub(super) fn new(world: [usize; 2], out: Sender<Command>, board: Arc<Board>) -> Post {
+        Post {
+            world,
+            out,
+            board,
+            sent: Ledger::default(),
+        }
+    }
+
+    /// The mailbox `number` of this rank; each may be opened once.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when the rank is ending.
+    pub fn open(&self, number: u32) -> Result<Mailbox> {
+        let (to, inbox) = channel();
+        let sent = self.out.send(Command::Open(number, to));
+        sent.map_err(|_| self.board.gone("mail"))?;
+        Ok(Mailbox {
+            number,
+            post: self.clone(),
+            inbox,
+        })
+    }
+
+    /// Ends the reading of all mailboxes of this rank: whoever waits for a letter gets an error.
+    pub fn close(&self) {
+        // Where the hub is gone, nobody waits.
+        let _ = self.out.send(Command::Close);
+    }
+
+    /// Traffic since the last call, by layer, direction and receiver.
+    pub fn take_sent(&self) -> BTreeMap<MailLane, Traffic> {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *sent)
+    }
+}
+
+/// One reader's letters.
+pub struct Mailbox {
+    number: u32,
+    post: Post,
+    inbox: Receiver<Letter>,
+}
+
+impl Mailbox {
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.post.world[0]
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.post.world[1]
+    }
+
+    /// Sends a letter to the mailbox `number` of rank `to`, which is another one; an answer comes here.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when the rank is ending.
+    pub fn send(&self, label: Label, to: usize, number: u32, words: Words) -> Result<()> {
+        let post = &self.post;
+        let lane = (label.layer, label.direction, to as u32);
+        {
+            let mut sent = post.sent.lock().unwrap_or_else(PoisonError::into_inner);
+            let traffic = sent.entry(lane).or_default();
+            traffic.bytes += 4 * words.len() as u64;
+            traffic.messages += 1;
+        }
+        let delivery = Delivery { to, number, words };
+        let sent = post.out.send(Command::Letter(self.number, delivery));
+        sent.map_err(|_| post.board.gone("mail"))
+    }
+
+    /// Waits for the next letter.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when the rank is ending or a peer is gone.
+    pub fn recv(&self) -> Result<Letter> {
+        if let Ok(letter) = self.inbox.try_recv() {
+            return Ok(letter);
+        }
+        self.post.board.waiting.fetch_add(1, Ordering::Relaxed);
+        let letter = self.inbox.recv();
+        self.post.board.waiting.fetch_sub(1, Ordering::Relaxed);
+        letter.map_err(|_| self.post.board.gone("mail"))
+    }
+
+    /// [`Mailbox::recv`] of a reader that nobody waits for, such as a server without requests.
+    ///
+    /// # Errors
+    /// As [`Mailbox::recv`].
+    pub fn recv_idle(&self) -> Result<Letter> {
+        self.inbox.recv().map_err(|_| self.post.board.gone("mail"))
+    }
+}
+
+/// What a letter was expected to say and did not.
+pub fn unreadable(from: usize, what: &str) -> Error {
+    Error::Comm {
+        op: "letter".into(),
+        peer: Some(from as u32),
+        reason: format!("{what} cannot be read"),
+    }
+}

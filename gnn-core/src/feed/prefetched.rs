@@ -1,0 +1,225 @@
+//! The feed of a strategy whose batches are made beside the training.
+
+use super::cache::Cache;
+use super::make::{Made, MadeInput, Maker, Source};
+use super::queue::{Queue, Span};
+use super::rows::RowData;
+use super::server::Server;
+use super::stats::Stats;
+use super::{Batch, Feed, Hops};
+use crate::backend::{Mat, Write};
+use crate::comm::Post;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::{Input, SparseInput};
+use crate::record::rows::{BatchRow, HopRow};
+use crate::record::{Pass, now_ns};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Batches out of a queue, with their features on the device.
+pub(crate) struct Prefetched {
+    queue: Option<Queue>,
+    /// Who will make batches, and how many ahead: from the first epoch on, which a run that goes on from a
+    /// checkpoint learns late.
+    waiting: (Vec<Maker>, usize),
+    batches: u64,
+    /// Features of this rank's vertices.
+    store: Input,
+    /// Features of others that it keeps.
+    cached: Option<Mat>,
+    stats: Option<Stats>,
+    /// When the epoch's first batch was asked for, and how long training has waited for batches.
+    began_ns: u64,
+    stalled_ns: u64,
+    /// By layer, which vertices were computed in this epoch, by the data set's ids.
+    computed: Vec<Vec<u64>>,
+    post: Option<Post>,
+    /// Last, so that it answers as long as anybody asks.
+    _server: Option<Server>,
+}
+
+impl Prefetched {
+    /// Batches of `makers`, `ahead` of them made before they are asked for, `batches` an epoch; `store` are
+    /// the rank's features and `cache` copies of others'.
+    pub(crate) fn new(
+        makers: Vec<Maker>,
+        ahead: usize,
+        batches: u64,
+        (store, cache): (Input, &Cache),
+        (post, server): (Option<Post>, Option<Server>),
+        cx: &Ctx,
+    ) -> Prefetched {
+        let cached = match &cache.rows {
+            RowData::Dense(x) if x.nrows() > 0 => Some(cx.backend.share(x)),
+            _ => None,
+        };
+        Prefetched {
+            queue: None,
+            waiting: (makers, ahead),
+            batches,
+            store,
+            cached,
+            stats: None,
+            began_ns: 0,
+            stalled_ns: 0,
+            computed: Vec::new(),
+            post,
+            _server: server,
+        }
+    }
+
+    /// The queue of batches from `cx`'s epoch on.
+    fn started(&mut self, cx: &Ctx) -> Result<&mut Queue> {
+        if self.queue.is_none() {
+            let (makers, ahead) = (std::mem::take(&mut self.waiting.0), self.waiting.1);
+            let span = Span {
+                batches: self.batches,
+                first: cx.epoch,
+                end: cx.plan.spec.epochs as u64,
+            };
+            self.queue = Some(Queue::start(makers, ahead, span, self.post.clone())?);
+        }
+        Ok(self.queue.as_mut().expect("started above"))
+    }
+
+    /// The aggregate of features where they lie, beside the destinations' own.
+    fn aggregated(
+        &self,
+        cx: &mut Ctx,
+        parts: &[(Source, crate::backend::Sparse)],
+        fetched: &RowData,
+        own: Option<RowData>,
+    ) -> Input {
+        let store = self
+            .store
+            .dense()
+            .expect("only dense features are summed in place");
+        let on_device = |rows: &RowData| match rows {
+            RowData::Dense(x) => cx.backend.share(x),
+            RowData::Sparse(_) => unreachable!("only dense features are summed in place"),
+        };
+        let rows = parts.first().map_or(0, |p| p.1.rows());
+        let mut ax = cx.backend.fresh(rows, store.ncols());
+        let mut write = Write::Set;
+        for (source, a) in parts {
+            let here;
+            let x: &Mat = match source {
+                Source::Store => store,
+                Source::Cache => self.cached.as_ref().expect("rows come from a cache"),
+                Source::Fetched => {
+                    here = on_device(fetched);
+                    &here
+                }
+            };
+            cx.backend.spmm(a, 0..rows, x, write, &mut ax);
+            write = Write::Add;
+        }
+        let ax = Rc::new(ax);
+        let x = match own {
+            Some(own) => Rc::new(on_device(&own)),
+            None => Rc::clone(&ax),
+        };
+        Input::Aggregated { x, ax }
+    }
+
+    fn count(&mut self, made: &Made, n: usize) {
+        let layers = made.blocks.len();
+        self.stats
+            .get_or_insert_with(|| Stats::new(layers))
+            .add(&made.stats);
+        self.computed.resize(layers, Vec::new());
+        for (seen, ids) in self.computed.iter_mut().zip(&made.ids[1..]) {
+            seen.resize(n.div_ceil(64), 0);
+            for &v in ids.iter() {
+                seen[v as usize / 64] |= 1 << (v % 64);
+            }
+        }
+    }
+}
+
+impl Feed for Prefetched {
+    fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    fn next(&mut self, cx: &mut Ctx, step: u64) -> Result<Batch> {
+        let asked = now_ns();
+        if step == 0 {
+            self.began_ns = asked;
+            self.stalled_ns = 0;
+        }
+        let epoch = cx.epoch;
+        let queue = self.started(cx)?;
+        let made = cx.sample(|| queue.take(epoch, step))?;
+        self.stalled_ns += now_ns() - asked;
+        cx.pass(Pass::Forward);
+        let n = made.ids.iter().flat_map(|ids| ids.iter()).max();
+        let n = n
+            .map_or(0, |&v| v as usize + 1)
+            .max(self.computed.first().map_or(0, |c| 64 * c.len()));
+        self.count(&made, n);
+        let input = match made.input {
+            MadeInput::Rows(RowData::Dense(x), _) => Input::Dense(Rc::new(cx.backend.share(&x))),
+            MadeInput::Rows(RowData::Sparse(x), transposed) => {
+                let rows = Arc::try_unwrap(x).unwrap_or_else(|x| kernels::CsrBuf::clone(&x));
+                let cols = transposed.unwrap_or_else(|| rows.view().transpose());
+                Input::Sparse(SparseInput::of_both(rows, cols))
+            }
+            MadeInput::InPlace(parts, fetched, own) => self.aggregated(cx, &parts, &fetched, own),
+        };
+        Ok(Batch {
+            step: made.step,
+            input,
+            hops: Hops {
+                blocks: made.blocks,
+                ids: made.ids,
+            },
+            rows: made.rows,
+        })
+    }
+
+    fn close(&mut self, cx: &mut Ctx) {
+        if let Some(post) = &self.post {
+            cx.letters(post.take_sent());
+        }
+        let Some(stats) = self.stats.take() else {
+            return;
+        };
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let (epoch, rank) = (cx.epoch as u32, cx.rank() as u32);
+        let made_ns = stats.draw_ns + stats.collect_ns + stats.wait_ns;
+        let hidden = made_ns.saturating_sub(self.stalled_ns) as f64 / made_ns.max(1) as f64;
+        let wall = (now_ns() - self.began_ns).max(1);
+        cx.batches(BatchRow {
+            epoch,
+            rank,
+            batches: stats.batches,
+            seeds: stats.seeds,
+            seeds_per_s: stats.seeds as f64 / (wall as f64 / 1e9),
+            draw_ms: ms(stats.draw_ns),
+            collect_ms: ms(stats.collect_ns),
+            answer_ms: ms(stats.wait_ns),
+            stall_ms: ms(self.stalled_ns),
+            hidden_pct: 100.0 * hidden,
+            rows_local: stats.rows_local,
+            rows_cached: stats.rows_cached,
+            rows_remote: stats.rows_remote,
+            drawn_remote: stats.drawn_remote,
+        });
+        for (layer, (hop, seen)) in stats.hops.iter().zip(&mut self.computed).enumerate() {
+            let distinct: u64 = seen.iter().map(|w| u64::from(w.count_ones())).sum();
+            seen.fill(0);
+            cx.hops(HopRow {
+                epoch,
+                rank,
+                layer: layer as u16,
+                rows: hop.rows,
+                columns: hop.columns,
+                edges: hop.edges,
+                distinct_rows: distinct,
+                redundancy: hop.rows as f64 / distinct.max(1) as f64,
+            });
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Feature rows as they lie at their owner, and as they travel.
+
+use crate::comm::{Words, unreadable};
+use crate::error::Result;
+use kernels::par::Par;
+use kernels::{CsrBuf, Mat};
+use std::sync::Arc;
+
+/// Rows of one width, shared between the threads of a rank.
+#[derive(Debug, Clone)]
+pub(crate) enum RowData {
+    /// `[rows, d]`.
+    Dense(Arc<Mat>),
+    /// The same, only what is not 0.
+    Sparse(Arc<CsrBuf>),
+}
+
+impl RowData {
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            RowData::Dense(x) => x.nrows(),
+            RowData::Sparse(x) => x.rows(),
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            RowData::Dense(x) => 4 * x.len(),
+            RowData::Sparse(x) => x.bytes(),
+        }
+    }
+
+    /// No rows of the same form.
+    pub(super) fn none(&self) -> RowData {
+        match self {
+            RowData::Dense(x) => RowData::Dense(Arc::new(Mat::zeros((0, x.ncols())))),
+            RowData::Sparse(x) => RowData::Sparse(Arc::new(empty_like(x))),
+        }
+    }
+
+    /// Some rows as a message: dense rows one after the other; of sparse rows their lengths, then columns
+    /// and values of all.
+    pub(crate) fn pack(&self, rows: &[u32], par: &Par) -> Words {
+        match self {
+            RowData::Dense(x) => {
+                let mut out = vec![0u32; rows.len() * x.ncols()];
+                let from = x.as_slice().expect("matrices are made in standard layout");
+                let d = x.ncols();
+                par.rows_mut(&mut out, d.max(1), |first, to| {
+                    for (to, &r) in to.chunks_exact_mut(d).zip(&rows[first..]) {
+                        let row = &from[r as usize * d..(r as usize + 1) * d];
+                        to.copy_from_slice(bytemuck::cast_slice(row));
+                    }
+                });
+                out
+            }
+            RowData::Sparse(x) => {
+                let spans = rows.iter().map(|&r| x.view().span(r as usize));
+                let mut out: Words = spans.clone().map(|s| s.len() as u32).collect();
+                spans
+                    .clone()
+                    .for_each(|s| out.extend_from_slice(&x.indices[s]));
+                if let Some(values) = &x.weights {
+                    spans.for_each(|s| out.extend(values[s].iter().map(|v| v.to_bits())));
+                }
+                out
+            }
+        }
+    }
+
+    /// `n` rows that a message from `from` holds.
+    pub(crate) fn unpack(&self, from: usize, n: usize, words: Words) -> Result<RowData> {
+        let bad = || unreadable(from, "rows of features");
+        match self {
+            RowData::Dense(x) => {
+                let values: Vec<f32> = bytemuck::cast_vec(words);
+                let x = Mat::from_shape_vec((n, x.ncols()), values).map_err(|_| bad())?;
+                Ok(RowData::Dense(Arc::new(x)))
+            }
+            RowData::Sparse(x) => {
+                let lens = words.get(..n).ok_or_else(bad)?;
+                let mut indptr = Vec::with_capacity(n + 1);
+                indptr.push(0u64);
+                let mut sum = 0;
+                indptr.extend(lens.iter().map(|&len| {
+                    sum += u64::from(len);
+                    sum
+                }));
+                let (sum, valued) = (sum as usize, x.weights.is_some());
+                if words.len() != n + sum * (1 + usize::from(valued)) {
+                    return Err(bad());
+                }
+                let values = words[n + sum..].iter().map(|&w| f32::from_bits(w));
+                let rows = CsrBuf {
+                    indptr,
+                    indices: words[n..n + sum].to_vec(),
+                    weights: valued.then(|| values.collect()),
+                    n_cols: x.n_cols,
+                };
+                rows.view().check()?;
+                Ok(RowData::Sparse(Arc::new(rows)))
+            }
+        }
+    }
+
+    /// Rows picked out of several sources: by row, the source and the row in it. All are of this form.
+    pub(crate) fn pick(&self, sources: &[&RowData], rows: &[(u32, u32)], par: &Par) -> RowData {
+        match self {
+            RowData::Dense(x) => {
+                let d = x.ncols();
+                let dense = |s: &&'_ RowData| match s {
+                    RowData::Dense(x) => Arc::clone(x),
+                    RowData::Sparse(_) => unreachable!("all sources are of one form"),
+                };
+                let sources: Vec<Arc<Mat>> = sources.iter().map(dense).collect();
+                let flat: Vec<&[f32]> = sources
+                    .iter()
+                    .map(|x| x.as_slice().expect("matrices are made in standard layout"))
+                    .collect();
+                let mut out = vec![0f32; rows.len() * d];
+                par.rows_mut(&mut out, d.max(1), |first, to| {
+                    let rows = &rows[first..];
+                    for (k, to) in to.chunks_exact_mut(d).enumerate() {
+                        if let Some(&(s, r)) = rows.get(k + AHEAD) {
+                            kernels::prefetch(&flat[s as usize][r as usize * d]);
+                        }
+                        let (s, r) = rows[k];
+                        to.copy_from_slice(&flat[s as usize][r as usize * d..][..d]);
+                    }
+                });
+                let out = Mat::from_shape_vec((rows.len(), d), out);
+                RowData::Dense(Arc::new(out.expect("made of this size")))
+            }
+            RowData::Sparse(x) => {
+                let mut out = empty_like(x);
+                for &(s, r) in rows {
+                    let RowData::Sparse(from) = sources[s as usize] else {
+                        unreachable!("all sources are of one form")
+                    };
+                    let span = from.view().span(r as usize);
+                    out.indices.extend_from_slice(&from.indices[span.clone()]);
+                    if let (Some(to), Some(from)) = (&mut out.weights, &from.weights) {
+                        to.extend_from_slice(&from[span]);
+                    }
+                    out.indptr.push(out.indices.len() as u64);
+                }
+                RowData::Sparse(Arc::new(out))
+            }
+        }
+    }
+}
+
+/// Rows that are asked for ahead of being copied.
+const AHEAD: usize = 4;
+
+fn empty_like(x: &CsrBuf) -> CsrBuf {
+    CsrBuf {
+        weights: x.weights.as_ref().map(|_| Vec::new()),
+        ..CsrBuf::empty(x.n_cols)
+    }
+}

@@ -1,0 +1,209 @@
+//! Answers other ranks: in-edges drawn of this rank's vertices, and their feature rows.
+//!
+//! The owner computes: what a rank draws for another is what it would draw for itself. One thread
+//! answers letter by letter, in the order in which they come.
+
+use super::rows::RowData;
+use super::shard::Shard;
+use crate::comm::{Label, Letter, Mailbox, Post, Words, unreadable};
+use crate::error::{Error, Result};
+use crate::record::Direction;
+use crate::sample::Hop;
+use kernels::par::Par;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The mailbox of a rank's server.
+pub(crate) const SERVER: u32 = 0;
+
+const DRAW: u32 = 0;
+const ROWS: u32 = 1;
+/// Words of a request before its rows.
+const HEAD: usize = 6;
+
+const WEIGHTED: u32 = 1;
+const TYPED: u32 = 2;
+
+/// What a rank asks another for; rows are the other's own.
+pub(super) enum Request<'a> {
+    /// What a layer draws in an epoch and step.
+    Draw(usize, (u64, u64), &'a [u32]),
+    /// Feature rows.
+    Rows(&'a [u32]),
+}
+
+impl Request<'_> {
+    /// What the letters about it are part of.
+    pub(super) fn label(&self) -> Label {
+        let (layer, direction) = match self {
+            Request::Draw(layer, ..) => (*layer, Direction::Sample),
+            Request::Rows(_) => (0, Direction::Pull),
+        };
+        Label {
+            layer: layer as u16,
+            direction,
+        }
+    }
+
+    pub(super) fn words(&self) -> Words {
+        let (kind, layer, (epoch, step), rows) = match self {
+            Request::Draw(layer, at, rows) => (DRAW, *layer, *at, rows),
+            Request::Rows(rows) => (ROWS, 0, (0, 0), rows),
+        };
+        let mut words = Words::with_capacity(HEAD + rows.len());
+        words.extend([kind, layer as u32]);
+        words.extend([epoch, step].map(|x| [x as u32, (x >> 32) as u32]).concat());
+        words.extend_from_slice(rows);
+        words
+    }
+}
+
+/// A hop as a message: what it has, by row how many edges, sources, weights, types two a word.
+fn pack(hop: &Hop) -> Words {
+    let flag = |has: bool, bit| if has { bit } else { 0 };
+    let flags = flag(hop.weights.is_some(), WEIGHTED) | flag(hop.types.is_some(), TYPED);
+    let mut words = vec![flags];
+    words.extend(hop.indptr.windows(2).map(|w| (w[1] - w[0]) as u32));
+    words.extend_from_slice(&hop.sources);
+    if let Some(weights) = &hop.weights {
+        words.extend_from_slice(bytemuck::cast_slice(weights));
+    }
+    if let Some(types) = &hop.types {
+        let pair = |p: &[u16]| u32::from(p[0]) | u32::from(*p.get(1).unwrap_or(&0)) << 16;
+        words.extend(types.chunks(2).map(pair));
+    }
+    words
+}
+
+/// The hop of `rows` rows that a message from `from` holds.
+pub(super) fn unpack(from: usize, rows: usize, words: &[u32]) -> Result<Hop> {
+    let bad = || unreadable(from, "drawn edges");
+    let (&flags, rest) = words.split_first().ok_or_else(bad)?;
+    let counts = rest.get(..rows).ok_or_else(bad)?;
+    let mut indptr = Vec::with_capacity(rows + 1);
+    indptr.push(0u64);
+    let mut edges = 0;
+    indptr.extend(counts.iter().map(|&c| {
+        edges += u64::from(c);
+        edges
+    }));
+    let edges = edges as usize;
+    let mut rest = &rest[rows..];
+    let mut next = |len: usize| {
+        let (part, others) = rest.split_at_checked(len).ok_or_else(bad)?;
+        rest = others;
+        Ok::<&[u32], Error>(part)
+    };
+    let sources = next(edges)?.to_vec();
+    let weights = match flags & WEIGHTED {
+        0 => None,
+        _ => Some(bytemuck::cast_slice(next(edges)?).to_vec()),
+    };
+    let types = match flags & TYPED {
+        0 => None,
+        _ => {
+            let words = next(edges.div_ceil(2))?.iter();
+            let mut types: Vec<u16> = words.flat_map(|&w| [w as u16, (w >> 16) as u16]).collect();
+            types.truncate(edges);
+            Some(types)
+        }
+    };
+    Ok(Hop {
+        indptr,
+        sources,
+        weights,
+        types,
+    })
+}
+
+/// The thread that answers.
+pub(crate) struct Server {
+    thread: Option<JoinHandle<()>>,
+    post: Post,
+}
+
+impl Server {
+    /// Begins to answer for `shard` and its `rows`.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when the rank is ending, [`Error::Io`] when there is no thread to be had.
+    pub(crate) fn start(post: &Post, shard: Arc<Shard>, rows: RowData) -> Result<Server> {
+        let mailbox = post.open(SERVER)?;
+        let name = format!("rank-{}", mailbox.rank());
+        let closes = post.clone();
+        let serve = move || {
+            let par = Par::new(1);
+            // Ends when letters do; one that cannot be read ends the rank's waiting threads as well.
+            while let Ok(letter) = mailbox.recv_idle() {
+                if let Err(e) = answer(&mailbox, &shard, &rows, &par, &letter) {
+                    eprintln!("error: {e}");
+                    closes.close();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(serve);
+        Ok(Server {
+            thread: Some(thread.map_err(|e| Error::io("thread", e))?),
+            post: post.clone(),
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.post.close();
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+fn answer(
+    mailbox: &Mailbox,
+    shard: &Shard,
+    data: &RowData,
+    par: &Par,
+    letter: &Letter,
+) -> Result<()> {
+    let bad = || unreadable(letter.from, "a request");
+    let (head, rows) = letter.words.split_at_checked(HEAD).ok_or_else(bad)?;
+    let long = |k: usize| u64::from(head[k]) | u64::from(head[k + 1]) << 32;
+    let (layer, at) = (head[1] as usize, (long(2), long(4)));
+    let owned = shard.numbers.of(shard.rank).len() as u32;
+    if rows.iter().any(|&r| r >= owned) {
+        return Err(bad());
+    }
+    let (request, words) = match head[0] {
+        DRAW => (
+            Request::Draw(layer, at, rows),
+            pack(&shard.draw(layer, at, rows, par)),
+        ),
+        ROWS => (Request::Rows(rows), data.pack(rows, par)),
+        _ => return Err(bad()),
+    };
+    mailbox.send(request.label(), letter.from, letter.reply_to, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hops_survive_their_journey() {
+        let hop = |weights: bool, types: bool| Hop {
+            indptr: vec![0, 2, 2, 5],
+            sources: vec![7, 1, 4, 4, 9],
+            weights: weights.then(|| vec![0.5, 1.0, -2.0, 0.25, 3.0]),
+            types: types.then(|| vec![3, 0, 65535, 2, 1]),
+        };
+        for (weights, types) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (there, words) = (hop(weights, types), pack(&hop(weights, types)));
+            let back = unpack(1, 3, &words).expect("whole");
+            assert_eq!((back.indptr, back.sources), (there.indptr, there.sources));
+            assert_eq!((back.weights, back.types), (there.weights, there.types));
+            assert!(unpack(1, 3, &words[..words.len() - 1]).is_err());
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What ranks draw together: the very edges, in the very order, that one rank draws, whoever owns what;
+//! and the rows they pull are those of the data set. Cannot catch: an error that one rank has too
+//! (`sample/tests.rs` does).
+
+use super::shard::{Parts, cut};
+use super::*;
+use crate::graph::Propagation;
+use crate::rng;
+use crate::sample::{FanOut, Sampler};
+use crate::spec::{RunSpec, Value};
+use crate::testing::{random_dataset, with_relations, world};
+use kernels::par::Par;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// By row: its sources by the data set's ids, the bits of their weights, and their types.
+type Drawn = Vec<Vec<(u32, u32, u16)>>;
+
+fn spec() -> RunSpec {
+    let pairs = [("strategy", Value::Str("distdgl".into()))];
+    RunSpec::from_pairs(pairs).expect("valid pairs")
+}
+
+/// What each rank draws of the vertices `wanted`, and the features it gets of them.
+fn drawn(
+    ranks: usize,
+    (n, edges): (usize, usize),
+    fan_out: FanOut,
+    (replace, typed): (bool, bool),
+    seed: u64,
+) -> Vec<(Drawn, Vec<Vec<f32>>)> {
+    let mut data = random_dataset(n, edges, 3, 2, false, seed);
+    if typed {
+        data = with_relations(data, 3, seed);
+    }
+    let way = if typed {
+        Propagation::RelationMean
+    } else {
+        Propagation::Mean
+    };
+    let whole = data.graph.propagation(way);
+    let ids: Vec<u32> = (0..n as u32).collect();
+    let pick = |v: &u32| rng::below(seed ^ 5, u64::from(*v), ranks as u64) as u32;
+    let owner: Vec<u32> = ids.iter().map(pick).collect();
+    world(&spec(), ranks, |cx, _| {
+        let Parts {
+            numbers,
+            local,
+            columns,
+        } = cut(&whole, &owner, &ids, (cx.rank(), ranks)).expect("a valid cut");
+        let here = [&local.own[..], &local.halo[..]].concat();
+        let typed = local.block.n_relations();
+        let mut sampler = Sampler::new(Arc::new(local.block), vec![fan_out.clone()], seed);
+        sampler = sampler.with_ids(here).expect("one a column");
+        if replace {
+            sampler = sampler.with_replacement();
+        }
+        let shard = Shard::new(cx.rank(), numbers, sampler, columns, typed);
+        let shard = Arc::new(shard);
+        let rows = match data.features.select_rows(&local.own) {
+            crate::dataset::Features::Dense(x) => RowData::Dense(Arc::new(x)),
+            _ => unreachable!("made dense"),
+        };
+        let post = cx.post.clone().expect("works in the background");
+        let server = Server::start(&post, Arc::clone(&shard), rows.clone()).expect("a thread");
+        let all = Arc::clone(&shard.numbers);
+        let mut reach = Reach {
+            cache: Arc::new(Cache::none(&rows)),
+            shard,
+            rows,
+            mailbox: Some(post.open(SERVER + 1).expect("a mailbox")),
+            par: Arc::new(Par::new(1)),
+            wait_ns: 0,
+        };
+        // Every vertex, in an order of its own.
+        let mut wanted: Vec<u32> = (0..n as u32).collect();
+        rng::shuffle(seed, &mut wanted);
+        let number = |v: &u32| all.ids.iter().position(|id| id == v).expect("numbered") as u32;
+        let asked: Vec<u32> = wanted.iter().map(number).collect();
+        let (hop, _) = reach.hop(0, (2, 7), &asked).expect("drawn");
+        let edge = |e: usize| {
+            let weight = hop.weights.as_ref().map_or(0, |w| w[e].to_bits());
+            let kind = hop.types.as_ref().map_or(0, |t| t[e]);
+            (all.ids[hop.sources[e] as usize], weight, kind)
+        };
+        let edges = hop.indptr.windows(2);
+        let edges = edges.map(|w| (w[0] as usize..w[1] as usize).map(edge).collect());
+        let others: Vec<u32> = asked
+            .iter()
+            .copied()
+            .filter(|&v| all.owner(v) != cx.rank())
+            .collect();
+        let fetched = reach.fetch(&others).expect("fetched");
+        let RowData::Dense(x) = fetched else {
+            unreachable!("made dense")
+        };
+        let mut features = vec![Vec::new(); n];
+        for (&number, row) in others.iter().zip(x.rows()) {
+            features[all.ids[number as usize] as usize] = row.to_vec();
+        }
+        let drawn = edges.collect();
+        cx.comm.agree(&[0.0]).expect("in step");
+        drop(reach);
+        drop(server);
+        (drawn, features)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_number_of_ranks_draws_the_same(
+        n in 1usize..60, degree in 0usize..8, k in 0u32..6, all: bool, replace: bool, typed: bool, seed: u64,
+    ) {
+        let fan_out = if all { FanOut::All } else { FanOut::Of(k) };
+        let draw = |ranks| drawn(ranks, (n, n * degree), fan_out.clone(), (replace, typed), seed);
+        let alone = draw(1).remove(0).0;
+        let features = random_dataset(n, 0, 3, 2, false, seed).features;
+        let crate::dataset::Features::Dense(x) = features else { unreachable!("made dense") };
+        for ranks in 2..=4 {
+            for (rank, (drawn, rows)) in draw(ranks).into_iter().enumerate() {
+                prop_assert_eq!(&drawn, &alone, "rank {} of {}", rank, ranks);
+                for (v, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_empty()) {
+                    prop_assert_eq!(row, &x.row(v).to_vec(), "features of {}", v);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Mini-batch training on the `Feed` seam: what such strategies share.
+//!
+//! Every rank takes as many batches an epoch. A step is forward, loss and backward on the blocks of a
+//! batch, the sum of all ranks' gradients, and one step of the optimiser: synchronous SGD on the mean
+//! over the seeds of all ranks. Evaluation is exact: layer by layer over all vertices, as the
+//! full-graph strategies do it.
+
+use super::neighbours::OverBlock;
+use super::reduce::Reduction;
+use super::{Neighbours, Strategy};
+use crate::backend::{Kept, Mat};
+use crate::checkpoint::Snapshot;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::feed::{Batch, Feed};
+use crate::head::Head;
+use crate::model::{Flow, Grad, Input, Model, Optimiser};
+use crate::record::{Pass, PredictedLane};
+
+/// A rank's mini-batch training state.
+pub(super) struct MiniBatch<F, N> {
+    pub(super) feed: F,
+    model: Model,
+    head: Head,
+    reduction: Reduction,
+    optimiser: Optimiser,
+    evaluation: Whole<N>,
+}
+
+/// All of a rank's vertices, for evaluation.
+pub(super) struct Whole<N> {
+    /// Its part with the way to remote rows.
+    pub(super) aggregate: OverBlock<N>,
+    /// Features of its rows.
+    pub(super) input: Input,
+    /// The data set's ids of its rows.
+    pub(super) ids: Kept<u32>,
+}
+
+impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
+    /// Training of `model` on what `feed` gives.
+    pub(super) fn new(feed: F, model: Model, head: Head, evaluation: Whole<N>, cx: &Ctx) -> Self {
+        MiniBatch {
+            feed,
+            reduction: Reduction::new(&model.weights, cx),
+            optimiser: Optimiser::new(&cx.plan.spec, &model, cx.backend.as_ref()),
+            model,
+            head,
+            evaluation,
+        }
+    }
+
+    /// Bytes of weight gradients that leave this rank each epoch.
+    pub(super) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
+        let mut lanes = self.reduction.predict(cx);
+        lanes
+            .iter_mut()
+            .for_each(|lane| lane.1 *= self.feed.batches());
+        lanes
+    }
+
+    /// One step; the sum of the losses of this rank's seeds.
+    fn step(&mut self, cx: &mut Ctx, mut batch: Batch) -> Result<f64> {
+        let MiniBatch {
+            feed,
+            model,
+            head,
+            reduction,
+            ..
+        } = self;
+        let layers = model.layers();
+        reduction.begin(cx);
+        cx.pass(Pass::Forward);
+        let ids = std::mem::take(&mut batch.hops.ids);
+        let input = std::mem::replace(&mut batch.input, Input::none(cx));
+        let mut flow = Flow::from(model.drop_features(cx, input, &ids[0]));
+        let mut tapes = Vec::with_capacity(layers);
+        batch.hops.ids = ids.clone();
+        for layer in 0..layers {
+            let (over, to) = (layer..layer + 1, &ids[layer + 1]);
+            let (next, tape) = model.forward_layers(cx, &mut batch.hops, over, flow, to, true)?;
+            tapes.push(tape);
+            flow = next;
+            if layer + 1 < layers {
+                flow.x = feed.patch(cx, &batch, layer, flow.x)?;
+            }
+        }
+        let logits = flow.x.into_mat();
+        let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
+        let (loss, _) = head.loss(cx, &batch.rows, &Vec::new(), &logits, &mut g)?;
+        drop(logits);
+        let mut grad = Some(Grad::from(g));
+        for layer in (0..layers).rev() {
+            let tape = tapes.pop().expect("forward pushed one a layer");
+            let g = grad.take().expect("later layers gave their input's");
+            let (over, from) = (layer..layer + 1, &ids[layer]);
+            let ready = &mut |cx: &mut Ctx, layer, grads| reduction.ready(cx, layer, grads);
+            grad = model.backward_layers(cx, &mut batch.hops, over, tape, from, g, ready)?;
+        }
+        cx.pass(Pass::Optim);
+        reduction.collect(cx)?;
+        let gradients = self.reduction.gradients();
+        self.optimiser
+            .step(cx.backend.as_ref(), &mut self.model.weights, gradients);
+        Ok(loss)
+    }
+}
+
+impl<F: Feed, N: Neighbours> Strategy for MiniBatch<F, N> {
+    fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
+        let mut loss = 0.0;
+        for step in 0..self.feed.batches() {
+            let batch = self.feed.next(cx, step)?;
+            loss += self.step(cx, batch)?;
+        }
+        self.feed.close(cx);
+        Ok(loss)
+    }
+
+    fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat> {
+        let Whole {
+            aggregate,
+            input,
+            ids,
+        } = &mut self.evaluation;
+        let (logits, _) = self
+            .model
+            .forward(cx, aggregate, input.clone(), ids, false)?;
+        Ok(cx.backend.take(logits))
+    }
+
+    fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        if cx.rank() == 0 {
+            // Every rank has the same.
+            let backend = cx.backend.as_ref();
+            self.model.save(backend, &mut snapshot.shared);
+            self.optimiser.save(backend, &mut snapshot.shared);
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        let backend = cx.backend.as_ref();
+        self.model.restore(backend, &mut snapshot.shared)?;
+        self.optimiser.restore(backend, &mut snapshot.shared)
+    }
+
+    fn gradients(&self) -> Vec<&Mat> {
+        self.reduction.gradients().iter().flatten().collect()
+    }
+}

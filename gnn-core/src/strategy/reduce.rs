@@ -1,0 +1,98 @@
+//! Weight gradients of all ranks: each layer's start their all-reduce as soon as they exist, and travel
+//! while earlier layers are computed.
+
+use crate::backend::Mat;
+use crate::comm::{Label, Ticket};
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::Weights;
+use crate::record::{Direction, PredictedLane};
+use kernels::par::split_rows;
+
+/// The gradients of a model's weights, and those on their way.
+pub(super) struct Reduction {
+    gradients: Vec<Weights>,
+    tickets: Vec<(usize, Ticket)>,
+}
+
+impl Reduction {
+    /// Of `weights`, zero before the first step.
+    pub(super) fn new(weights: &[Weights], cx: &Ctx) -> Reduction {
+        let zeros = |t: &Mat| cx.backend.zeros(t.nrows(), t.ncols());
+        let of_layer = |w: &Weights| -> Weights { w.iter().map(zeros).collect() };
+        Reduction {
+            gradients: weights.iter().map(of_layer).collect(),
+            tickets: Vec::new(),
+        }
+    }
+
+    /// Bytes that leave this rank in one step.
+    pub(super) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
+        let (me, ranks) = (cx.rank(), cx.size());
+        let mut lanes = Vec::new();
+        for (layer, gradients) in self.gradients.iter().enumerate() {
+            let bounds = split_rows(gradients.iter().map(Mat::len).sum(), ranks);
+            let len = |r: usize| bounds[r + 1] - bounds[r];
+            for dst in (0..ranks).filter(|&r| r != me) {
+                // My part of the peer's chunk goes to it, then my summed chunk.
+                let bytes = 4 * (len(dst) + len(me)) as u64;
+                lanes.push(((layer as u16, Direction::Grad, dst as u32), bytes));
+            }
+        }
+        lanes
+    }
+
+    /// A step begins.
+    pub(super) fn begin(&mut self, cx: &Ctx) {
+        if cx.size() == 1 {
+            // The last step's would exist beside this one's.
+            self.gradients.iter_mut().for_each(Weights::clear);
+        }
+    }
+
+    /// This rank's gradients of a layer are there.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    pub(super) fn ready(&mut self, cx: &mut Ctx, layer: usize, grads: Weights) -> Result<()> {
+        if cx.size() == 1 {
+            self.gradients[layer] = grads;
+            return Ok(());
+        }
+        if grads.is_empty() {
+            return Ok(());
+        }
+        let label = Label {
+            layer: layer as u16,
+            direction: Direction::Grad,
+        };
+        let host = grads.into_iter().map(|g| cx.backend.take(g));
+        let flat: Vec<f32> = host.flatten().collect();
+        let ticket = cx.comm.post_all_reduce(label, flat)?;
+        self.tickets.push((layer, ticket));
+        Ok(())
+    }
+
+    /// Waits for the sums; alone, they are there.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    pub(super) fn collect(&mut self, cx: &mut Ctx) -> Result<()> {
+        for (layer, ticket) in self.tickets.drain(..) {
+            let summed = cx.comm.finish(ticket)?.concat();
+            let mut rest = &summed[..];
+            for gradient in &mut self.gradients[layer] {
+                let (mine, others) = rest.split_at(gradient.len());
+                let mine = kernels::Mat::from_shape_vec(gradient.dim(), mine.to_vec());
+                *gradient = cx.backend.upload(mine.expect("split at this length"));
+                rest = others;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last step's, by layer.
+    pub(super) fn gradients(&self) -> &[Weights] {
+        &self.gradients
+    }
+}

@@ -1,0 +1,105 @@
+//! Strategies that sample: at their exact setting they are `single`, and otherwise repeatable.
+
+use super::{STRATEGIES, assert_same, random_owner, spec, train};
+use crate::model::ModelKind;
+use crate::spec::{RunSpec, Value};
+use crate::strategy::{Entry, find};
+use crate::testing::random_dataset;
+use std::sync::Arc;
+
+/// However batches are made, ahead or not, by one thread or several, features summed where they lie or
+/// not: whole neighbourhoods of all training vertices in one step are full-graph training.
+#[test]
+fn batches_of_everything_equal_single_however_they_are_made() {
+    let data = Arc::new(random_dataset(80, 500, 6, 3, false, 12));
+    let entry = find("distdgl").expect("registered");
+    let with = |entry: &Entry, model, extra: &[(&str, i64)]| {
+        let mut pairs = spec(entry, model, 3, 8).to_pairs();
+        pairs.retain(|(key, _)| key != "dropout");
+        pairs.push(("dropout".into(), Value::Float(0.0)));
+        let extra = extra.iter().map(|(k, v)| ((*k).to_owned(), Value::Int(*v)));
+        pairs.extend(extra);
+        RunSpec::from_pairs(pairs).expect("valid pairs")
+    };
+    for model in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat] {
+        let alone = with(&STRATEGIES[0], model, &[]);
+        let expected = train(&STRATEGIES[0], &alone, &data, None, 1);
+        for (prefetch, workers) in [(0, 1), (1, 1), (4, 2)] {
+            for ranks in 1..=3 {
+                let extra = [("prefetch", prefetch), ("workers", workers)];
+                let spec = with(entry, model, &extra);
+                let owner = random_owner(80, ranks, false, 3);
+                let got = train(entry, &spec, &data, Some(owner), ranks);
+                let what = format!("{model} on {ranks} ranks, {prefetch} ahead by {workers}");
+                assert_same(&what, model, &expected[0], &got);
+            }
+        }
+    }
+}
+
+/// Batches, sizes that do not divide, ranks without training vertices, fan-out 0: the same seeds are
+/// trained on, and a second run gives the same bits, however far ahead batches are made.
+#[test]
+fn sampled_runs_repeat_bit_by_bit() {
+    let data = Arc::new(random_dataset(90, 700, 6, 3, false, 21));
+    let entry = find("distdgl").expect("registered");
+    let run = |ranks: usize, fan_out: &str, batch: i64, prefetch: i64| {
+        let mut pairs = spec(entry, ModelKind::Sage, 2, 8).to_pairs();
+        pairs.retain(|(key, _)| key != "fanout" && key != "batch");
+        pairs.push(("fanout".into(), Value::from_word(fan_out)));
+        pairs.push(("batch".into(), Value::Int(batch)));
+        pairs.push(("prefetch".into(), Value::Int(prefetch)));
+        let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+        // The last rank owns nothing.
+        let owner = random_owner(90, ranks, true, 3);
+        let trained = train(entry, &spec, &data, Some(owner), ranks);
+        let all = trained.into_iter().map(|r| (r.losses, r.gradients));
+        all.collect::<Vec<_>>()
+    };
+    for ranks in 1..=4 {
+        for (fan_out, batch) in [("3,4", 7), ("0", 5), ("2", 1000), ("all", 3)] {
+            let first = run(ranks, fan_out, batch, 0);
+            for prefetch in [1, 3] {
+                let what = format!("{ranks} ranks, fan-out {fan_out}, batch {batch}");
+                assert_eq!(run(ranks, fan_out, batch, prefetch), first, "{what}");
+            }
+        }
+    }
+}
+
+/// Rows that a rank keeps copies of are the rows that it would fetch.
+#[test]
+fn cached_rows_change_no_bit() {
+    let data = Arc::new(random_dataset(90, 700, 6, 3, false, 2));
+    let sparse = Arc::new(random_dataset(90, 700, 6, 3, true, 2));
+    let entry = find("distdgl").expect("registered");
+    for (data, model) in [
+        (&data, ModelKind::Sage),
+        (&sparse, ModelKind::Gcn),
+        (&data, ModelKind::Gat),
+    ] {
+        let run = |cache: &str, by: &str| {
+            let mut pairs = spec(entry, model, 2, 8).to_pairs();
+            pairs.retain(|(key, _)| key != "fanout" && key != "batch");
+            let more = [
+                ("fanout", "4"),
+                ("batch", "9"),
+                ("cache", cache),
+                ("cache_by", by),
+            ];
+            pairs.extend(more.map(|(k, v)| (k.to_owned(), Value::from_word(v))));
+            let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+            let trained = train(entry, &spec, data, Some(random_owner(90, 3, false, 3)), 3);
+            let kept: u64 = trained.iter().map(|r| r.cached).sum();
+            let all = trained.into_iter().map(|r| (r.losses, r.gradients));
+            (all.collect::<Vec<_>>(), kept)
+        };
+        let (plain, nothing) = run("0", "degree");
+        assert_eq!(nothing, 0);
+        for (cache, by) in [("10", "degree"), ("1MB", "degree"), ("10", "presample")] {
+            let (got, kept) = run(cache, by);
+            assert!(kept > 0, "{cache} by {by}");
+            assert_eq!(got, plain, "{model} with {cache} by {by}");
+        }
+    }
+}
