@@ -69,6 +69,11 @@ impl Reach {
             let (from, words) = self.answer()?;
             parts[from] = Some(self.rows.unpack(from, of_owner[from].len(), words)?);
         }
+        if asked == 1 {
+            // One owner's rows are in the order asked.
+            let only = parts.into_iter().flatten().next();
+            return Ok(only.expect("it has answered"));
+        }
         // By owner, which source it is.
         let mut sources: Vec<&RowData> = Vec::with_capacity(asked);
         let mut source_of = vec![0u32; parts.len()];

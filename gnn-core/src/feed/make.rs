@@ -255,48 +255,16 @@ impl Maker {
                 own,
             ));
         }
-        // What is missing: own rows first, where they are read.
-        let mut missing: Vec<u32> = Vec::new();
-        let own: Vec<Option<(Source, u32)>> = match self.wants.own {
-            true => rows.iter().map(|&v| self.place(v)).collect(),
-            false => Vec::new(),
-        };
-        let absent = own.iter().zip(rows).filter(|(place, _)| place.is_none());
-        missing.extend(absent.map(|(_, &v)| v));
-        let own_missing = missing.len();
-        let sources: Vec<Option<(Source, u32)>> =
-            hop.sources.iter().map(|&v| self.place(v)).collect();
-        let absent = sources.iter().zip(&hop.sources);
-        missing.extend(absent.filter(|(p, _)| p.is_none()).map(|(_, &v)| v));
-        let all = self.reach.shard.numbers.ids.len();
-        let wanted = self.compact.number(all, &[], &mut missing);
-        let fetched = self.reach.fetch(&wanted)?;
-        stats.rows_remote += wanted.len() as u64;
-        stats.hops[0].columns += wanted.len() as u64;
-        let (of_own, of_sources) = missing.split_at(own_missing);
-        let own = self.wants.own.then(|| {
-            let mut next = of_own.iter();
-            let place = |p: &Option<(Source, u32)>| match p {
-                Some((source, row)) => (*source as u32, *row),
-                None => (Source::Fetched as u32, *next.next().expect("one for each")),
-            };
-            let places: Vec<(u32, u32)> = own.iter().map(place).collect();
-            self.pick(&fetched, &places)
-        });
-        let widths = [
-            self.reach.rows.len(),
-            self.reach.cache.rows.len(),
-            wanted.len(),
-        ];
+        // By where their sources lie; those to be fetched keep their numbers for now.
+        let widths = [self.reach.rows.len(), self.reach.cache.rows.len(), 0];
         let mut parts = widths.map(|n_cols| CsrBuf {
             weights: hop.weights.as_ref().map(|_| Vec::new()),
             ..CsrBuf::empty(n_cols)
         });
-        let mut next = of_sources.iter();
         for r in 0..n {
             for e in hop.indptr[r] as usize..hop.indptr[r + 1] as usize {
-                let (source, row) = sources[e]
-                    .unwrap_or_else(|| (Source::Fetched, *next.next().expect("one for each")));
+                let number = hop.sources[e];
+                let (source, row) = self.place(number).unwrap_or((Source::Fetched, number));
                 let part = &mut parts[source as usize];
                 part.indices.push(row);
                 if let (Some(to), Some(from)) = (&mut part.weights, &hop.weights) {
@@ -307,6 +275,28 @@ impl Maker {
                 part.indptr.push(part.indices.len() as u64);
             }
         }
+        // Own rows that are missing come first.
+        let mut own_places = Vec::new();
+        let mut missing = Vec::new();
+        if self.wants.own {
+            own_places.extend(rows.iter().map(|&v| {
+                self.place(v).unwrap_or_else(|| {
+                    missing.push(v);
+                    (Source::Fetched, missing.len() as u32 - 1)
+                })
+            }));
+        }
+        let all = self.reach.shard.numbers.ids.len();
+        let fetch = &mut parts[Source::Fetched as usize];
+        let wanted = self.compact.number(all, &missing, &mut fetch.indices);
+        fetch.n_cols = wanted.len();
+        let fetched = self.reach.fetch(&wanted)?;
+        stats.rows_remote += wanted.len() as u64;
+        stats.hops[0].columns += wanted.len() as u64;
+        let own = self.wants.own.then(|| {
+            let places = own_places.iter().map(|&(source, row)| (source as u32, row));
+            self.pick(&fetched, &places.collect::<Vec<_>>())
+        });
         let mut of = Vec::with_capacity(3);
         let kinds = [Source::Store, Source::Cache, Source::Fetched];
         for (kind, part) in kinds.into_iter().zip(parts) {

