@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::graph::Block;
 use crate::model::{Aggregate, At, Edges, Neighbours, in_pieces, with_room};
 use crate::record::Direction;
+use std::sync::Arc;
 
 /// Aggregation over a block whose columns are the local sources followed by the remote ones.
 ///
@@ -16,7 +17,7 @@ use crate::record::Direction;
 /// of one rank, but where wide rows are aggregated by segments ([`kernels::segmented`]).
 pub struct OverBlock<N> {
     neighbours: N,
-    block: Block,
+    block: Arc<Block>,
     n_interior: usize,
     ids: Kept<u32>,
 }
@@ -24,10 +25,15 @@ pub struct OverBlock<N> {
 impl<N: Neighbours> OverBlock<N> {
     /// `block: [n_local, n_local + n_remote]`, whose first `n_interior` rows have no remote
     /// sources; `ids` are the global vertex ids of its columns.
-    pub fn new(neighbours: N, block: Block, n_interior: usize, ids: Vec<u32>) -> Self {
+    pub fn new(
+        neighbours: N,
+        block: impl Into<Arc<Block>>,
+        n_interior: usize,
+        ids: Vec<u32>,
+    ) -> Self {
         OverBlock {
             neighbours,
-            block,
+            block: block.into(),
             n_interior,
             ids: ids.into(),
         }
