@@ -11,7 +11,7 @@ use super::shard::Shard;
 use crate::comm::{Mailbox, Words, unreadable};
 use crate::error::Result;
 use crate::record::now_ns;
-use crate::sample::Hop;
+use crate::sample::{Hop, Without};
 use kernels::par::Par;
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// What layer `layer` draws of the vertices with the numbers `rows`, and how many of them others own.
+    /// What layer `layer` draws of the vertices with the numbers `rows`, without some edges (by the data
+    /// set's ids), and how many of them others own.
     ///
     /// # Errors
     /// Whatever the communicator meets.
@@ -38,14 +39,23 @@ impl Reach {
         layer: usize,
         at: (u64, u64),
         rows: &[u32],
+        without: Option<&Without>,
     ) -> Result<(Hop, usize)> {
         if self.shard.alone() {
-            return Ok((self.shard.draw(layer, at, rows, &self.par), 0));
+            return Ok((self.shard.draw(layer, at, rows, without, &self.par), 0));
         }
         let (me, of_owner) = (self.shard.rank, self.by_owner(rows));
-        let asked = self.ask(&of_owner, |rows| Request::Draw(layer, at, rows))?;
+        let all = Arc::clone(&self.shard.numbers);
+        let asked = self.ask(&of_owner, |owner, rows| {
+            let id = |&r: &u32| all.ids[(all.first[owner] + r) as usize];
+            let left_out =
+                without.map(|w| rows.iter().flat_map(|r| w.of(id(r))).copied().collect());
+            Request::Draw(layer, at, rows, left_out.unwrap_or_default())
+        })?;
         let mut parts: Vec<Hop> = of_owner.iter().map(|_| Hop::default()).collect();
-        parts[me] = self.shard.draw(layer, at, &of_owner[me], &self.par);
+        parts[me] = self
+            .shard
+            .draw(layer, at, &of_owner[me], without, &self.par);
         for _ in 0..asked {
             let (from, words) = self.answer()?;
             parts[from] = unpack(from, of_owner[from].len(), &words)?;
@@ -63,7 +73,7 @@ impl Reach {
             return self.rows.unpack(self.shard.rank, 0, Words::new());
         }
         let of_owner = self.by_owner(numbers);
-        let asked = self.ask(&of_owner, Request::Rows)?;
+        let asked = self.ask(&of_owner, |_, rows| Request::Rows(rows))?;
         let mut parts: Vec<Option<RowData>> = of_owner.iter().map(|_| None).collect();
         for _ in 0..asked {
             let (from, words) = self.answer()?;
@@ -109,14 +119,14 @@ impl Reach {
     fn ask<'a>(
         &self,
         of_owner: &'a [Vec<u32>],
-        request: impl Fn(&'a [u32]) -> Request<'a>,
+        request: impl Fn(usize, &'a [u32]) -> Request<'a>,
     ) -> Result<usize> {
         let mut asked = 0;
         for (owner, rows) in of_owner.iter().enumerate() {
             if owner == self.shard.rank || rows.is_empty() {
                 continue;
             }
-            let request = request(rows);
+            let request = request(owner, rows);
             self.mail()
                 .send(request.label(), owner, SERVER, request.words())?;
             asked += 1;

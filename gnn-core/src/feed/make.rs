@@ -1,12 +1,14 @@
 //! A whole batch: its blocks, its features, its labels.
 
 use super::gather::Reach;
+use super::links::EdgeSeeds;
 use super::rows::RowData;
 use super::seeds::Seeds;
 use super::stats::{HopStats, Stats};
 use crate::backend::{Kept, Sparse};
 use crate::error::Result;
 use crate::graph::{Block, Relations};
+use crate::head::PairBatch;
 use crate::record::now_ns;
 use crate::sample::{Compact, Hop};
 use crate::strategy::Rows;
@@ -52,6 +54,7 @@ pub(crate) struct Made {
     pub(crate) blocks: Vec<Option<Block>>,
     pub(crate) ids: Vec<Kept<u32>>,
     pub(crate) rows: Rows,
+    pub(crate) pairs: Option<PairBatch>,
     pub(crate) stats: Stats,
 }
 
@@ -61,6 +64,8 @@ pub(crate) struct Maker {
     pub(crate) seeds: Arc<Seeds>,
     /// Of the seeds, in their order.
     pub(crate) labels: Arc<Rows>,
+    /// Where links are predicted, the edges that [`Maker::seeds`] are the first ends of.
+    pub(crate) links: Option<Arc<EdgeSeeds>>,
     pub(crate) wants: Wants,
     pub(crate) compact: Compact,
     /// The order of the seeds in an epoch.
@@ -82,21 +87,32 @@ impl Maker {
         }
         let (_, order) = self.order.as_ref().expect("set above");
         let places = order[self.seeds.of_batch(step)].to_vec();
-        let mut rows: Vec<u32> = places
-            .iter()
-            .map(|&k| self.seeds.mine()[k as usize])
-            .collect();
-        let labels = self.labels.pick(&places, self.seeds.total(step));
+        let total = self.seeds.total(step);
+        let (mut rows, labels, pairs, without) = match &self.links {
+            None => {
+                let mine = self.seeds.mine();
+                let rows: Vec<u32> = places.iter().map(|&k| mine[k as usize]).collect();
+                (rows, self.labels.pick(&places, total), None, None)
+            }
+            Some(links) => {
+                let batch = links.batch(epoch, &places, &mut self.compact)?;
+                let mut labels = self.labels.pick(&[], 0);
+                labels.train_total = total * self.labels.train_total;
+                (batch.seeds, labels, Some(batch.pairs), batch.without)
+            }
+        };
         let layers = self.wants.layers;
         let mut stats = Stats {
             batches: 1,
-            seeds: rows.len() as u64,
+            seeds: places.len() as u64,
             ..Stats::new(layers)
         };
         let (mut blocks, mut levels) = (Vec::with_capacity(layers), vec![rows.clone()]);
         let mut input = None;
         for layer in (0..layers).rev() {
-            let (hop, remote) = self.reach.hop(layer, (epoch, step), &rows)?;
+            let (hop, remote) = self
+                .reach
+                .hop(layer, (epoch, step), &rows, without.as_ref())?;
             stats.drawn_remote += remote as u64;
             stats.hops[layer] = HopStats {
                 rows: rows.len() as u64,
@@ -140,6 +156,7 @@ impl Maker {
             blocks,
             ids: named.collect(),
             rows: labels,
+            pairs,
             stats,
         })
     }
@@ -150,12 +167,17 @@ impl Maker {
     /// Whatever the communicator meets.
     pub(crate) fn reads(&mut self, epoch: u64, step: u64) -> Result<Vec<u32>> {
         let order = self.seeds.order(epoch);
-        let of_batch = &order[self.seeds.of_batch(step)];
-        let seeds = of_batch.iter().map(|&k| self.seeds.mine()[k as usize]);
-        let mut rows: Vec<u32> = seeds.collect();
+        let places = &order[self.seeds.of_batch(step)];
+        let mut rows: Vec<u32> = match &self.links {
+            Some(links) => links.batch(epoch, places, &mut self.compact)?.seeds,
+            None => places
+                .iter()
+                .map(|&k| self.seeds.mine()[k as usize])
+                .collect(),
+        };
         let n = self.reach.shard.numbers.ids.len();
         for layer in (0..self.wants.layers).rev() {
-            let (mut hop, _) = self.reach.hop(layer, (epoch, step), &rows)?;
+            let (mut hop, _) = self.reach.hop(layer, (epoch, step), &rows, None)?;
             rows = self.compact.number(n, &rows, &mut hop.sources);
         }
         rows.retain(|&v| self.place(v).is_none());

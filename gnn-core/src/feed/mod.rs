@@ -3,6 +3,7 @@
 //! | module | one idea |
 //! |---|---|
 //! | `seeds` | which vertices each rank trains on, and in which batch of an epoch |
+//! | `links` | seeds of batches of edges |
 //! | `shard` | a rank's part of the graph, with numbers that name a vertex's owner |
 //! | `rows` | feature rows, and how they travel |
 //! | `cache` | rows of others that are worth keeping |
@@ -17,6 +18,7 @@
 
 mod cache;
 mod gather;
+mod links;
 mod make;
 mod prefetched;
 mod queue;
@@ -30,6 +32,7 @@ mod tests;
 
 pub(crate) use cache::{Cache, Room, presample};
 pub(crate) use gather::Reach;
+pub(crate) use links::{EdgeSeeds, number_of_ids};
 pub(crate) use make::{Maker, Wants};
 pub(crate) use prefetched::Prefetched;
 pub(crate) use rows::RowData;
@@ -43,6 +46,7 @@ use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
+use crate::head::PairBatch;
 use crate::model::{Aggregate, At, Edges, Input};
 use crate::record::Direction;
 use crate::strategy::Rows;
@@ -55,8 +59,10 @@ pub struct Batch {
     pub input: Input,
     /// The blocks, and the dataset's ids of their columns.
     pub hops: Hops,
-    /// The seeds with their labels; `train_total` counts the seeds of all ranks in this step.
+    /// The seeds with their labels; `train_total` counts the terms of the loss of all ranks in this step.
     pub rows: Rows,
+    /// Where links are predicted, pairs of seeds.
+    pub pairs: Option<PairBatch>,
 }
 
 /// The blocks of a batch: how its layers reach other vertices.

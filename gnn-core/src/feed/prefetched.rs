@@ -176,6 +176,7 @@ impl Feed for Prefetched {
                 ids: made.ids,
             },
             rows: made.rows,
+            pairs: made.pairs,
         })
     }
 

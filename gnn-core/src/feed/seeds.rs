@@ -14,6 +14,8 @@ use std::ops::Range;
 pub(crate) struct Seeds {
     /// This rank's, by number.
     mine: Vec<u32>,
+    /// Where they are among all.
+    run: Range<usize>,
     /// How many each rank has.
     counts: Vec<usize>,
     batches: usize,
@@ -34,6 +36,7 @@ impl Seeds {
         let batch = if batch == 0 { most.max(1) } else { batch };
         Seeds {
             mine: train[runs[of_rank[rank]].clone()].to_vec(),
+            run: runs[of_rank[rank]].clone(),
             batches: most.div_ceil(batch).max(1),
             counts,
             seed,
@@ -43,6 +46,11 @@ impl Seeds {
     /// This rank's, by number.
     pub(crate) fn mine(&self) -> &[u32] {
         &self.mine
+    }
+
+    /// Where they are among all that were given.
+    pub(crate) fn run(&self) -> Range<usize> {
+        self.run.clone()
     }
 
     /// Batches in an epoch; one where there is nothing to train on.
@@ -61,15 +69,15 @@ impl Seeds {
 
     /// Which places of an epoch's order are batch `step` of this rank.
     pub(crate) fn of_batch(&self, step: u64) -> Range<usize> {
-        self.run(self.mine.len(), step)
+        self.part(self.mine.len(), step)
     }
 
     /// Seeds of all ranks in batch `step`.
     pub(crate) fn total(&self, step: u64) -> usize {
-        self.counts.iter().map(|&n| self.run(n, step).len()).sum()
+        self.counts.iter().map(|&n| self.part(n, step).len()).sum()
     }
 
-    fn run(&self, n: usize, step: u64) -> Range<usize> {
+    fn part(&self, n: usize, step: u64) -> Range<usize> {
         let bound = |k: usize| n * k / self.batches;
         bound(step as usize)..bound(step as usize + 1)
     }

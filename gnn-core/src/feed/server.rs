@@ -8,7 +8,7 @@ use super::shard::Shard;
 use crate::comm::{Label, Letter, Mailbox, Post, Words, unreadable};
 use crate::error::{Error, Result};
 use crate::record::Direction;
-use crate::sample::Hop;
+use crate::sample::{Hop, Without};
 use kernels::par::Par;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,16 +18,18 @@ pub(crate) const SERVER: u32 = 0;
 
 const DRAW: u32 = 0;
 const ROWS: u32 = 1;
-/// Words of a request before its rows.
-const HEAD: usize = 6;
+/// Words of a request before the edges that are left out, the last of which is how many words those are;
+/// rows follow.
+const HEAD: usize = 7;
 
 const WEIGHTED: u32 = 1;
 const TYPED: u32 = 2;
 
 /// What a rank asks another for; rows are the other's own.
 pub(super) enum Request<'a> {
-    /// What a layer draws in an epoch and step.
-    Draw(usize, (u64, u64), &'a [u32]),
+    /// What a layer draws in an epoch and step, of rows, without some edges: row and source each, by the
+    /// data set's ids.
+    Draw(usize, (u64, u64), &'a [u32], Vec<[u32; 2]>),
     /// Feature rows.
     Rows(&'a [u32]),
 }
@@ -46,13 +48,16 @@ impl Request<'_> {
     }
 
     pub(super) fn words(&self) -> Words {
-        let (kind, layer, (epoch, step), rows) = match self {
-            Request::Draw(layer, at, rows) => (DRAW, *layer, *at, rows),
-            Request::Rows(rows) => (ROWS, 0, (0, 0), rows),
+        let none = Vec::new();
+        let (kind, layer, (epoch, step), rows, without) = match self {
+            Request::Draw(layer, at, rows, without) => (DRAW, *layer, *at, rows, without),
+            Request::Rows(rows) => (ROWS, 0, (0, 0), rows, &none),
         };
-        let mut words = Words::with_capacity(HEAD + rows.len());
+        let mut words = Words::with_capacity(HEAD + 2 * without.len() + rows.len());
         words.extend([kind, layer as u32]);
         words.extend([epoch, step].map(|x| [x as u32, (x >> 32) as u32]).concat());
+        words.push(2 * without.len() as u32);
+        words.extend(without.iter().flatten());
         words.extend_from_slice(rows);
         words
     }
@@ -168,7 +173,8 @@ fn answer(
     letter: &Letter,
 ) -> Result<()> {
     let bad = || unreadable(letter.from, "a request");
-    let (head, rows) = letter.words.split_at_checked(HEAD).ok_or_else(bad)?;
+    let (head, rest) = letter.words.split_at_checked(HEAD).ok_or_else(bad)?;
+    let (without, rows) = rest.split_at_checked(head[6] as usize).ok_or_else(bad)?;
     let long = |k: usize| u64::from(head[k]) | u64::from(head[k + 1]) << 32;
     let (layer, at) = (head[1] as usize, (long(2), long(4)));
     let owned = shard.numbers.of(shard.rank).len() as u32;
@@ -176,10 +182,12 @@ fn answer(
         return Err(bad());
     }
     let (request, words) = match head[0] {
-        DRAW => (
-            Request::Draw(layer, at, rows),
-            pack(&shard.draw(layer, at, rows, par)),
-        ),
+        DRAW => {
+            let edges: Vec<[u32; 2]> = without.chunks_exact(2).map(|e| [e[0], e[1]]).collect();
+            let left_out = (!edges.is_empty()).then(|| Without::of_rows(edges));
+            let hop = shard.draw(layer, at, rows, left_out.as_ref(), par);
+            (Request::Draw(layer, at, rows, Vec::new()), pack(&hop))
+        }
         ROWS => (Request::Rows(rows), data.pack(rows, par)),
         _ => return Err(bad()),
     };

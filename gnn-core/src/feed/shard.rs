@@ -9,7 +9,7 @@
 use crate::error::Result;
 use crate::graph::Block;
 use crate::partition::LocalPart;
-use crate::sample::{Hop, Sampler};
+use crate::sample::{Hop, Sampler, Without};
 use kernels::par::Par;
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,9 +68,17 @@ impl Shard {
         }
     }
 
-    /// What layer `layer` draws of `rows`, rows of this part; sources are numbers.
-    pub(crate) fn draw(&self, layer: usize, at: (u64, u64), rows: &[u32], par: &Par) -> Hop {
-        let mut hop = self.sampler.draw(layer, at, rows, par);
+    /// What layer `layer` draws of `rows`, rows of this part, as if the graph did not have some edges (by
+    /// the data set's ids); sources are numbers.
+    pub(crate) fn draw(
+        &self,
+        layer: usize,
+        at: (u64, u64),
+        rows: &[u32],
+        without: Option<&Without>,
+        par: &Par,
+    ) -> Hop {
+        let mut hop = self.sampler.draw_without(layer, at, rows, without, par);
         if !self.columns.is_empty() {
             for source in &mut hop.sources {
                 *source = self.columns[*source as usize];

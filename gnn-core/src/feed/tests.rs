@@ -77,7 +77,7 @@ fn drawn(
         rng::shuffle(seed, &mut wanted);
         let number = |v: &u32| all.ids.iter().position(|id| id == v).expect("numbered") as u32;
         let asked: Vec<u32> = wanted.iter().map(number).collect();
-        let (hop, _) = reach.hop(0, (2, 7), &asked).expect("drawn");
+        let (hop, _) = reach.hop(0, (2, 7), &asked, None).expect("drawn");
         let edge = |e: usize| {
             let weight = hop.weights.as_ref().map_or(0, |w| w[e].to_bits());
             let kind = hop.types.as_ref().map_or(0, |t| t[e]);

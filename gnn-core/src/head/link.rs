@@ -42,6 +42,16 @@ pub struct LinkHead {
     scorer: Scorer,
 }
 
+/// Edges and pairs without one, as pairs of rows of a mini-batch's output.
+pub struct PairBatch {
+    /// The pairs.
+    pub pairs: Pairs,
+    /// 1 for an edge: `[pairs]`.
+    pub labels: Kept<u8>,
+    /// All are trained on: `[pairs]`.
+    pub all: Kept<bool>,
+}
+
 /// What scoring leaves for backward.
 struct Scored {
     /// `[pairs, d]`.
@@ -151,15 +161,49 @@ impl LinkHead {
             self.shares.pairs(ends)
         })?;
         let gathered = self.shares.gather(cx, Direction::Forward, z)?;
-        let z = gathered.as_ref().unwrap_or(z);
+        let batch = (&pairs, &self.labels, &self.all);
+        let Some(all) = gathered else {
+            return Ok(self.trained(cx, weights, scale, z, batch, g));
+        };
+        let mut gz = cx.backend.fresh(all.nrows(), all.ncols());
+        let found = self.trained(cx, weights, scale, &all, batch, &mut gz);
+        *g = self.shares.reduce(cx, &gz)?;
+        Ok(found)
+    }
+
+    /// The loss of a mini-batch of pairs of rows of `z: [n, d]`, its gradient in `g: [n, d]`, and that of
+    /// `weights`; all but the loss times `scale`.
+    pub(super) fn batch_loss(
+        &self,
+        cx: &mut Ctx,
+        weights: &Weights,
+        scale: f32,
+        z: &Mat,
+        batch: &PairBatch,
+        g: &mut Mat,
+    ) -> (f64, Weights) {
+        let PairBatch { pairs, labels, all } = batch;
+        self.trained(cx, weights, scale, z, (pairs, labels, all), g)
+    }
+
+    /// Scores, loss and backward of pairs of rows of `z`.
+    fn trained(
+        &self,
+        cx: &mut Ctx,
+        weights: &Weights,
+        scale: f32,
+        z: &Mat,
+        (pairs, labels, all): (&Pairs, &Kept<u8>, &Kept<bool>),
+        gz: &mut Mat,
+    ) -> (f64, Weights) {
         let (m, d) = (pairs.len(), z.ncols());
         cx.pass(Pass::Classify);
-        let scored = self.score(cx, weights, &pairs, z);
+        let scored = self.score(cx, weights, pairs, z);
         let backend = cx.backend.as_ref();
         let mut gs = backend.fresh(m, 1);
         let target = MultiTarget {
-            labels: &self.labels,
-            mask: &self.all,
+            labels,
+            mask: all,
             scale,
         };
         cx.pass(Pass::Loss);
@@ -191,14 +235,8 @@ impl LinkHead {
                 back(&gh, &weights[W1], Then::default())
             }
         };
-        if gathered.is_none() {
-            backend.pair_products_backward(&pairs, z, &gp, g);
-            return Ok((loss, gradients));
-        }
-        let mut gz = backend.fresh(z.nrows(), d);
-        backend.pair_products_backward(&pairs, z, &gp, &mut gz);
-        *g = self.shares.reduce(cx, &gz)?;
-        Ok((loss, gradients))
+        backend.pair_products_backward(pairs, z, &gp, gz);
+        (loss, gradients)
     }
 
     /// Scores of pairs of vertices, the same on every rank; `z: [n_local, d]`. Collective.

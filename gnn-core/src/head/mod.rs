@@ -11,7 +11,7 @@ mod metric;
 mod negative;
 mod shares;
 
-pub use link::LinkHead;
+pub use link::{LinkHead, PairBatch};
 pub use metric::{Ranking, cross_entropy, micro_f1, ranking};
 pub use negative::Negatives;
 
@@ -112,6 +112,27 @@ impl Head {
             }
         };
         Ok((loss, Weights::new()))
+    }
+
+    /// The sum of the losses of a mini-batch of pairs at the model's output `z: [n, d]`, the gradient of it
+    /// times `scale` in `g: [n, d]`, and that of its own `weights`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a head of another task.
+    pub fn batch_loss(
+        &self,
+        cx: &mut Ctx,
+        weights: &Weights,
+        scale: f32,
+        z: &Mat,
+        batch: &PairBatch,
+        g: &mut Mat,
+    ) -> Result<(f64, Weights)> {
+        cx.pass(Pass::Classify);
+        match self {
+            Head::Links(links) => Ok(links.batch_loss(cx, weights, scale, z, batch, g)),
+            _ => Err(no_links("this run")),
+        }
     }
 
     /// Scores of pairs of vertices as links, the same on every rank, from this rank's

@@ -197,13 +197,19 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
             ("dropout", "0.3"),
         ];
         let (losses, gradients, rankings, _) = train_links(&spec(&base), None).remove(0);
-        let strategies = ["halo", "neutrontp"];
-        let several = (2..=4usize).flat_map(|r| strategies.map(|s| (r, s)));
+        let mut strategies = vec!["halo", "neutrontp"];
+        if decoupled == "false" {
+            strategies.push("distdgl");
+        }
+        let several = (2..=4usize).flat_map(|r| strategies.iter().map(move |&s| (r, s)));
         for (ranks, strategy) in several.chain([(1, "single")]) {
             let words = ranks.to_string();
             let mut several = base.to_vec();
             several.extend([("strategy", strategy), ("ranks", &words)]);
             several.push(("vertex_order", "degree"));
+            if strategy == "distdgl" {
+                several.extend([("fanout", "all"), ("batch", "0"), ("exclude", "false")]);
+            }
             // The last of four ranks owns nothing.
             let owners = ranks.min(3) as u32;
             let owner = (0..60u32).map(|v| v * 7 % 11 % owners).collect();
@@ -231,6 +237,51 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
                     assert_eq!(sent, predicted, "{scorer}, {strategy} on {ranks} ranks");
                 }
             }
+        }
+    }
+}
+
+/// Batches of edges with their ends' neighbourhoods drawn: the same however far ahead they are made, and
+/// links are learnt.
+#[test]
+fn links_are_learnt_from_mini_batches() {
+    for (negative, scorer) in [("uniform", "dot"), ("in-batch", "mlp")] {
+        let run = |ranks: &str, prefetch: &str| {
+            let pairs = [
+                (
+                    "data",
+                    "sbm:nodes=200,classes=4,degree=8,feat=8,homophily=0.9",
+                ),
+                ("strategy", "distdgl"),
+                ("ranks", ranks),
+                ("task", "link"),
+                ("scorer", scorer),
+                ("embedding", "8"),
+                ("dropout", "0"),
+                ("lr", "0.02"),
+                ("fanout", "5"),
+                ("batch", "60"),
+                ("negative", negative),
+                ("prefetch", prefetch),
+            ];
+            let n = ranks.parse::<u32>().expect("a number");
+            let owner = (0..200u32).map(|v| v * 7 % 11 % n).collect();
+            train_links(&spec(&pairs), Some(owner))
+        };
+        for ranks in ["1", "3"] {
+            let (now, ahead) = (run(ranks, "0"), run(ranks, "3"));
+            for (a, b) in now.iter().zip(&ahead) {
+                assert_eq!((&a.0, &a.1), (&b.0, &b.1), "{negative} on {ranks}");
+            }
+            let sum = |epoch: usize| -> f64 { now.iter().map(|rank| rank.0[epoch]).sum() };
+            assert!(
+                sum(3) < sum(0),
+                "{negative} on {ranks}: {} {}",
+                sum(0),
+                sum(3)
+            );
+            let auc = now[0].2[1].expect("test links").auc;
+            assert!(auc > 0.55, "{negative} on {ranks}: {auc}");
         }
     }
 }

@@ -42,9 +42,51 @@ pub struct LinkBatch {
 /// if the graph did not have them. Weights of the graph stay what they were.
 pub struct Links {
     sampler: Sampler,
+    edges: TrainEdges,
+}
+
+/// The edges that a model is trained on, and how pairs without an edge are drawn beside them.
+pub(crate) struct TrainEdges {
     train: Vec<Pair>,
     known: Negatives,
     negative: Negative,
+    seed: u64,
+}
+
+/// What is drawn for some edges.
+pub(crate) struct Beside {
+    /// The edges.
+    pub(crate) positives: Vec<Pair>,
+    /// Pairs without an edge; those beside an edge follow each other.
+    pub(crate) negatives: Vec<Pair>,
+    /// By negative, the positive that it is beside.
+    pub(crate) beside: Vec<u32>,
+}
+
+impl TrainEdges {
+    /// The edges `train` of a graph of `n` vertices.
+    pub(crate) fn new(n: usize, train: Vec<Pair>, negative: Negative, seed: u64) -> TrainEdges {
+        TrainEdges {
+            known: Negatives::new(n, &train, seed),
+            train,
+            negative,
+            seed,
+        }
+    }
+
+    /// Some edges, as positions among those to train on, with what is drawn beside them in an epoch.
+    pub(crate) fn draw(&self, epoch: u64, edges: &[u32]) -> Beside {
+        let positives: Vec<Pair> = edges.iter().map(|&e| self.train[e as usize]).collect();
+        let (negatives, beside) = match self.negative {
+            Negative::Uniform(k) => self.uniform(epoch, edges, k as usize),
+            Negative::InBatch(k) => self.in_batch(epoch, edges, &positives, k as usize),
+        };
+        Beside {
+            positives,
+            negatives,
+            beside,
+        }
+    }
 }
 
 impl Links {
@@ -61,13 +103,8 @@ impl Links {
                 got: v.to_string(),
             });
         }
-        let known = Negatives::new(n, &train, sampler.seed);
-        Ok(Links {
-            sampler,
-            train,
-            known,
-            negative,
-        })
+        let edges = TrainEdges::new(n, train, negative, sampler.seed);
+        Ok(Links { sampler, edges })
     }
 
     /// The batch of some edges, as positions among those to train on, that has the number `batch` in its
@@ -82,7 +119,7 @@ impl Links {
         par: &Par,
         compact: &mut Compact,
     ) -> Result<LinkBatch> {
-        let count = self.train.len();
+        let count = self.edges.train.len();
         if let Some(e) = edges.iter().find(|&&e| e as usize >= count) {
             return Err(Error::Shape {
                 op: "edges of a batch".into(),
@@ -90,11 +127,11 @@ impl Links {
                 got: e.to_string(),
             });
         }
-        let positives: Vec<Pair> = edges.iter().map(|&e| self.train[e as usize]).collect();
-        let (negatives, beside) = match self.negative {
-            Negative::Uniform(k) => self.uniform(epoch, edges, k as usize),
-            Negative::InBatch(k) => self.in_batch(epoch, edges, &positives, k as usize),
-        };
+        let Beside {
+            positives,
+            negatives,
+            beside,
+        } = self.edges.draw(epoch, edges);
         let ends = positives.iter().chain(&negatives).flatten();
         let mut ends: Vec<u32> = ends.copied().collect();
         let seeds = compact.number(self.sampler.graph.n_src, &[], &mut ends);
@@ -113,7 +150,9 @@ impl Links {
             beside,
         })
     }
+}
 
+impl TrainEdges {
     fn uniform(&self, epoch: u64, edges: &[u32], k: usize) -> (Vec<Pair>, Vec<u32>) {
         let drawn = edges.iter().flat_map(|&e| {
             let first = e as usize * k;
@@ -130,7 +169,7 @@ impl Links {
         positives: &[Pair],
         k: usize,
     ) -> (Vec<Pair>, Vec<u32>) {
-        let key = rng::key(self.sampler.seed, epoch, Purpose::Negative, 1);
+        let key = rng::key(self.seed, epoch, Purpose::Negative, 1);
         let (mut pairs, mut beside) = (Vec::new(), Vec::new());
         let mut draw = Draw::default();
         for (p, (&e, &[head, _])) in edges.iter().zip(positives).enumerate() {
@@ -151,11 +190,17 @@ impl Links {
 
 /// Edges that are as if the graph did not have them: (row, source), ascending.
 #[derive(Debug)]
-pub(super) struct Without(Vec<[u32; 2]>);
+pub(crate) struct Without(Vec<[u32; 2]>);
 
 impl Without {
+    /// Edges as rows with their sources.
+    pub(crate) fn of_rows(mut edges: Vec<[u32; 2]>) -> Without {
+        edges.sort_unstable();
+        Without(edges)
+    }
+
     /// Both directions of some edges.
-    pub(super) fn new(edges: &[Pair]) -> Without {
+    pub(crate) fn new(edges: &[Pair]) -> Without {
         let both = edges.iter().flat_map(|&[u, v]| [[u, v], [v, u]]);
         let mut both: Vec<[u32; 2]> = both.collect();
         both.sort_unstable();
@@ -164,7 +209,7 @@ impl Without {
     }
 
     /// Those of row `v`.
-    pub(super) fn of(&self, v: u32) -> &[[u32; 2]] {
+    pub(crate) fn of(&self, v: u32) -> &[[u32; 2]] {
         let rest = &self.0[self.0.partition_point(|pair| pair[0] < v)..];
         &rest[..rest.partition_point(|pair| pair[0] == v)]
     }

@@ -28,6 +28,7 @@ mod tests;
 
 pub use compact::Compact;
 pub(crate) use hop::Hop;
+pub(crate) use links::{Beside, TrainEdges, Without};
 pub use links::{LinkBatch, Links, Negative};
 
 use crate::error::{Error, Result};
@@ -36,7 +37,6 @@ use crate::rng::{self, Purpose};
 use hop::Edges;
 use kernels::hash::join;
 use kernels::par::Par;
-use links::Without;
 use std::sync::Arc;
 
 /// How many in-edges of a vertex a hop takes.
@@ -292,7 +292,7 @@ impl Sampler {
     }
 
     /// [`Sampler::draw`], as if the graph did not have some edges.
-    fn draw_without(
+    pub(crate) fn draw_without(
         &self,
         layer: usize,
         (epoch, batch): (u64, u64),

@@ -25,11 +25,12 @@
 //!
 //! Training waited for less than 1 % of the time in which batches were made, with `prefetch = 2`.
 //! # Not done
-//! Link prediction, learnt vertex embeddings and edge features; fan-outs by type of edges as a knob; a
+//! Learnt vertex embeddings and edge features; fan-outs by type of edges as a knob; a
 //! prediction of memory. Every rank keeps the data set's id of every vertex, and a word or two a vertex
 //! for numbering batches.
 //! # Exact when
-//! `fanout = all` and `batch = 0`: every step reads whole neighbourhoods of all training vertices.
+//! `fanout = all` and `batch = 0`: every step reads whole neighbourhoods of all training vertices. For
+//! links also `exclude = false`: full-graph training reads the edges it asks about.
 
 use super::full_graph::shape_of;
 use super::halo::Halo;
@@ -41,15 +42,15 @@ use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features};
 use crate::error::{Error, Result};
 use crate::feed::{
-    Cache, Maker, Prefetched, Reach, Room, RowData, SERVER, Seeds, Server, Shard, Wants, cut,
-    presample,
+    Cache, EdgeSeeds, Maker, Prefetched, Reach, Room, RowData, SERVER, Seeds, Server, Shard, Wants,
+    cut, number_of_ids, presample,
 };
 use crate::graph::Block;
 use crate::head::Head;
 use crate::model::{AggregateFirst, Input, Model, ModelKind, Shape, SparseInput};
 use crate::partition::LocalPart;
 use crate::record::RankFacts;
-use crate::sample::{Compact, FanOut, Sampler};
+use crate::sample::{Compact, FanOut, Negative, Sampler, TrainEdges};
 use crate::spec::{RunSpec, Value};
 use kernels::Par;
 use std::rc::Rc;
@@ -162,18 +163,42 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let typed = block.n_relations();
 
     // Who trains on what.
-    let train = numbers.ids.iter().zip(0u32..);
-    let train = train.filter(|&(&v, _)| setup.data.train[v as usize]);
-    let train: Vec<u32> = train.map(|(_, number)| number).collect();
-    let seeds = Seeds::new(
-        &train,
-        &numbers.first,
-        me,
-        settings.batch,
-        cx.plan.spec.seed,
-    );
-    let seed_ids = seeds.mine().iter().map(|&k| numbers.ids[k as usize]);
-    let labels = Rows::of(&setup.data, &seed_ids.collect::<Vec<_>>());
+    let rows = Rows::of(&setup.data, &own);
+    let seed = cx.plan.spec.seed;
+    let seeds_of = |train: &[u32]| Seeds::new(train, &numbers.first, me, settings.batch, seed);
+    let (seeds, labels, links) = match &setup.data.links {
+        None => {
+            let train = numbers.ids.iter().zip(0u32..);
+            let train = train.filter(|&(&v, _)| setup.data.train[v as usize]);
+            let seeds = seeds_of(&train.map(|(_, number)| number).collect::<Vec<_>>());
+            let ids = seeds.mine().iter().map(|&k| numbers.ids[k as usize]);
+            let labels = Rows::of(&setup.data, &ids.collect::<Vec<_>>());
+            (seeds, labels, None)
+        }
+        Some(links) => {
+            let number = Arc::new(number_of_ids(&numbers.ids));
+            let first = |e: u32| number[links.train[e as usize][0] as usize];
+            let mut order: Vec<u32> = (0..links.train.len() as u32).collect();
+            order.sort_by_key(|&e| first(e));
+            let seeds = seeds_of(&order.iter().map(|&e| first(e)).collect::<Vec<_>>());
+            let k = links.negatives as u32;
+            let negative = match cx.plan.spec.knobs.word("negative") {
+                "in-batch" => Negative::InBatch(k),
+                _ => Negative::Uniform(k),
+            };
+            let train = links.train.clone();
+            let edges = EdgeSeeds {
+                edges: TrainEdges::new(setup.data.n(), train, negative, seed),
+                mine: order[seeds.run()].to_vec(),
+                numbers: number,
+                exclude: cx.plan.spec.knobs.flag("exclude"),
+            };
+            let mut labels = Rows::of(&setup.data, &[]);
+            // Terms of the loss for each edge.
+            labels.train_total = 1 + links.negatives;
+            (seeds, labels, Some(Arc::new(edges)))
+        }
+    };
 
     let shape = Shape {
         aggregate_first: AggregateFirst::Always,
@@ -203,7 +228,6 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         parts.columns,
         typed,
     ));
-    let rows = Rows::of(&setup.data, &own);
     let room = Room::read(&cx.plan.spec.knobs.written("cache"))?;
     // Numbers of others by degree, descending; none where an epoch is drawn to know.
     let by_degree = (cx.plan.spec.knobs.word("cache_by") == "degree").then(|| {
@@ -242,6 +266,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
             },
             seeds: Arc::clone(&seeds),
             labels: Arc::clone(&labels),
+            links: links.clone(),
             wants,
             compact: Compact::default(),
             order: None,
@@ -283,11 +308,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         input: store,
         ids: own.into(),
     };
-    let head = if rows.multi_labels.is_some() {
-        Head::MultiLabel
-    } else {
-        Head::Classes
-    };
+    let head = Head::of(&rows, cx, model.layers())?;
     let facts = RankFacts {
         rank: me as u32,
         owned_nodes: rows.ids.len() as u64,
@@ -344,6 +365,19 @@ const KNOBS: &[Knob] = &[
         default: "uniform",
         doc: "how likely an in-neighbour is drawn: uniform, or degree for in proportion to its in-degree",
         check: |v| matches!(v, Value::Str(s) if s == "uniform" || s == "degree"),
+    },
+    Knob {
+        name: "negative",
+        default: "uniform",
+        doc: "for links, pairs without an edge beside each: uniform, both ends anywhere, or in-batch, with \
+              ends of other edges of the batch",
+        check: |v| matches!(v, Value::Str(s) if s == "uniform" || s == "in-batch"),
+    },
+    Knob {
+        name: "exclude",
+        default: "true",
+        doc: "for links, draw as if the graph did not have the edges that a batch asks about",
+        check: |v| matches!(v, Value::Bool(_)),
     },
     Knob {
         name: "prefetch",
@@ -403,7 +437,7 @@ pub const ENTRY: Entry = Entry {
     ],
     ranks: (1, usize::MAX),
     knobs: KNOBS,
-    exact: Exact::With(&[("fanout", "all"), ("batch", "0")]),
+    exact: Exact::With(&[("fanout", "all"), ("batch", "0"), ("exclude", "false")]),
     determinism: Determinism::SameRanks,
     cut: true,
     background: true,

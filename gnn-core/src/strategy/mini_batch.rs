@@ -11,10 +11,11 @@ use super::{Neighbours, Strategy};
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
+use crate::dataset::Pair;
 use crate::error::Result;
 use crate::feed::{Batch, Feed};
 use crate::head::Head;
-use crate::model::{Flow, Grad, Input, Model, Optimiser};
+use crate::model::{Flow, Grad, Input, Model, Optimiser, Weights};
 use crate::record::{Pass, PredictedLane};
 
 /// A rank's mini-batch training state.
@@ -39,7 +40,18 @@ pub(super) struct Whole<N> {
 
 impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
     /// Training of `model` on what `feed` gives.
-    pub(super) fn new(feed: F, model: Model, head: Head, evaluation: Whole<N>, cx: &Ctx) -> Self {
+    pub(super) fn new(
+        feed: F,
+        mut model: Model,
+        head: Head,
+        evaluation: Whole<N>,
+        cx: &Ctx,
+    ) -> Self {
+        // The head's weights are trained like those of one more layer.
+        let own = head.init(cx, model.layers());
+        if !own.is_empty() {
+            model.weights.push(own);
+        }
         MiniBatch {
             feed,
             reduction: Reduction::new(&model.weights, cx),
@@ -57,6 +69,19 @@ impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
             .iter_mut()
             .for_each(|lane| lane.1 *= self.feed.batches());
         lanes
+    }
+
+    /// The model's output of all of this rank's vertices, without dropout and from whole neighbourhoods.
+    fn output(&mut self, cx: &mut Ctx) -> Result<Mat> {
+        let Whole {
+            aggregate,
+            input,
+            ids,
+        } = &mut self.evaluation;
+        let (output, _) = self
+            .model
+            .forward(cx, aggregate, input.clone(), ids, false)?;
+        Ok(output)
     }
 
     /// One step; the sum of the losses of this rank's seeds.
@@ -87,8 +112,19 @@ impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
         }
         let logits = flow.x.into_mat();
         let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
-        let (loss, _) = head.loss(cx, &batch.rows, &Vec::new(), &logits, &mut g)?;
+        let own = model.weights.get(layers);
+        let own = own.unwrap_or(const { &Weights::new() });
+        let (loss, own) = match &batch.pairs {
+            None => head.loss(cx, &batch.rows, own, &logits, &mut g)?,
+            Some(pairs) => {
+                let scale = 1.0 / batch.rows.train_total.max(1) as f32;
+                head.batch_loss(cx, own, scale, &logits, pairs, &mut g)?
+            }
+        };
         drop(logits);
+        if !own.is_empty() {
+            reduction.ready(cx, layers, own)?;
+        }
         let mut grad = Some(Grad::from(g));
         for layer in (0..layers).rev() {
             let tape = tapes.pop().expect("forward pushed one a layer");
@@ -118,15 +154,15 @@ impl<F: Feed, N: Neighbours> Strategy for MiniBatch<F, N> {
     }
 
     fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat> {
-        let Whole {
-            aggregate,
-            input,
-            ids,
-        } = &mut self.evaluation;
-        let (logits, _) = self
-            .model
-            .forward(cx, aggregate, input.clone(), ids, false)?;
+        let logits = self.output(cx)?;
         Ok(cx.backend.take(logits))
+    }
+
+    fn scores(&mut self, cx: &mut Ctx, pairs: Vec<Pair>) -> Result<Vec<f32>> {
+        let z = self.output(cx)?;
+        let own = self.model.weights.get(self.model.layers());
+        let own = own.unwrap_or(const { &Weights::new() });
+        self.head.scores(cx, own, &z, pairs)
     }
 
     fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
