@@ -20,7 +20,7 @@ pub struct Checkpoints {
 pub struct Found {
     /// Epochs that are finished.
     pub epochs: u64,
-    /// [`super::digest`] of its run.
+    /// [`super::digest()`] of its run.
     pub digest: u64,
     /// Its folder.
     pub folder: PathBuf,
@@ -113,7 +113,7 @@ fn read(path: &Path, rank: u32, epochs: u64, digest: Option<u64>) -> Result<(Hea
 }
 
 impl Checkpoints {
-    /// Those of the run in `run_folder`, which has this [`super::digest`].
+    /// Those of the run in `run_folder`, which has this [`super::digest()`].
     pub fn of(run_folder: &Path, digest: u64) -> Checkpoints {
         Checkpoints {
             folder: run_folder.join("checkpoints"),

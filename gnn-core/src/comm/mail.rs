@@ -34,7 +34,8 @@ pub(super) struct Delivery {
 /// Layer, direction and receiver of letters.
 pub type MailLane = (u16, Direction, u32);
 
-type Ledger = Arc<Mutex<BTreeMap<MailLane, Traffic>>>;
+/// By the epoch that letters are for.
+type Ledger = Arc<Mutex<BTreeMap<u64, BTreeMap<MailLane, Traffic>>>>;
 
 /// Opens mailboxes on one rank.
 #[derive(Clone)]
@@ -46,6 +47,9 @@ pub struct Post {
 }
 
 impl Post {
+    /// In the place of an epoch: before the first.
+    pub const SETUP: u64 = u64::MAX;
+
     pub(super) fn new(world: [usize; 2], out: Sender<Command>, board: Arc<Board>) -> Post {
         Post {
             world,
@@ -76,10 +80,11 @@ impl Post {
         let _ = self.out.send(Command::Close);
     }
 
-    /// Traffic since the last call, by layer, direction and receiver.
-    pub fn take_sent(&self) -> BTreeMap<MailLane, Traffic> {
+    /// Traffic of an epoch, by layer, direction and receiver: also what was sent before the epoch began, by
+    /// those who work ahead. What was sent for [`Post::SETUP`] is in no epoch.
+    pub fn take_sent(&self, epoch: u64) -> BTreeMap<MailLane, Traffic> {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *sent)
+        sent.remove(&epoch).unwrap_or_default()
     }
 }
 
@@ -101,16 +106,23 @@ impl Mailbox {
         self.post.world[1]
     }
 
-    /// Sends a letter to the mailbox `number` of rank `to`, which is another one; an answer comes here.
+    /// Sends a letter to the mailbox `number` of rank `to`, which is another one; an answer comes here. It
+    /// counts for the epoch `epoch`.
     ///
     /// # Errors
     /// [`Error::Comm`] when the rank is ending.
-    pub fn send(&self, label: Label, to: usize, number: u32, words: Words) -> Result<()> {
+    pub fn send(
+        &self,
+        (label, epoch): (Label, u64),
+        (to, number): (usize, u32),
+        words: Words,
+    ) -> Result<()> {
         let post = &self.post;
         let lane = (label.layer, label.direction, to as u32);
         {
             let mut sent = post.sent.lock().unwrap_or_else(PoisonError::into_inner);
-            let traffic = sent.entry(lane).or_default();
+            let lanes = sent.entry(epoch).or_default();
+            let traffic = lanes.entry(lane).or_default();
             traffic.bytes += 4 * words.len() as u64;
             traffic.messages += 1;
         }

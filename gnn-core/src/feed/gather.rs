@@ -24,6 +24,8 @@ pub(crate) struct Reach {
     /// Where answers come; none for one rank.
     pub(crate) mailbox: Option<Mailbox>,
     pub(crate) par: Arc<Par>,
+    /// The epoch that letters count for.
+    pub(crate) epoch: u64,
     /// Time spent waiting for answers.
     pub(crate) wait_ns: u64,
 }
@@ -127,8 +129,9 @@ impl Reach {
                 continue;
             }
             let request = request(owner, rows);
-            self.mail()
-                .send(request.label(), owner, SERVER, request.words())?;
+            let words = request.words(self.epoch);
+            let (label, to) = ((request.label(), self.epoch), (owner, SERVER));
+            self.mail().send(label, to, words)?;
             asked += 1;
         }
         Ok(asked)

@@ -82,6 +82,7 @@ impl Maker {
     pub(crate) fn make(&mut self, epoch: u64, step: u64) -> Result<Made> {
         let start = now_ns();
         self.reach.wait_ns = 0;
+        self.reach.epoch = epoch;
         if self.order.as_ref().is_none_or(|o| o.0 != epoch) {
             self.order = Some((epoch, self.seeds.order(epoch)));
         }

@@ -38,7 +38,7 @@ pub(crate) use prefetched::Prefetched;
 pub(crate) use rows::RowData;
 pub(crate) use seeds::Seeds;
 pub(crate) use server::{SERVER, Server};
-pub(crate) use shard::{Shard, cut};
+pub(crate) use shard::{Numbers, Shard, cut};
 pub use stats::{HopStats, Stats};
 
 use crate::backend::Write;

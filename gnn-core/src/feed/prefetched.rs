@@ -182,7 +182,7 @@ impl Feed for Prefetched {
 
     fn close(&mut self, cx: &mut Ctx) {
         if let Some(post) = &self.post {
-            cx.letters(post.take_sent());
+            cx.letters(post.take_sent(cx.epoch));
         }
         let Some(stats) = self.stats.take() else {
             return;

@@ -20,7 +20,7 @@ const DRAW: u32 = 0;
 const ROWS: u32 = 1;
 /// Words of a request before the edges that are left out, the last of which is how many words those are;
 /// rows follow.
-const HEAD: usize = 7;
+const HEAD: usize = 9;
 
 const WEIGHTED: u32 = 1;
 const TYPED: u32 = 2;
@@ -47,7 +47,8 @@ impl Request<'_> {
         }
     }
 
-    pub(super) fn words(&self) -> Words {
+    /// The request as a message that counts for the epoch `counted`.
+    pub(super) fn words(&self, counted: u64) -> Words {
         let none = Vec::new();
         let (kind, layer, (epoch, step), rows, without) = match self {
             Request::Draw(layer, at, rows, without) => (DRAW, *layer, *at, rows, without),
@@ -55,7 +56,11 @@ impl Request<'_> {
         };
         let mut words = Words::with_capacity(HEAD + 2 * without.len() + rows.len());
         words.extend([kind, layer as u32]);
-        words.extend([epoch, step].map(|x| [x as u32, (x >> 32) as u32]).concat());
+        words.extend(
+            [epoch, step, counted]
+                .map(|x| [x as u32, (x >> 32) as u32])
+                .concat(),
+        );
         words.push(2 * without.len() as u32);
         words.extend(without.iter().flatten());
         words.extend_from_slice(rows);
@@ -174,7 +179,7 @@ fn answer(
 ) -> Result<()> {
     let bad = || unreadable(letter.from, "a request");
     let (head, rest) = letter.words.split_at_checked(HEAD).ok_or_else(bad)?;
-    let (without, rows) = rest.split_at_checked(head[6] as usize).ok_or_else(bad)?;
+    let (without, rows) = rest.split_at_checked(head[8] as usize).ok_or_else(bad)?;
     let long = |k: usize| u64::from(head[k]) | u64::from(head[k + 1]) << 32;
     let (layer, at) = (head[1] as usize, (long(2), long(4)));
     let owned = shard.numbers.of(shard.rank).len() as u32;
@@ -191,7 +196,8 @@ fn answer(
         ROWS => (Request::Rows(rows), data.pack(rows, par)),
         _ => return Err(bad()),
     };
-    mailbox.send(request.label(), letter.from, letter.reply_to, words)
+    let to = (letter.from, letter.reply_to);
+    mailbox.send((request.label(), long(6)), to, words)
 }
 
 #[cfg(test)]

@@ -70,6 +70,7 @@ fn drawn(
             rows,
             mailbox: Some(post.open(SERVER + 1).expect("a mailbox")),
             par: Arc::new(Par::new(1)),
+            epoch: 0,
             wait_ns: 0,
         };
         // Every vertex, in an order of its own.

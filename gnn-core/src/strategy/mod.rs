@@ -10,6 +10,7 @@ mod mini_batch;
 mod neighbours;
 mod ordered;
 mod reduce;
+mod sampled;
 
 mod block_rows;
 mod broadcast;

@@ -2,9 +2,10 @@
 
 use super::{STRATEGIES, assert_same, random_owner, spec, train};
 use crate::model::ModelKind;
+use crate::record::Direction;
 use crate::spec::{RunSpec, Value};
-use crate::strategy::{Entry, find};
-use crate::testing::random_dataset;
+use crate::strategy::{Entry, Setup, find};
+use crate::testing::{random_dataset, world};
 use std::sync::Arc;
 
 /// However batches are made, ahead or not, by one thread or several, features summed where they lie or
@@ -102,4 +103,48 @@ fn cached_rows_change_no_bit() {
             assert_eq!(got, plain, "{model} with {cache} by {by}");
         }
     }
+}
+
+/// Letters count for the epoch whose batches they are for, however early they are sent.
+#[test]
+fn letters_are_counted_in_the_epoch_they_are_for() {
+    let data = Arc::new(random_dataset(90, 700, 6, 3, false, 21));
+    let entry = find("distdgl").expect("registered");
+    let owner = Arc::new(random_owner(90, 3, false, 3));
+    let run = |prefetch: i64| {
+        let mut pairs = spec(entry, ModelKind::Sage, 2, 8).to_pairs();
+        pairs.retain(|(key, _)| key != "fanout" && key != "batch");
+        let more = [
+            ("fanout", 3),
+            ("batch", 7),
+            ("cache", 5),
+            ("prefetch", prefetch),
+        ];
+        pairs.extend(more.map(|(k, v)| (k.to_owned(), Value::Int(v))));
+        pairs.push(("cache_by".into(), Value::Str("presample".into())));
+        let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+        world(&spec, 3, |cx, meter| {
+            let setup = Setup {
+                data: Arc::clone(&data),
+                owner: Some(Arc::clone(&owner)),
+            };
+            let mut built = (entry.build)(setup, cx).expect("builds");
+            cx.comm.agree(&[0.0]).expect("in step");
+            let mut epochs = Vec::new();
+            for epoch in 0..3 {
+                cx.epoch = epoch;
+                meter.take_traffic();
+                built.strategy.epoch(cx).expect("trains");
+                let mut sent = meter.take_traffic();
+                sent.retain(|lane, _| matches!(lane.1, Direction::Sample | Direction::Pull));
+                epochs.push(sent);
+                cx.comm.agree(&[0.0]).expect("in step");
+            }
+            epochs
+        })
+    };
+    let now = run(0);
+    assert!(now.iter().flatten().all(|sent| !sent.is_empty()));
+    assert_eq!(run(1), now);
+    assert_eq!(run(4), now);
 }

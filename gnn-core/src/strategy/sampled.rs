@@ -1,0 +1,317 @@
+//! How mini-batch training is set up on a rank: its part of the graph, its seeds, and the threads that
+//! make batches.
+
+use super::full_graph::shape_of;
+use super::halo::Halo;
+use super::mini_batch::{MiniBatch, Whole};
+use super::neighbours::OverBlock;
+use super::ordered::Ordered;
+use super::{Built, Rows, Setup};
+use crate::comm::Post;
+use crate::ctx::Ctx;
+use crate::dataset::{Dataset, Features};
+use crate::error::Result;
+use crate::feed::{
+    Cache, EdgeSeeds, Maker, Numbers, Prefetched, Reach, Room, RowData, SERVER, Seeds, Server,
+    Shard, Wants, cut, number_of_ids, presample,
+};
+use crate::graph::Block;
+use crate::head::Head;
+use crate::model::{AggregateFirst, Input, Model, ModelKind, Shape, SparseInput};
+use crate::record::RankFacts;
+use crate::record::rows::PartRow;
+use crate::sample::{Compact, FanOut, Negative, Sampler, TrainEdges};
+use kernels::Par;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How batches are drawn and made.
+pub(super) struct Settings {
+    /// By layer.
+    pub(super) fan_outs: Vec<FanOut>,
+    /// Seeds of a rank in one step; 0 for all.
+    pub(super) batch: usize,
+    /// Batches made ahead, and by how many threads.
+    pub(super) prefetch: usize,
+    pub(super) workers: usize,
+    /// Rows of others that are kept, by degree or by an epoch drawn before.
+    pub(super) cache: Room,
+    pub(super) presampled: bool,
+    /// In-neighbours are drawn in proportion to their degree.
+    pub(super) by_degree: bool,
+    pub(super) replace: bool,
+    /// For links: negatives from the same batch, and blocks without its edges.
+    pub(super) in_batch: bool,
+    pub(super) exclude: bool,
+}
+
+/// A rank's part of the graph.
+struct Part {
+    /// The data set's ids of its own vertices, and how many of others it reads.
+    own: Vec<u32>,
+    halo_nodes: usize,
+    /// Its in-edges: what is drawn from, and what evaluation runs on.
+    block: Arc<Block>,
+    n_interior: usize,
+    /// The number and the id of each of the block's columns.
+    columns: Vec<u32>,
+    column_ids: Vec<u32>,
+    numbers: Arc<Numbers>,
+    /// How evaluation reaches remote rows.
+    way: Halo,
+    row: Option<PartRow>,
+}
+
+impl Part {
+    fn of(setup: &Setup, cx: &Ctx) -> Result<Part> {
+        let ordered = Ordered::of(setup, cx);
+        let (me, ranks) = (cx.rank(), cx.size());
+        let parts = cut(&ordered.whole, &ordered.owner, ordered.ids(), (me, ranks))?;
+        let local = parts.local;
+        let own = ordered.vertices(&local.own);
+        let column_ids = [&own[..], &ordered.vertices(&local.halo)].concat();
+        let read = local.recv_counts();
+        Ok(Part {
+            own,
+            halo_nodes: local.halo.len(),
+            block: Arc::new(local.block),
+            n_interior: local.n_interior,
+            columns: parts.columns,
+            column_ids,
+            numbers: parts.numbers,
+            way: Halo::new(local.send, read, true),
+            row: (ranks > 1).then(|| ordered.part_row(setup, cx)),
+        })
+    }
+
+    /// What is drawn from: this part, with randomness by the data set's ids.
+    fn sampler(&self, setup: &Setup, cx: &Ctx, settings: &Settings) -> Result<Sampler> {
+        let (spec, ids) = (&cx.plan.spec, &self.column_ids);
+        let sampler = Sampler::new(
+            Arc::clone(&self.block),
+            settings.fan_outs.clone(),
+            spec.seed,
+        );
+        let mut sampler = sampler.with_ids(ids.clone())?;
+        if spec.model == ModelKind::Gat {
+            // Softmax is over what was drawn.
+            sampler = sampler.unweighted();
+        }
+        if settings.replace {
+            sampler = sampler.with_replacement();
+        }
+        if !settings.by_degree {
+            return Ok(sampler);
+        }
+        let degree = |&c: &u32| setup.data.graph.in_degree(ids[c as usize] as usize) as f32;
+        sampler.with_bias(self.block.csr().indices.iter().map(degree).collect())
+    }
+
+    /// The numbers of others' vertices by degree, descending.
+    fn others_by_degree(&self, setup: &Setup, me: usize) -> Vec<u32> {
+        let (_, degrees) = setup.data.graph.sorted_by_degree();
+        let numbers = &self.numbers;
+        let degree = |number: &u32| degrees[numbers.ids[*number as usize] as usize];
+        let others = (0..numbers.ids.len() as u32).filter(|&v| numbers.owner(v) != me);
+        let mut others: Vec<u32> = others.collect();
+        others.sort_by_key(|v| std::cmp::Reverse(degree(v)));
+        others
+    }
+}
+
+/// Who trains on what.
+struct Training {
+    seeds: Arc<Seeds>,
+    /// Of the seeds; for links, none, beside how many terms of the loss an edge has.
+    labels: Arc<Rows>,
+    links: Option<Arc<EdgeSeeds>>,
+}
+
+impl Training {
+    fn of(setup: &Setup, cx: &Ctx, numbers: &Numbers, settings: &Settings) -> Training {
+        let (me, seed) = (cx.rank(), cx.plan.spec.seed);
+        let seeds_of = |train: &[u32]| Seeds::new(train, &numbers.first, me, settings.batch, seed);
+        let Some(links) = &setup.data.links else {
+            let train = numbers.ids.iter().zip(0u32..);
+            let train = train.filter(|&(&v, _)| setup.data.train[v as usize]);
+            let seeds = seeds_of(&train.map(|(_, number)| number).collect::<Vec<_>>());
+            let ids = seeds.mine().iter().map(|&k| numbers.ids[k as usize]);
+            let labels = Rows::of(&setup.data, &ids.collect::<Vec<_>>());
+            return Training {
+                seeds: Arc::new(seeds),
+                labels: Arc::new(labels),
+                links: None,
+            };
+        };
+        // An edge goes where its first end does.
+        let number = number_of_ids(&numbers.ids);
+        let first = |e: u32| number[links.train[e as usize][0] as usize];
+        let mut order: Vec<u32> = (0..links.train.len() as u32).collect();
+        order.sort_by_key(|&e| first(e));
+        let seeds = seeds_of(&order.iter().map(|&e| first(e)).collect::<Vec<_>>());
+        let k = links.negatives as u32;
+        let negative = match settings.in_batch {
+            true => Negative::InBatch(k),
+            false => Negative::Uniform(k),
+        };
+        let edges = EdgeSeeds {
+            edges: TrainEdges::new(setup.data.n(), links.train.clone(), negative, seed),
+            mine: order[seeds.run()].to_vec(),
+            numbers: Arc::new(number),
+            exclude: settings.exclude,
+        };
+        let mut labels = Rows::of(&setup.data, &[]);
+        labels.train_total = 1 + links.negatives;
+        Training {
+            seeds: Arc::new(seeds),
+            labels: Arc::new(labels),
+            links: Some(Arc::new(edges)),
+        }
+    }
+
+    /// One maker for each thread that makes batches.
+    fn makers(
+        &self,
+        cx: &Ctx,
+        settings: &Settings,
+        (shard, data, wants): (&Arc<Shard>, &RowData, Wants),
+        post: Option<&Post>,
+    ) -> Result<Vec<Maker>> {
+        let threads = match settings.prefetch {
+            0 => cx.plan.threads,
+            _ => 1,
+        };
+        let maker = |worker: u32| {
+            let mailbox = post.map(|p| p.open(SERVER + 1 + worker));
+            Ok(Maker {
+                reach: Reach {
+                    shard: Arc::clone(shard),
+                    rows: data.clone(),
+                    cache: Arc::new(Cache::none(data)),
+                    mailbox: mailbox.transpose()?,
+                    par: Arc::new(Par::new(threads)),
+                    epoch: Post::SETUP,
+                    wait_ns: 0,
+                },
+                seeds: Arc::clone(&self.seeds),
+                labels: Arc::clone(&self.labels),
+                links: self.links.clone(),
+                wants,
+                compact: Compact::default(),
+                order: None,
+                touched: Vec::new(),
+            })
+        };
+        (0..settings.workers as u32).map(maker).collect()
+    }
+}
+
+/// Feature rows of some vertices, for all threads of the rank.
+fn rows_of(data: &Dataset, ids: &[u32]) -> RowData {
+    match data.features.select_rows(ids) {
+        Features::Dense(x) => RowData::Dense(Arc::new(x)),
+        Features::Sparse(x) => RowData::Sparse(Arc::new(x)),
+        Features::Mapped { .. } => unreachable!("selected rows are in memory"),
+    }
+}
+
+/// Keeps the rows of others that come first in `wanted`, or that the batches of an epoch read most often.
+fn fill_cache(makers: &mut [Maker], rows: usize, wanted: Option<Vec<u32>>, cx: &Ctx) -> Result<()> {
+    let first = &mut makers[0];
+    let mut wanted = match wanted {
+        Some(wanted) => wanted,
+        None => presample(first, 0)?,
+    };
+    wanted.truncate(rows);
+    let cache = Arc::new(Cache::of(&wanted, first.reach.fetch(&wanted)?));
+    cx.caches(cache.rows.bytes() as u64);
+    for maker in makers {
+        maker.reach.cache = Arc::clone(&cache);
+    }
+    Ok(())
+}
+
+/// Mini-batch training as `settings` say, ready to run. Collective.
+///
+/// # Errors
+/// Whatever the communicator meets; [`crate::Error::Io`] when there is no thread to be had.
+pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Built> {
+    let (me, ranks) = (cx.rank(), cx.size());
+    let part = Part::of(&setup, cx)?;
+    let training = Training::of(&setup, cx, &part.numbers, &settings);
+    let rows = Rows::of(&setup.data, &part.own);
+    let shape = Shape {
+        aggregate_first: AggregateFirst::Always,
+        ..shape_of(&setup, cx)
+    };
+    let model = Model::new(&cx.plan.spec, cx.backend.as_ref(), shape);
+    let data = rows_of(&setup.data, &part.own);
+    let dense = matches!(data, RowData::Dense(_));
+    let wants = Wants {
+        layers: model.layers(),
+        in_place: dense && model.aggregates_features() && cx.plan.spec.dropout == 0.0,
+        own: model.kind() == ModelKind::Sage,
+        edge_places: model.kind() == ModelKind::Gat,
+    };
+    let sampler = part.sampler(&setup, cx, &settings)?;
+    let hot = if ranks > 1 {
+        settings.cache.rows(&data)
+    } else {
+        0
+    };
+    let by_degree = hot > 0 && !settings.presampled;
+    let wanted = by_degree.then(|| part.others_by_degree(&setup, me));
+    drop(setup);
+
+    // Everything that runs beside the training.
+    let Part {
+        own,
+        halo_nodes,
+        block,
+        n_interior,
+        columns,
+        column_ids,
+        numbers,
+        way,
+        row,
+    } = part;
+    let typed = block.n_relations();
+    let shard = Arc::new(Shard::new(me, numbers, sampler, columns, typed));
+    let post = cx.post.clone().filter(|_| ranks > 1);
+    let server = post.as_ref();
+    let server = server.map(|post| Server::start(post, Arc::clone(&shard), data.clone()));
+    let server = server.transpose()?;
+    let mut makers = training.makers(cx, &settings, (&shard, &data, wants), post.as_ref())?;
+    if hot > 0 {
+        fill_cache(&mut makers, hot, wanted, cx)?;
+    }
+    let store = match &data {
+        RowData::Dense(x) => Input::Dense(Rc::new(cx.backend.share(x))),
+        RowData::Sparse(x) => Input::Sparse(SparseInput::new(kernels::CsrBuf::clone(x))),
+    };
+    let cache = Arc::clone(&makers[0].reach.cache);
+    let (batches, lies) = (training.seeds.batches(), (store.clone(), &*cache));
+    let feed = Prefetched::new(makers, settings.prefetch, batches, lies, (post, server), cx);
+    let evaluation = Whole {
+        aggregate: OverBlock::new(way, block, n_interior, column_ids),
+        input: store,
+        ids: own.into(),
+    };
+    let head = Head::of(&rows, cx, model.layers())?;
+    let facts = RankFacts {
+        rank: me as u32,
+        owned_nodes: rows.ids.len() as u64,
+        halo_nodes: halo_nodes as u64,
+        train_nodes: rows.train_count() as u64,
+        ..RankFacts::default()
+    };
+    let strategy = MiniBatch::new(feed, model, head, evaluation, cx);
+    let predicted = strategy.predict(cx);
+    Ok(Built {
+        strategy: Box::new(strategy),
+        rows,
+        facts,
+        predicted,
+        part: row,
+    })
+}
