@@ -262,6 +262,7 @@ fn links_are_learnt_from_mini_batches() {
                 ("fanout", "5"),
                 ("batch", "60"),
                 ("negative", negative),
+                ("exclude", "true"),
                 ("prefetch", prefetch),
             ];
             let n = ranks.parse::<u32>().expect("a number");
