@@ -8,14 +8,14 @@
 #[cfg(doc)]
 use super::mail::Mailbox;
 use super::mail::{Delivery, Letter, Post};
+use super::port::{Board, Command, Port, Slot, lock};
 use super::transport::{Handle, Progress, Transport, Words};
 use crate::error::{Error, Result};
 use crate::record::now_ns;
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The tag of the line that announces a letter, and that of the letter. Point-to-point tags end before.
@@ -29,150 +29,6 @@ const BYE: u32 = u32::MAX;
 /// A rank that asked less long ago is waiting.
 const ASKED_NS: u64 = 400_000;
 
-/// What other threads ask of the hub.
-pub(super) enum Command {
-    Send(usize, u16, Words),
-    Recv(Handle, usize, u16, usize),
-    Forget(Handle),
-    /// Answered when everything has left.
-    Drain(Sender<()>),
-    Abort(i32),
-    Open(u32, Sender<Letter>),
-    /// From, to, and a letter.
-    Letter(u32, Delivery),
-    /// No letter is read any more.
-    Close,
-}
-
-/// How far a receive of the port has come.
-struct Slot {
-    progress: Progress,
-    travelled: Option<Range<u64>>,
-    words: Words,
-}
-
-/// What the hub tells the other threads.
-#[derive(Default)]
-pub(super) struct Board {
-    slots: Mutex<HashMap<Handle, Slot>>,
-    failure: Mutex<Option<(Option<u32>, String)>>,
-    /// When the port was asked last.
-    asked_ns: AtomicU64,
-    /// Threads that wait for letters.
-    pub(super) waiting: AtomicUsize,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Board {
-    /// What ended the hub's work.
-    pub(super) fn failure(&self, op: &str) -> Option<Error> {
-        let failure = lock(&self.failure);
-        failure.as_ref().map(|(peer, reason)| Error::Comm {
-            op: op.into(),
-            peer: *peer,
-            reason: reason.clone(),
-        })
-    }
-
-    /// The hub's failure, or that it is gone.
-    pub(super) fn gone(&self, op: &str) -> Error {
-        self.failure(op).unwrap_or_else(|| Error::Comm {
-            op: op.into(),
-            peer: None,
-            reason: "this rank is ending".into(),
-        })
-    }
-}
-
-/// The transport of the thread that trains.
-pub(crate) struct Port {
-    rank: usize,
-    size: usize,
-    out: Sender<Command>,
-    board: Arc<Board>,
-    next: u64,
-}
-
-impl Port {
-    fn tell(&self, command: Command) -> Result<()> {
-        let sent = self.out.send(command);
-        sent.map_err(|_| self.board.gone("hub"))
-    }
-}
-
-impl Transport for Port {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn size(&self) -> usize {
-        self.size
-    }
-
-    fn post_send(&mut self, to: usize, tag: u16, words: Words) -> Result<()> {
-        self.tell(Command::Send(to, tag, words))
-    }
-
-    fn post_recv(&mut self, from: usize, tag: u16, len: usize) -> Result<Handle> {
-        let handle = Handle(self.next);
-        self.next += 1;
-        let slot = Slot {
-            progress: Progress::Absent,
-            travelled: None,
-            words: Words::new(),
-        };
-        lock(&self.board.slots).insert(handle, slot);
-        self.tell(Command::Recv(handle, from, tag, len))?;
-        Ok(handle)
-    }
-
-    fn poll(&mut self, handle: Handle) -> Result<Progress> {
-        self.board.asked_ns.store(now_ns(), Ordering::Relaxed);
-        let progress = lock(&self.board.slots).get(&handle).map(|s| s.progress);
-        match (progress, self.board.failure("receive")) {
-            (Some(Progress::Done), _) => Ok(Progress::Done),
-            (_, Some(failure)) => Err(failure),
-            (Some(progress), None) => Ok(progress),
-            (None, None) => Err(self.board.gone("poll")),
-        }
-    }
-
-    fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
-        lock(&self.board.slots).get(&handle)?.travelled.clone()
-    }
-
-    fn take(&mut self, handle: Handle) -> Result<Words> {
-        let slot = lock(&self.board.slots).remove(&handle);
-        match slot {
-            Some(slot) if slot.progress == Progress::Done => Ok(slot.words),
-            _ => Err(Error::Comm {
-                op: "take".into(),
-                peer: None,
-                reason: "the message is not complete".into(),
-            }),
-        }
-    }
-
-    fn forget(&mut self, handle: Handle) {
-        lock(&self.board.slots).remove(&handle);
-        // Where the hub is gone there is nothing to forget.
-        let _ = self.tell(Command::Forget(handle));
-    }
-
-    fn drain(&mut self) -> Result<()> {
-        let (done, wait) = channel();
-        self.tell(Command::Drain(done))?;
-        wait.recv().map_err(|_| self.board.gone("drain"))
-    }
-
-    fn abort(&mut self, code: i32) {
-        let _ = self.tell(Command::Abort(code));
-    }
-}
-
 /// Gives `transport` to a hub on this thread, and runs `f` on another one of the name `name`.
 ///
 /// # Errors
@@ -185,13 +41,7 @@ pub(crate) fn with_hub<R: Send>(
     let (out, commands) = channel();
     let board = Arc::new(Board::default());
     let (rank, size) = (transport.rank(), transport.size());
-    let port = Port {
-        rank,
-        size,
-        out: out.clone(),
-        board: Arc::clone(&board),
-        next: 0,
-    };
+    let port = Port::new([rank, size], out.clone(), Arc::clone(&board));
     let post = Post::new([rank, size], out, Arc::clone(&board));
     let mut hub = Hub::new(transport, commands, board);
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@
 //! Letters of one pair of ranks arrive in the order sent.
 
 use super::Label;
-use super::hub::{Board, Command};
+use super::port::{Board, Command};
 use super::transport::Words;
 use crate::error::{Error, Result};
 use crate::record::{Direction, Traffic};

@@ -11,6 +11,7 @@ mod hub;
 mod link;
 mod mail;
 mod operation;
+mod port;
 mod threads;
 mod transport;
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::{Block, Relations};
 use crate::head::PairBatch;
 use crate::record::now_ns;
-use crate::sample::{Compact, Hop};
+use crate::sample::{Compact, Hop, Without};
 use crate::strategy::Rows;
 use kernels::CsrBuf;
 use std::sync::Arc;
@@ -74,6 +74,10 @@ pub(crate) struct Maker {
     pub(crate) touched: Vec<u64>,
 }
 
+/// Numbers of the rows of a batch's last block, their labels, pairs of them and edges that are left out
+/// where links are predicted, and how many seeds or edges it has.
+type Begun = (Vec<u32>, Rows, Option<PairBatch>, Option<Without>, usize);
+
 impl Maker {
     /// Batch `step` of `epoch`.
     ///
@@ -83,29 +87,11 @@ impl Maker {
         let start = now_ns();
         self.reach.wait_ns = 0;
         self.reach.epoch = epoch;
-        if self.order.as_ref().is_none_or(|o| o.0 != epoch) {
-            self.order = Some((epoch, self.seeds.order(epoch)));
-        }
-        let (_, order) = self.order.as_ref().expect("set above");
-        let places = order[self.seeds.of_batch(step)].to_vec();
-        let total = self.seeds.total(step);
-        let (mut rows, labels, pairs, without) = match &self.links {
-            None => {
-                let mine = self.seeds.mine();
-                let rows: Vec<u32> = places.iter().map(|&k| mine[k as usize]).collect();
-                (rows, self.labels.pick(&places, total), None, None)
-            }
-            Some(links) => {
-                let batch = links.batch(epoch, &places, &mut self.compact)?;
-                let mut labels = self.labels.pick(&[], 0);
-                labels.train_total = total * self.labels.train_total;
-                (batch.seeds, labels, Some(batch.pairs), batch.without)
-            }
-        };
+        let (mut rows, labels, pairs, without, seeds) = self.begin(epoch, step)?;
         let layers = self.wants.layers;
         let mut stats = Stats {
             batches: 1,
-            seeds: places.len() as u64,
+            seeds: seeds as u64,
             ..Stats::new(layers)
         };
         let (mut blocks, mut levels) = (Vec::with_capacity(layers), vec![rows.clone()]);
@@ -162,23 +148,47 @@ impl Maker {
         })
     }
 
+    /// Where a batch begins.
+    fn begin(&mut self, epoch: u64, step: u64) -> Result<Begun> {
+        if self.order.as_ref().is_none_or(|o| o.0 != epoch) {
+            self.order = Some((epoch, self.seeds.order(epoch)));
+        }
+        let (_, order) = self.order.as_ref().expect("set above");
+        let places = order[self.seeds.of_batch(step)].to_vec();
+        let total = self.seeds.total(step);
+        let begun = match &self.links {
+            None => {
+                let mine = self.seeds.mine();
+                let rows: Vec<u32> = places.iter().map(|&k| mine[k as usize]).collect();
+                (
+                    rows,
+                    self.labels.pick(&places, total),
+                    None,
+                    None,
+                    places.len(),
+                )
+            }
+            Some(links) => {
+                let batch = links.batch(epoch, &places, &mut self.compact)?;
+                let mut labels = self.labels.pick(&[], 0);
+                labels.train_total = total * self.labels.train_total;
+                let (pairs, without) = (Some(batch.pairs), batch.without);
+                (batch.seeds, labels, pairs, without, places.len())
+            }
+        };
+        Ok(begun)
+    }
+
     /// The numbers, each once, whose feature rows batch `step` of `epoch` has to fetch.
     ///
     /// # Errors
     /// Whatever the communicator meets.
     pub(crate) fn reads(&mut self, epoch: u64, step: u64) -> Result<Vec<u32>> {
-        let order = self.seeds.order(epoch);
-        let places = &order[self.seeds.of_batch(step)];
-        let mut rows: Vec<u32> = match &self.links {
-            Some(links) => links.batch(epoch, places, &mut self.compact)?.seeds,
-            None => places
-                .iter()
-                .map(|&k| self.seeds.mine()[k as usize])
-                .collect(),
-        };
+        let (mut rows, _, _, without, _) = self.begin(epoch, step)?;
         let n = self.reach.shard.numbers.ids.len();
         for layer in (0..self.wants.layers).rev() {
-            let (mut hop, _) = self.reach.hop(layer, (epoch, step), &rows, None)?;
+            let at = (epoch, step);
+            let (mut hop, _) = self.reach.hop(layer, at, &rows, without.as_ref())?;
             rows = self.compact.number(n, &rows, &mut hop.sources);
         }
         rows.retain(|&v| self.place(v).is_none());

@@ -11,12 +11,12 @@
 //! # Differs
 //! A rank's server, its makers of batches and its trainer are threads of one process, not processes
 //! that share memory. Draws depend on seed, epoch, step, layer and vertex alone, so that any number
-//! of ranks draws the same. A first layer that reads only aggregates of features sums them where they
-//! lie: features of the rank's own vertices are never copied.
+//! of ranks draws the same. A first layer that reads aggregates of dense features, without dropout, sums
+//! them where they lie: of the rank's own rows only those of destinations are copied, for GraphSAGE.
 //! # Measured
 //! GraphSAGE, fan-outs 10 and 25, 1000 seeds a rank and step, width 128, two cores of a shared x86-64
-//! machine with AVX-512 (siblings of one core, by how they slow each other), beside the peers in one
-//! sitting, 22 November 2026; medians of an epoch in ms:
+//! machine with AVX-512 (siblings of one core, by how they slow each other), beside the peers
+//! within ten minutes and not by turns, 22 November 2026; medians of an epoch in ms:
 //!
 //! | graph | 1 rank, 2 threads, `prefetch = 0` / `2` | DGL GraphBolt, 2 threads | 2 MPI ranks | DistDGL, 2 trainers, shared storage |
 //! |---|---|---|---|---|
@@ -27,7 +27,8 @@
 //! seed): test AUC 0.920 without and 0.851 with `exclude`; GCN 0.917 and 0.886. Vertices of few edges lose
 //! what they are known by.
 //!
-//! Training waited for less than 1 % of the time in which batches were made, with `prefetch = 2`.
+//! In these runs training waited for less than 1 % of the time in which batches were made, with
+//! `prefetch = 2`.
 //! # Not done
 //! Learnt vertex embeddings and edge features; fan-outs by type of edges as a knob; a
 //! prediction of memory. Every rank keeps the data set's id of every vertex, and a word or two a vertex
