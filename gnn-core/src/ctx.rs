@@ -1,11 +1,11 @@
 //! Everything a strategy may touch. Nothing is global.
 
 use crate::backend::{Backend, Mat};
-use crate::comm::{Communicator, MailLane, Post, Transport};
+use crate::comm::{Communicator, Label, MailLane, Post, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::rows::{BatchRow, HopRow, StaleRow};
-use crate::record::{Meter, Pass, Phase, PredictedLane, Traffic, now_ns};
+use crate::record::{Meter, Op, Pass, Phase, PredictedLane, Traffic, now_ns};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -97,6 +97,11 @@ impl Ctx {
         for (lane, traffic) in sent {
             self.meter.letters(lane, traffic);
         }
+    }
+
+    /// Counts time in which this thread waited for letters.
+    pub fn waited(&self, label: Label, ns: u64) {
+        self.meter.moved(label, Op::P2p, 0, ns);
     }
 
     /// Adds a row to the `batches` frame.

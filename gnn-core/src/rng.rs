@@ -31,6 +31,8 @@ pub enum Purpose {
     Attention = 11,
     /// Neighbours of mini-batches.
     Sample = 12,
+    /// Learnt rows of vertices before the first step.
+    Embedding = 13,
 }
 
 /// The key of everything drawn for this seed, epoch, purpose and layer.

@@ -285,8 +285,8 @@ pub fn strategy_hash(entry: &Entry, spec: &RunSpec) -> String {
 }
 
 /// The word for a promise about repeating a run.
-pub fn determinism(entry: &Entry) -> &'static str {
-    match entry.determinism {
+pub fn determinism(entry: &Entry, spec: &RunSpec) -> &'static str {
+    match (entry.determinism)(spec) {
         Determinism::Bitwise => "bitwise",
         Determinism::SameRanks => "same_ranks",
         Determinism::Statistical => "statistical",

@@ -114,7 +114,7 @@ fn manifest(id: &str, resolved: &Resolved) -> Manifest {
         synthetic: resolved.data.synthetic,
         backend: spec.backend.clone(),
         seed: spec.seed,
-        determinism: determinism(resolved.entry).to_owned(),
+        determinism: determinism(resolved.entry, spec).to_owned(),
         launch: resolved.starter.label().to_owned(),
         threads_per_rank: plan.threads as u32,
         oversubscribed: plan.oversubscribed,

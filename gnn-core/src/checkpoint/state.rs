@@ -31,7 +31,12 @@ impl State {
 
     /// Adds a copy of a matrix.
     pub fn put(&mut self, name: impl Into<String>, backend: &dyn Backend, x: &Mat) {
-        self.tensors.insert(name.into(), backend.download(x));
+        self.put_host(name, backend.download(x));
+    }
+
+    /// Adds a matrix that is in this process's memory.
+    pub fn put_host(&mut self, name: impl Into<String>, x: kernels::Mat) {
+        self.tensors.insert(name.into(), x);
     }
 
     /// Adds a number.
@@ -44,14 +49,22 @@ impl State {
     /// # Errors
     /// [`Error::Data`] when there is none of that name and shape.
     pub fn take_into(&mut self, name: &str, backend: &dyn Backend, x: &mut Mat) -> Result<()> {
-        let found = self.take(name)?;
-        if found.dim() != x.dim() {
-            let (rows, cols) = found.dim();
-            let reason = format!("expected {} rows of {}", x.nrows(), x.ncols());
-            return Err(bad(name, format!("{reason}, got {rows} of {cols}")));
-        }
-        *x = backend.upload(found);
+        *x = backend.upload(self.take_like(name, x.dim())?);
         Ok(())
+    }
+
+    /// Takes a tensor of this shape out.
+    ///
+    /// # Errors
+    /// As [`State::take_into`].
+    pub fn take_like(&mut self, name: &str, shape: (usize, usize)) -> Result<kernels::Mat> {
+        let found = self.take(name)?;
+        if found.dim() == shape {
+            return Ok(found);
+        }
+        let (rows, cols) = found.dim();
+        let reason = format!("expected {} rows of {}", shape.0, shape.1);
+        Err(bad(name, format!("{reason}, got {rows} of {cols}")))
     }
 
     /// Takes a tensor out, whatever its shape.

@@ -8,6 +8,7 @@ use super::cache::Cache;
 use super::rows::RowData;
 use super::server::{Request, SERVER, unpack};
 use super::shard::Shard;
+use super::table::{Answer, Table};
 use crate::comm::{Mailbox, Words, unreadable};
 use crate::error::Result;
 use crate::record::now_ns;
@@ -76,18 +77,52 @@ impl Reach {
         }
         let of_owner = self.by_owner(numbers);
         let asked = self.ask(&of_owner, |_, rows| Request::Rows(rows))?;
+        let parts = of_owner.iter().map(|_| None).collect();
+        let parts = self.answers(asked, &of_owner, parts)?;
+        Ok(self.in_order(numbers, parts))
+    }
+
+    /// The learnt rows of `numbers` as step `step` reads them, in their order; `table` has this rank's.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    pub(crate) fn pull(&mut self, numbers: &[u32], step: u64, table: &Table) -> Result<RowData> {
+        let (me, of_owner) = (self.shard.rank, self.by_owner(numbers));
+        let asked = self.ask(&of_owner, |_, rows| Request::Learnt(step, rows))?;
         let mut parts: Vec<Option<RowData>> = of_owner.iter().map(|_| None).collect();
+        let start = now_ns();
+        let own = table.pull(step, &of_owner[me])?;
+        self.wait_ns += now_ns() - start;
+        if asked == 0 || !of_owner[me].is_empty() {
+            parts[me] = Some(RowData::Dense(Arc::new(own)));
+        }
+        let parts = self.answers(asked, &of_owner, parts)?;
+        Ok(self.in_order(numbers, parts))
+    }
+
+    /// Adds `asked` answers to what is there by owner.
+    fn answers(
+        &mut self,
+        asked: usize,
+        of_owner: &[Vec<u32>],
+        mut parts: Vec<Option<RowData>>,
+    ) -> Result<Vec<Option<RowData>>> {
         for _ in 0..asked {
             let (from, words) = self.answer()?;
             parts[from] = Some(self.rows.unpack(from, of_owner[from].len(), words)?);
         }
-        if asked == 1 {
+        Ok(parts)
+    }
+
+    /// Rows by owner in the order of `numbers`.
+    fn in_order(&self, numbers: &[u32], mut parts: Vec<Option<RowData>>) -> RowData {
+        let mut there = parts.iter_mut().filter(|p| p.is_some());
+        if let (Some(only), None) = (there.next(), there.next()) {
             // One owner's rows are in the order asked.
-            let only = parts.into_iter().flatten().next();
-            return Ok(only.expect("it has answered"));
+            return only.take().expect("filtered");
         }
         // By owner, which source it is.
-        let mut sources: Vec<&RowData> = Vec::with_capacity(asked);
+        let mut sources: Vec<&RowData> = Vec::with_capacity(parts.len());
         let mut source_of = vec![0u32; parts.len()];
         for (owner, part) in parts.iter().enumerate() {
             if let Some(part) = part {
@@ -103,7 +138,7 @@ impl Reach {
             (source_of[owner], row)
         };
         let places: Vec<(u32, u32)> = numbers.iter().map(place).collect();
-        Ok(self.rows.pick(&sources, &places, &self.par))
+        self.rows.pick(&sources, &places, &self.par)
     }
 
     /// By owner, its rows of these numbers.
@@ -128,13 +163,22 @@ impl Reach {
             if owner == self.shard.rank || rows.is_empty() {
                 continue;
             }
-            let request = request(owner, rows);
-            let words = request.words(self.epoch);
-            let (label, to) = ((request.label(), self.epoch), (owner, SERVER));
-            self.mail().send(label, to, words)?;
+            self.tell(owner, request(owner, rows))?;
             asked += 1;
         }
         Ok(asked)
+    }
+
+    /// Sends a request.
+    pub(super) fn tell(&self, owner: usize, request: Request<'_>) -> Result<()> {
+        let (label, to) = ((request.label(), self.epoch), (owner, SERVER));
+        self.mail().send(label, to, request.words(self.epoch))
+    }
+
+    /// Sends an answer that another thread's work has made possible.
+    pub(super) fn answer_to(&self, (asked, words): Answer) -> Result<()> {
+        let label = Request::Learnt(0, &[]).label();
+        self.mail().send((label, asked.epoch), asked.to, words)
     }
 
     fn mail(&self) -> &Mailbox {
@@ -142,7 +186,8 @@ impl Reach {
         mailbox.expect("several ranks have letters")
     }
 
-    fn answer(&mut self) -> Result<(usize, Words)> {
+    /// Waits for an answer: who sent it, and what it says.
+    pub(super) fn answer(&mut self) -> Result<(usize, Words)> {
         let start = now_ns();
         let letter = self.mail().recv()?;
         self.wait_ns += now_ns() - start;

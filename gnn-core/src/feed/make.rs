@@ -25,6 +25,10 @@ pub(crate) struct Wants {
     pub(crate) own: bool,
     /// Backward reads where an edge is in the transposed.
     pub(crate) edge_places: bool,
+    /// Features are read at all.
+    pub(crate) features: bool,
+    /// Some of the input is learnt.
+    pub(crate) learnt: bool,
 }
 
 /// Where rows of features lie.
@@ -40,6 +44,8 @@ pub(crate) enum Source {
 
 /// Features of a batch.
 pub(crate) enum MadeInput {
+    /// None: all of the input is learnt.
+    Nothing,
     /// The rows of the first block's columns. Sparse ones with their transposed.
     Rows(RowData, Option<CsrBuf>),
     /// The first layer's in-edges by where their sources lie, the rows that were fetched, and those of
@@ -53,6 +59,8 @@ pub(crate) struct Made {
     pub(crate) input: MadeInput,
     pub(crate) blocks: Vec<Option<Block>>,
     pub(crate) ids: Vec<Kept<u32>>,
+    /// Where some of the input is learnt, the numbers of its rows.
+    pub(crate) read: Vec<u32>,
     pub(crate) rows: Rows,
     pub(crate) pairs: Option<PairBatch>,
     pub(crate) stats: Stats,
@@ -122,7 +130,10 @@ impl Maker {
             Some(input) => input,
             None => {
                 stats.draw_ns = now_ns() - start - self.reach.wait_ns;
-                self.rows_of(&rows, &mut stats)?
+                match self.wants.features {
+                    true => self.rows_of(&rows, &mut stats)?,
+                    false => MadeInput::Nothing,
+                }
             }
         };
         stats.wait_ns = self.reach.wait_ns;
@@ -142,6 +153,7 @@ impl Maker {
             input,
             blocks,
             ids: named.collect(),
+            read: if self.wants.learnt { rows } else { Vec::new() },
             rows: labels,
             pairs,
             stats,
@@ -251,8 +263,8 @@ impl Maker {
         let fetched = self.reach.fetch(&missing)?;
         let rows = self.pick(&fetched, &places);
         let transposed = match &rows {
-            RowData::Sparse(x) => Some(x.view().transpose()),
-            RowData::Dense(_) => None,
+            RowData::Sparse(x) if !self.wants.learnt => Some(x.view().transpose()),
+            _ => None,
         };
         Ok(MadeInput::Rows(rows, transposed))
     }

@@ -10,6 +10,8 @@
 //! | `server` | answers other ranks: neighbours drawn, rows looked up |
 //! | `gather` | one hop, or the rows of some vertices, from whichever ranks own them |
 //! | `make` | a whole batch out of those |
+//! | `table` | learnt rows at their owner |
+//! | `learnt` | those as training reads and changes them |
 //! | `queue` | batches made ahead by threads beside the one that trains |
 //! | `prefetched` | those, with their features on the device |
 //!
@@ -18,6 +20,7 @@
 
 mod cache;
 mod gather;
+mod learnt;
 mod links;
 mod make;
 mod prefetched;
@@ -27,22 +30,26 @@ mod seeds;
 mod server;
 mod shard;
 mod stats;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use cache::{Cache, Room, presample};
 pub(crate) use gather::Reach;
+pub(crate) use learnt::Learnt;
 pub(crate) use links::{EdgeSeeds, number_of_ids};
 pub(crate) use make::{Maker, Wants};
 pub(crate) use prefetched::Prefetched;
 pub(crate) use rows::RowData;
 pub(crate) use seeds::Seeds;
-pub(crate) use server::{SERVER, Server};
+pub(crate) use server::{SERVER, Served, Server};
 pub(crate) use shard::{Numbers, Shard, cut};
 pub use stats::{HopStats, Stats};
+pub(crate) use table::{Learning, RowOptimiser, Table};
 
 use crate::backend::Write;
 use crate::backend::{Kept, Mat};
+use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
@@ -91,6 +98,44 @@ pub trait Feed {
     /// Whatever the communicator meets.
     fn patch(&mut self, _cx: &mut Ctx, _batch: &Batch, _layer: usize, h: Input) -> Result<Input> {
         Ok(h)
+    }
+
+    /// Whether some of the input is learnt, so that its gradient is wanted.
+    fn learns(&self) -> bool {
+        false
+    }
+
+    /// Takes the gradient of the input of batch `step`, `[n, d]`, before the next one is asked for.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn learn(&mut self, _cx: &mut Ctx, _step: u64, _gradient: Mat) -> Result<()> {
+        Ok(())
+    }
+
+    /// The input of all of this rank's vertices where it has changed; called outside epoch time.
+    /// Collective.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn whole(&mut self, _cx: &mut Ctx) -> Result<Option<Input>> {
+        Ok(None)
+    }
+
+    /// Adds what this rank's vertices have learnt to `state`. Collective.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn save(&mut self, _cx: &mut Ctx, _state: &mut State) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes it back.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] when something is missing.
+    fn restore(&mut self, _state: &mut State) -> Result<()> {
+        Ok(())
     }
 
     /// The epoch is over: writes rows of its own to the frames.

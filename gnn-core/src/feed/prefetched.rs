@@ -1,6 +1,7 @@
 //! The feed of a strategy whose batches are made beside the training.
 
 use super::cache::Cache;
+use super::learnt::Learnt;
 use super::make::{Made, MadeInput, Maker, Source};
 use super::queue::{Queue, Span};
 use super::rows::RowData;
@@ -8,6 +9,7 @@ use super::server::Server;
 use super::stats::Stats;
 use super::{Batch, Feed, Hops};
 use crate::backend::{Mat, Write};
+use crate::checkpoint::State;
 use crate::comm::Post;
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -28,6 +30,8 @@ pub(crate) struct Prefetched {
     store: Input,
     /// Features of others that it keeps.
     cached: Option<Mat>,
+    /// What of the input is learnt.
+    learnt: Option<Learnt>,
     stats: Option<Stats>,
     /// When the epoch's first batch was asked for, and how long training has waited for batches.
     began_ns: u64,
@@ -41,12 +45,12 @@ pub(crate) struct Prefetched {
 
 impl Prefetched {
     /// Batches of `makers`, `ahead` of them made before they are asked for, `batches` an epoch; `store` are
-    /// the rank's features and `cache` copies of others'.
+    /// the rank's features, `cache` copies of others' and `learnt` what there is beside them.
     pub(crate) fn new(
         makers: Vec<Maker>,
         ahead: usize,
         batches: u64,
-        (store, cache): (Input, &Cache),
+        (store, cache, learnt): (Input, &Cache, Option<Learnt>),
         (post, server): (Option<Post>, Option<Server>),
         cx: &Ctx,
     ) -> Prefetched {
@@ -60,6 +64,7 @@ impl Prefetched {
             batches,
             store,
             cached,
+            learnt,
             stats: None,
             began_ns: 0,
             stalled_ns: 0,
@@ -151,7 +156,7 @@ impl Feed for Prefetched {
         }
         let epoch = cx.epoch;
         let queue = self.started(cx)?;
-        let made = cx.sample(|| queue.take(epoch, step))?;
+        let mut made = cx.sample(|| queue.take(epoch, step))?;
         self.stalled_ns += now_ns() - asked;
         cx.pass(Pass::Forward);
         let n = made.ids.iter().flat_map(|ids| ids.iter()).max();
@@ -159,7 +164,17 @@ impl Feed for Prefetched {
             .map_or(0, |&v| v as usize + 1)
             .max(self.computed.first().map_or(0, |c| 64 * c.len()));
         self.count(&made, n);
+        if let Some(learnt) = &mut self.learnt {
+            let features = match made.input {
+                MadeInput::Rows(rows, _) => Some(rows),
+                _ => None,
+            };
+            let read = std::mem::take(&mut made.read);
+            let x = learnt.pull(cx, step, (read, features))?;
+            made.input = MadeInput::Rows(RowData::Dense(Arc::new(x)), None);
+        }
         let input = match made.input {
+            MadeInput::Nothing => unreachable!("something is read"),
             MadeInput::Rows(RowData::Dense(x), _) => Input::Dense(Rc::new(cx.backend.share(&x))),
             MadeInput::Rows(RowData::Sparse(x), transposed) => {
                 let rows = Arc::try_unwrap(x).unwrap_or_else(|x| kernels::CsrBuf::clone(&x));
@@ -178,6 +193,42 @@ impl Feed for Prefetched {
             rows: made.rows,
             pairs: made.pairs,
         })
+    }
+
+    fn learns(&self) -> bool {
+        self.learnt.is_some()
+    }
+
+    fn learn(&mut self, cx: &mut Ctx, step: u64, gradient: Mat) -> Result<()> {
+        match &mut self.learnt {
+            Some(learnt) => {
+                let gradient = cx.backend.take(gradient);
+                learnt.push(cx, step, &gradient)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn whole(&mut self, cx: &mut Ctx) -> Result<Option<Input>> {
+        let Some(learnt) = &mut self.learnt else {
+            return Ok(None);
+        };
+        let x = learnt.whole(cx)?;
+        Ok(Some(Input::Dense(Rc::new(cx.backend.upload(x)))))
+    }
+
+    fn save(&mut self, cx: &mut Ctx, state: &mut State) -> Result<()> {
+        match &mut self.learnt {
+            Some(learnt) => learnt.save(cx, state),
+            None => Ok(()),
+        }
+    }
+
+    fn restore(&mut self, state: &mut State) -> Result<()> {
+        match &mut self.learnt {
+            Some(learnt) => learnt.restore(state),
+            None => Ok(()),
+        }
     }
 
     fn close(&mut self, cx: &mut Ctx) {

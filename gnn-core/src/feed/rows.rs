@@ -152,6 +152,15 @@ impl RowData {
     }
 }
 
+/// Some rows of a matrix as a message: one after the other.
+pub(super) fn dense_words(x: &Mat, rows: &[u32]) -> Words {
+    let mut out = Words::with_capacity(rows.len() * x.ncols());
+    for &r in rows {
+        out.extend(x.row(r as usize).iter().map(|v| v.to_bits()));
+    }
+    out
+}
+
 /// Rows that are asked for ahead of being copied.
 const AHEAD: usize = 4;
 

@@ -1,14 +1,17 @@
-//! Answers other ranks: in-edges drawn of this rank's vertices, and their feature rows.
+//! Answers other ranks: in-edges drawn of this rank's vertices, their feature rows, and what is learnt
+//! of them.
 //!
 //! The owner computes: what a rank draws for another is what it would draw for itself. One thread
 //! answers letter by letter, in the order in which they come.
 
 use super::rows::RowData;
 use super::shard::Shard;
+use super::table::{Asked, Pushed, Table};
 use crate::comm::{Label, Letter, Mailbox, Post, Words, unreadable};
 use crate::error::{Error, Result};
 use crate::record::Direction;
 use crate::sample::{Hop, Without};
+use kernels::Mat;
 use kernels::par::Par;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,8 +21,11 @@ pub(crate) const SERVER: u32 = 0;
 
 const DRAW: u32 = 0;
 const ROWS: u32 = 1;
-/// Words of a request before the edges that are left out, the last of which is how many words those are;
-/// rows follow.
+const LEARNT: u32 = 2;
+const PUSH: u32 = 3;
+const SETTLE: u32 = 4;
+/// Words of a request before its data (edges that are left out, or gradients), the last of which is how
+/// many words those are; rows follow.
 const HEAD: usize = 9;
 
 const WEIGHTED: u32 = 1;
@@ -32,6 +38,12 @@ pub(super) enum Request<'a> {
     Draw(usize, (u64, u64), &'a [u32], Vec<[u32; 2]>),
     /// Feature rows.
     Rows(&'a [u32]),
+    /// Learnt rows, as a step reads them.
+    Learnt(u64, &'a [u32]),
+    /// Gradients of learnt rows in a step. Nobody answers.
+    Push(u64, &'a [u32], &'a [f32]),
+    /// An answer, once what came before has been done.
+    Settle,
 }
 
 impl Request<'_> {
@@ -39,7 +51,8 @@ impl Request<'_> {
     pub(super) fn label(&self) -> Label {
         let (layer, direction) = match self {
             Request::Draw(layer, ..) => (*layer, Direction::Sample),
-            Request::Rows(_) => (0, Direction::Pull),
+            Request::Rows(_) | Request::Learnt(..) | Request::Settle => (0, Direction::Pull),
+            Request::Push(..) => (0, Direction::Push),
         };
         Label {
             layer: layer as u16,
@@ -49,20 +62,26 @@ impl Request<'_> {
 
     /// The request as a message that counts for the epoch `counted`.
     pub(super) fn words(&self, counted: u64) -> Words {
-        let none = Vec::new();
-        let (kind, layer, (epoch, step), rows, without) = match self {
-            Request::Draw(layer, at, rows, without) => (DRAW, *layer, *at, rows, without),
-            Request::Rows(rows) => (ROWS, 0, (0, 0), rows, &none),
+        let (kind, layer, (epoch, step), rows, data): (_, _, _, &[u32], &[u32]) = match self {
+            Request::Draw(layer, at, rows, without) => {
+                (DRAW, *layer, *at, rows, without.as_flattened())
+            }
+            Request::Rows(rows) => (ROWS, 0, (0, 0), rows, &[]),
+            Request::Learnt(step, rows) => (LEARNT, 0, (0, *step), rows, &[]),
+            Request::Push(step, rows, grads) => {
+                (PUSH, 0, (0, *step), rows, bytemuck::cast_slice(grads))
+            }
+            Request::Settle => (SETTLE, 0, (0, 0), &[], &[]),
         };
-        let mut words = Words::with_capacity(HEAD + 2 * without.len() + rows.len());
+        let mut words = Words::with_capacity(HEAD + data.len() + rows.len());
         words.extend([kind, layer as u32]);
         words.extend(
             [epoch, step, counted]
                 .map(|x| [x as u32, (x >> 32) as u32])
                 .concat(),
         );
-        words.push(2 * without.len() as u32);
-        words.extend(without.iter().flatten());
+        words.push(data.len() as u32);
+        words.extend_from_slice(data);
         words.extend_from_slice(rows);
         words
     }
@@ -126,6 +145,15 @@ pub(super) fn unpack(from: usize, rows: usize, words: &[u32]) -> Result<Hop> {
     })
 }
 
+/// What a rank answers for.
+pub(crate) struct Served {
+    pub(crate) shard: Arc<Shard>,
+    /// Feature rows of its vertices.
+    pub(crate) rows: RowData,
+    /// What is learnt of them.
+    pub(crate) table: Option<Arc<Table>>,
+}
+
 /// The thread that answers.
 pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
@@ -133,11 +161,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Begins to answer for `shard` and its `rows`.
+    /// Begins to answer for `of`.
     ///
     /// # Errors
     /// [`Error::Comm`] when the rank is ending, [`Error::Io`] when there is no thread to be had.
-    pub(crate) fn start(post: &Post, shard: Arc<Shard>, rows: RowData) -> Result<Server> {
+    pub(crate) fn start(post: &Post, of: Served) -> Result<Server> {
         let mailbox = post.open(SERVER)?;
         let name = format!("rank-{}", mailbox.rank());
         let closes = post.clone();
@@ -145,10 +173,13 @@ impl Server {
             let par = Par::new(1);
             // Ends when letters do; one that cannot be read ends the rank's waiting threads as well.
             while let Ok(letter) = mailbox.recv_idle() {
-                if let Err(e) = answer(&mailbox, &shard, &rows, &par, &letter) {
+                if let Err(e) = answer(&mailbox, &of, &par, letter) {
                     eprintln!("error: {e}");
                     closes.close();
                 }
+            }
+            if let Some(table) = &of.table {
+                table.close();
             }
         };
         let thread = std::thread::Builder::new().name(name).spawn(serve);
@@ -170,34 +201,64 @@ impl Drop for Server {
     }
 }
 
-fn answer(
-    mailbox: &Mailbox,
-    shard: &Shard,
-    data: &RowData,
-    par: &Par,
-    letter: &Letter,
-) -> Result<()> {
-    let bad = || unreadable(letter.from, "a request");
+fn answer(mailbox: &Mailbox, of: &Served, par: &Par, letter: Letter) -> Result<()> {
+    let (from, reply_to) = (letter.from, letter.reply_to);
+    let bad = || unreadable(from, "a request");
     let (head, rest) = letter.words.split_at_checked(HEAD).ok_or_else(bad)?;
-    let (without, rows) = rest.split_at_checked(head[8] as usize).ok_or_else(bad)?;
+    let (data, rows) = rest.split_at_checked(head[8] as usize).ok_or_else(bad)?;
     let long = |k: usize| u64::from(head[k]) | u64::from(head[k + 1]) << 32;
-    let (layer, at) = (head[1] as usize, (long(2), long(4)));
+    let (layer, at, epoch) = (head[1] as usize, (long(2), long(4)), long(6));
+    let Served { shard, table, .. } = of;
     let owned = shard.numbers.of(shard.rank).len() as u32;
     if rows.iter().any(|&r| r >= owned) {
         return Err(bad());
     }
-    let (request, words) = match head[0] {
+    let learnt = || table.as_deref().ok_or_else(bad);
+    let send =
+        |request: Request<'_>, to, epoch, words| mailbox.send((request.label(), epoch), to, words);
+    let asker = (from, reply_to);
+    match head[0] {
         DRAW => {
-            let edges: Vec<[u32; 2]> = without.chunks_exact(2).map(|e| [e[0], e[1]]).collect();
+            let edges: Vec<[u32; 2]> = data.chunks_exact(2).map(|e| [e[0], e[1]]).collect();
             let left_out = (!edges.is_empty()).then(|| Without::of_rows(edges));
             let hop = shard.draw(layer, at, rows, left_out.as_ref(), par);
-            (Request::Draw(layer, at, rows, Vec::new()), pack(&hop))
+            let request = Request::Draw(layer, at, rows, Vec::new());
+            send(request, asker, epoch, pack(&hop))
         }
-        ROWS => (Request::Rows(rows), data.pack(rows, par)),
-        _ => return Err(bad()),
-    };
-    let to = (letter.from, letter.reply_to);
-    mailbox.send((request.label(), long(6)), to, words)
+        ROWS => send(Request::Rows(rows), asker, epoch, of.rows.pack(rows, par)),
+        LEARNT => {
+            let asked = Asked {
+                step: at.1,
+                rows: rows.to_vec(),
+                to: asker,
+                epoch,
+            };
+            match learnt()?.ask(asked) {
+                Some((_, words)) => send(Request::Learnt(at.1, rows), asker, epoch, words),
+                None => Ok(()),
+            }
+        }
+        PUSH => {
+            let table = learnt()?;
+            let grads = bytemuck::cast_slice(data).to_vec();
+            let grads = Mat::from_shape_vec((rows.len(), table.learning().width), grads);
+            let pushed = Pushed {
+                rank: from,
+                step: at.1,
+                rows: rows.to_vec(),
+                grads: grads.map_err(|_| bad())?,
+            };
+            for (asked, words) in table.push(pushed, par) {
+                let Asked {
+                    step, to, epoch, ..
+                } = asked;
+                send(Request::Learnt(step, &[]), to, epoch, words)?;
+            }
+            Ok(())
+        }
+        SETTLE => send(Request::Settle, asker, epoch, Words::new()),
+        _ => Err(bad()),
+    }
 }
 
 #[cfg(test)]

@@ -62,7 +62,12 @@ fn drawn(
             _ => unreachable!("made dense"),
         };
         let post = cx.post.clone().expect("works in the background");
-        let server = Server::start(&post, Arc::clone(&shard), rows.clone()).expect("a thread");
+        let served = Served {
+            shard: Arc::clone(&shard),
+            rows: rows.clone(),
+            table: None,
+        };
+        let server = Server::start(&post, served).expect("a thread");
         let all = Arc::clone(&shard.numbers);
         let mut reach = Reach {
             cache: Arc::new(Cache::none(&rows)),

@@ -216,8 +216,11 @@ impl Sampler {
         Ok(in_turn.flatten().collect())
     }
 
-    /// What does not fit the graph.
-    fn check(&self) -> Result<()> {
+    /// Refuses fan-outs by type that the graph does not have.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] with how many types there are.
+    pub fn check_types(&self) -> Result<()> {
         let relations = self.graph.n_relations();
         for fan_out in &self.fan_outs {
             if let FanOut::PerType(each) = fan_out
@@ -234,6 +237,12 @@ impl Sampler {
                 });
             }
         }
+        Ok(())
+    }
+
+    /// What does not fit the graph.
+    fn check(&self) -> Result<()> {
+        self.check_types()?;
         let (rows, columns) = (self.graph.n_dst, self.graph.n_src);
         if rows != columns && self.fan_outs.len() > 1 {
             return Err(Error::Shape {

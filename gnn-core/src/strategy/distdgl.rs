@@ -41,7 +41,7 @@ use super::sampled::{self, Settings};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::feed::Room;
+use crate::feed::{Learning, Room, RowOptimiser};
 use crate::model::ModelKind;
 use crate::sample::FanOut;
 use crate::spec::{RunSpec, Value};
@@ -53,17 +53,12 @@ fn settings(spec: &RunSpec) -> Result<Settings> {
         key: "fanout".into(),
         reason,
         help: "write one number for all layers, or one a layer in the order in which they run, as \
-               in fanout = \"10,25\"; all takes every in-neighbour"
+               in fanout = \"10,25\"; all takes every in-neighbour, and 5/0/10 so many by type of \
+               edges"
             .into(),
     };
     let written = knobs.written("fanout");
-    let one = |word: &str| match word.trim() {
-        "all" => Ok(FanOut::All),
-        word => word
-            .parse()
-            .map(FanOut::Of)
-            .map_err(|_| wrong(format!("'{word}' is no number"))),
-    };
+    let one = |word: &str| fan_out(word).ok_or_else(|| wrong(format!("'{word}' is no number")));
     let mut fan_outs = written.split(',').map(one).collect::<Result<Vec<_>>>()?;
     if fan_outs.len() == 1 {
         fan_outs = vec![fan_outs[0].clone(); spec.layers];
@@ -84,7 +79,32 @@ fn settings(spec: &RunSpec) -> Result<Settings> {
         replace: knobs.flag("replace"),
         in_batch: knobs.word("negative") == "in-batch",
         exclude: knobs.flag("exclude"),
+        learning: learning(spec),
     })
+}
+
+/// What the knobs say about embeddings of vertices.
+fn learning(spec: &RunSpec) -> Option<Learning> {
+    let knobs = &spec.knobs;
+    let width = knobs.count("vertex_embedding");
+    (width > 0).then(|| Learning {
+        width,
+        alone: knobs.flag("embedding_alone"),
+        optimiser: match knobs.word("embedding_optimizer") {
+            "adam" => RowOptimiser::Adam,
+            _ => RowOptimiser::Adagrad,
+        },
+        lr: knobs.number("embedding_lr") as f32,
+        synchronous: knobs.flag("embedding_sync"),
+    })
+}
+
+/// Batches are the same for the same ranks; pushes that are applied as they come are not.
+fn determinism(spec: &RunSpec) -> Determinism {
+    match learning(spec) {
+        Some(learning) if !learning.synchronous && spec.ranks > 1 => Determinism::Statistical,
+        _ => Determinism::SameRanks,
+    }
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
@@ -96,11 +116,27 @@ fn is_count(v: &Value) -> bool {
     matches!(v, Value::Int(i) if *i >= 0)
 }
 
+fn is_flag(v: &Value) -> bool {
+    matches!(v, Value::Bool(_))
+}
+
+/// `all`, a number, or numbers by type of edges as in `5/0/10`.
+fn fan_out(word: &str) -> Option<FanOut> {
+    let number = |word: &str| word.trim().parse().ok();
+    match word.trim() {
+        "all" => Some(FanOut::All),
+        word if word.contains('/') => {
+            let each = word.split('/').map(number).collect::<Option<_>>();
+            each.map(FanOut::PerType)
+        }
+        word => number(word).map(FanOut::Of),
+    }
+}
+
 fn is_fan_out(v: &Value) -> bool {
-    let one = |word: &str| word.trim() == "all" || word.trim().parse::<u32>().is_ok();
     match v {
         Value::Int(_) => is_count(v),
-        Value::Str(text) => text.split(',').all(one),
+        Value::Str(text) => text.split(',').all(|word| fan_out(word).is_some()),
         _ => false,
     }
 }
@@ -110,7 +146,8 @@ const KNOBS: &[Knob] = &[
         name: "fanout",
         default: "10,25",
         doc: "in-neighbours drawn of a vertex: a number for all layers, or one a layer in the order in \
-              which they run (the last is of the seeds), or all",
+              which they run (the last is of the seeds), or all; for edges of several types also numbers \
+              by type, as in 5/0/10",
         check: is_fan_out,
     },
     Knob {
@@ -123,7 +160,7 @@ const KNOBS: &[Knob] = &[
         name: "replace",
         default: "false",
         doc: "draw with replacement: the same in-neighbour may be drawn several times",
-        check: |v| matches!(v, Value::Bool(_)),
+        check: is_flag,
     },
     Knob {
         name: "bias",
@@ -142,7 +179,7 @@ const KNOBS: &[Knob] = &[
         name: "exclude",
         default: "false",
         doc: "for links, draw as if the graph did not have the edges that a batch asks about",
-        check: |v| matches!(v, Value::Bool(_)),
+        check: is_flag,
     },
     Knob {
         name: "prefetch",
@@ -169,6 +206,38 @@ const KNOBS: &[Knob] = &[
         doc: "threads of a rank that make batches in turns, at most as many as prefetch",
         check: |v| matches!(v, Value::Int(i) if *i >= 1),
     },
+    Knob {
+        name: "vertex_embedding",
+        default: "0",
+        doc: "columns that are learnt of every vertex, beside its features; 0 for none",
+        check: is_count,
+    },
+    Knob {
+        name: "embedding_alone",
+        default: "false",
+        doc: "what is learnt of a vertex is in the place of its features",
+        check: is_flag,
+    },
+    Knob {
+        name: "embedding_optimizer",
+        default: "adagrad",
+        doc: "how embeddings of vertices follow their gradients, at the owner: adagrad or adam, without \
+              decay",
+        check: |v| matches!(v, Value::Str(s) if s == "adagrad" || s == "adam"),
+    },
+    Knob {
+        name: "embedding_lr",
+        default: "0.01",
+        doc: "learning rate of embeddings of vertices",
+        check: |v| v.as_f64().is_some_and(|lr| lr.is_finite() && lr >= 0.0),
+    },
+    Knob {
+        name: "embedding_sync",
+        default: "false",
+        doc: "a step reads embeddings that all ranks' gradients of the step before have changed; false \
+              applies gradients as they come, so that runs on several ranks do not repeat bit by bit",
+        check: is_flag,
+    },
 ];
 
 fn refuse(spec: &RunSpec) -> Result<()> {
@@ -184,6 +253,13 @@ fn refuse(spec: &RunSpec) -> Result<()> {
             "decoupled = true",
             "it draws a neighbourhood for every layer, and dense layers read none",
             "set decoupled = false, or use neutrontp",
+        );
+    }
+    if spec.knobs.flag("embedding_alone") && learning(spec).is_none() {
+        return unsupported(
+            "embedding_alone = true",
+            "nothing is learnt of vertices, so they would have no input",
+            "set vertex_embedding to a width, for example 64",
         );
     }
     settings(spec).map(|_| ())
@@ -203,7 +279,7 @@ pub const ENTRY: Entry = Entry {
     ranks: (1, usize::MAX),
     knobs: KNOBS,
     exact: Exact::With(&[("fanout", "all"), ("batch", "0"), ("exclude", "false")]),
-    determinism: Determinism::SameRanks,
+    determinism,
     cut: true,
     background: true,
     resumes: true,

@@ -44,8 +44,8 @@ pub struct Entry {
     pub knobs: &'static [Knob],
     /// When it is exact.
     pub exact: Exact,
-    /// What is promised about repeating a run.
-    pub determinism: Determinism,
+    /// What is promised about repeating a run of this request.
+    pub determinism: fn(&RunSpec) -> Determinism,
     /// Whether vertices are cut by the run's partitioner; if not, the strategy gives them owners itself,
     /// and [`Setup::owner`] is none.
     pub cut: bool,

@@ -194,7 +194,7 @@ pub const ENTRY: Entry = Entry {
     ranks: (1, usize::MAX),
     knobs: KNOBS,
     exact: Exact::Always,
-    determinism: Determinism::SameRanks,
+    determinism: |_| Determinism::SameRanks,
     cut: true,
     background: false,
     resumes: true,

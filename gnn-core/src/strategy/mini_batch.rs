@@ -47,6 +47,7 @@ impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
         evaluation: Whole<N>,
         cx: &Ctx,
     ) -> Self {
+        model.input_gradient = feed.learns();
         // The head's weights are trained like those of one more layer.
         let own = head.init(cx, model.layers());
         if !own.is_empty() {
@@ -78,6 +79,9 @@ impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
             input,
             ids,
         } = &mut self.evaluation;
+        if let Some(now) = self.feed.whole(cx)? {
+            *input = now;
+        }
         let (output, _) = self
             .model
             .forward(cx, aggregate, input.clone(), ids, false)?;
@@ -134,6 +138,9 @@ impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
             grad = model.backward_layers(cx, &mut batch.hops, over, tape, from, g, ready)?;
         }
         cx.pass(Pass::Optim);
+        if let Some(grad) = grad {
+            feed.learn(cx, batch.step, grad.g)?;
+        }
         reduction.collect(cx)?;
         let gradients = self.reduction.gradients();
         self.optimiser
@@ -172,13 +179,14 @@ impl<F: Feed, N: Neighbours> Strategy for MiniBatch<F, N> {
             self.model.save(backend, &mut snapshot.shared);
             self.optimiser.save(backend, &mut snapshot.shared);
         }
-        Ok(())
+        self.feed.save(cx, &mut snapshot.own)
     }
 
     fn restore(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
         let backend = cx.backend.as_ref();
         self.model.restore(backend, &mut snapshot.shared)?;
-        self.optimiser.restore(backend, &mut snapshot.shared)
+        self.optimiser.restore(backend, &mut snapshot.shared)?;
+        self.feed.restore(&mut snapshot.own)
     }
 
     fn gradients(&self) -> Vec<&Mat> {

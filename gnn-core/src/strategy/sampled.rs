@@ -12,8 +12,8 @@ use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features};
 use crate::error::Result;
 use crate::feed::{
-    Cache, EdgeSeeds, Maker, Numbers, Prefetched, Reach, Room, RowData, SERVER, Seeds, Server,
-    Shard, Wants, cut, number_of_ids, presample,
+    Cache, EdgeSeeds, Learning, Learnt, Maker, Numbers, Prefetched, Reach, Room, RowData, SERVER,
+    Seeds, Served, Server, Shard, Table, Wants, cut, number_of_ids, presample,
 };
 use crate::graph::Block;
 use crate::head::Head;
@@ -43,6 +43,8 @@ pub(super) struct Settings {
     /// For links: negatives from the same batch, and blocks without its edges.
     pub(super) in_batch: bool,
     pub(super) exclude: bool,
+    /// What is learnt of vertices.
+    pub(super) learning: Option<Learning>,
 }
 
 /// A rank's part of the graph.
@@ -182,17 +184,8 @@ impl Training {
             _ => 1,
         };
         let maker = |worker: u32| {
-            let mailbox = post.map(|p| p.open(SERVER + 1 + worker));
             Ok(Maker {
-                reach: Reach {
-                    shard: Arc::clone(shard),
-                    rows: data.clone(),
-                    cache: Arc::new(Cache::none(data)),
-                    mailbox: mailbox.transpose()?,
-                    par: Arc::new(Par::new(threads)),
-                    epoch: Post::SETUP,
-                    wait_ns: 0,
-                },
+                reach: reach(shard, data, (post, 1 + worker), threads)?,
                 seeds: Arc::clone(&self.seeds),
                 labels: Arc::clone(&self.labels),
                 links: self.links.clone(),
@@ -204,6 +197,25 @@ impl Training {
         };
         (0..settings.workers as u32).map(maker).collect()
     }
+}
+
+/// What a thread reaches that has mailbox `number` after the server's; `rows` are this rank's.
+fn reach(
+    shard: &Arc<Shard>,
+    rows: &RowData,
+    (post, number): (Option<&Post>, u32),
+    threads: usize,
+) -> Result<Reach> {
+    let mailbox = post.map(|p| p.open(SERVER + number)).transpose()?;
+    Ok(Reach {
+        shard: Arc::clone(shard),
+        rows: rows.clone(),
+        cache: Arc::new(Cache::none(rows)),
+        mailbox,
+        par: Arc::new(Par::new(threads)),
+        epoch: Post::SETUP,
+        wait_ns: 0,
+    })
 }
 
 /// Feature rows of some vertices, for all threads of the rank.
@@ -240,21 +252,35 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
     let part = Part::of(&setup, cx)?;
     let training = Training::of(&setup, cx, &part.numbers, &settings);
     let rows = Rows::of(&setup.data, &part.own);
+    let learning = settings.learning;
+    let learns_alone = learning.is_some_and(|l| l.alone);
+    let shape = shape_of(&setup, cx);
+    let features = if learns_alone { 0 } else { shape.d_in };
     let shape = Shape {
         aggregate_first: AggregateFirst::Always,
-        ..shape_of(&setup, cx)
+        d_in: features + learning.map_or(0, |l| l.width),
+        ..shape
     };
     let model = Model::new(&cx.plan.spec, cx.backend.as_ref(), shape);
-    let data = rows_of(&setup.data, &part.own);
+    let data = match learns_alone {
+        true => RowData::Dense(Arc::default()),
+        false => rows_of(&setup.data, &part.own),
+    };
     let dense = matches!(data, RowData::Dense(_));
     let wants = Wants {
         layers: model.layers(),
-        in_place: dense && model.aggregates_features() && cx.plan.spec.dropout == 0.0,
+        in_place: dense
+            && learning.is_none()
+            && model.aggregates_features()
+            && cx.plan.spec.dropout == 0.0,
         own: model.kind() == ModelKind::Sage,
         edge_places: model.kind() == ModelKind::Gat,
+        features: !learns_alone,
+        learnt: learning.is_some(),
     };
     let sampler = part.sampler(&setup, cx, &settings)?;
-    let hot = if ranks > 1 {
+    sampler.check_types()?;
+    let hot = if ranks > 1 && wants.features {
         settings.cache.rows(&data)
     } else {
         0
@@ -279,7 +305,14 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
     let shard = Arc::new(Shard::new(me, numbers, sampler, columns, typed));
     let post = cx.post.clone().filter(|_| ranks > 1);
     let server = post.as_ref();
-    let server = server.map(|post| Server::start(post, Arc::clone(&shard), data.clone()));
+    let seed = cx.plan.spec.seed;
+    let table = learning.map(|l| Arc::new(Table::new(l, &own, ranks, seed)));
+    let served = || Served {
+        shard: Arc::clone(&shard),
+        rows: data.clone(),
+        table: table.clone(),
+    };
+    let server = server.map(|post| Server::start(post, served()));
     let server = server.transpose()?;
     let mut makers = training.makers(cx, &settings, (&shard, &data, wants), post.as_ref())?;
     if hot > 0 {
@@ -290,7 +323,14 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
         RowData::Sparse(x) => Input::Sparse(SparseInput::new(kernels::CsrBuf::clone(x))),
     };
     let cache = Arc::clone(&makers[0].reach.cache);
-    let (batches, lies) = (training.seeds.batches(), (store.clone(), &*cache));
+    let batches = training.seeds.batches();
+    let learnt = |table| -> Result<Learnt> {
+        let like = RowData::Dense(Arc::new(kernels::Mat::zeros((0, shape.d_in - features))));
+        let mailbox = 1 + settings.workers as u32;
+        let reach = reach(&shard, &like, (post.as_ref(), mailbox), cx.plan.threads)?;
+        Ok(Learnt::new(reach, table, data.clone(), batches))
+    };
+    let lies = (store.clone(), &*cache, table.map(learnt).transpose()?);
     let feed = Prefetched::new(makers, settings.prefetch, batches, lies, (post, server), cx);
     let evaluation = Whole {
         aggregate: OverBlock::new(way, block, n_interior, column_ids),

@@ -327,7 +327,7 @@ pub const ENTRY: Entry = Entry {
     ranks: (1, usize::MAX),
     knobs: KNOBS,
     exact: Exact::With(&[("bound", "epoch-fixed=0")]),
-    determinism: Determinism::SameRanks,
+    determinism: |_| Determinism::SameRanks,
     cut: true,
     background: false,
     resumes: true,

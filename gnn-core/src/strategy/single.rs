@@ -106,7 +106,7 @@ pub const ENTRY: Entry = Entry {
     ranks: (1, 1),
     knobs: &[],
     exact: Exact::Always,
-    determinism: Determinism::Bitwise,
+    determinism: |_| Determinism::Bitwise,
     cut: true,
     background: false,
     resumes: true,

@@ -6,6 +6,7 @@
 //! the same bits. What this cannot catch: an error that `single` has too (`model/tests.rs` does).
 
 mod features;
+mod learnt;
 mod order;
 mod sampled;
 

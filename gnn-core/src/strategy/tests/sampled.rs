@@ -5,7 +5,7 @@ use crate::model::ModelKind;
 use crate::record::Direction;
 use crate::spec::{RunSpec, Value};
 use crate::strategy::{Entry, Setup, find};
-use crate::testing::{random_dataset, world};
+use crate::testing::{random_dataset, with_relations, world};
 use std::sync::Arc;
 
 /// However batches are made, ahead or not, by one thread or several, features summed where they lie or
@@ -147,4 +147,43 @@ fn letters_are_counted_in_the_epoch_they_are_for() {
     assert!(now.iter().flatten().all(|sent| !sent.is_empty()));
     assert_eq!(run(1), now);
     assert_eq!(run(4), now);
+}
+
+/// Fan-outs by type of edges: enough of each is all, any number of ranks draws the same, and as many
+/// numbers are wanted as there are types.
+#[test]
+fn fan_outs_may_differ_by_type_of_edges() {
+    let data = with_relations(random_dataset(80, 500, 6, 3, false, 12), 3, 5);
+    let data = Arc::new(data);
+    let entry = find("distdgl").expect("registered");
+    let with = |fan_out: &str| {
+        let mut pairs = spec(entry, ModelKind::Rgcn, 2, 8).to_pairs();
+        pairs.retain(|(key, _)| key != "fanout");
+        pairs.push(("fanout".into(), Value::Str(fan_out.into())));
+        RunSpec::from_pairs(pairs).expect("valid pairs")
+    };
+    let alone = spec(&STRATEGIES[0], ModelKind::Rgcn, 2, 8);
+    let single = train(&STRATEGIES[0], &alone, &data, None, 1);
+    let few = train(entry, &with("2/0/1,3/3/0"), &data, None, 1);
+    assert_ne!(few[0].losses, single[0].losses);
+    for ranks in 1..=3 {
+        let owner = random_owner(80, ranks, false, 3);
+        let on = |fan_out: &str| {
+            let what = format!("{fan_out} on {ranks} ranks");
+            let owner = Some(owner.clone());
+            (what, train(entry, &with(fan_out), &data, owner, ranks))
+        };
+        let (what, all) = on("500/500/500");
+        assert_same(&what, ModelKind::Rgcn, &single[0], &all);
+        let (what, some) = on("2/0/1,3/3/0");
+        assert_same(&what, ModelKind::Rgcn, &few[0], &some);
+    }
+    world(&with("2/1,all"), 1, |cx, _| {
+        let setup = Setup {
+            data: Arc::clone(&data),
+            owner: None,
+        };
+        let refused = (entry.build)(setup, cx).err().expect("three types");
+        assert!(refused.to_string().contains("3 numbers"), "{refused}");
+    });
 }
