@@ -148,7 +148,10 @@ fn an_owner_killed_in_the_middle_of_a_pull_ends_the_run() -> Outcome {
             "distdgl",
             "--set batch=20 --set fanout=8 --set prefetch=0",
             round,
-        )
+        )?;
+        // Whoever waits for a push that will not come.
+        let learnt = "--set batch=20 --set vertex_embedding=8 --set embedding_sync=true";
+        kill_one("distdgl", learnt, round)
     })
 }
 

@@ -132,14 +132,17 @@ fn a_run_with_a_killed_mpi_rank_goes_on_with_the_same_bits() -> Outcome {
         return Ok(());
     }
     killed_and_resumed("-s halo --launch mpi", 2)?;
-    killed_and_resumed("-s distdgl --set fanout=5 --set batch=40 --launch mpi", 2)?;
+    let batches = "-s distdgl --set fanout=5 --set batch=40 --launch mpi";
+    let learnt = format!("{batches} --set vertex_embedding=8 --set embedding_sync=true");
+    killed_and_resumed(&learnt, 2)?;
     if !skip::soak() {
         return Ok(());
     }
     killed_and_resumed("-s neutrontp --launch mpi", 3)?;
-    for _ in 0..25 {
+    for round in 0..25 {
         // Two kills each.
-        killed_and_resumed("-s distdgl --set fanout=5 --set batch=40 --launch mpi", 2)?;
+        let how = if round % 2 == 0 { batches } else { &learnt };
+        killed_and_resumed(how, 2)?;
     }
     killed_and_resumed("-s sancus --set bound=epoch-fixed=3 --launch mpi", 3)
 }

@@ -154,6 +154,15 @@ pub(crate) struct Served {
     pub(crate) table: Option<Arc<Table>>,
 }
 
+impl Drop for Served {
+    /// However its thread ends, nobody waits for a push that it would have taken.
+    fn drop(&mut self) {
+        if let Some(table) = &self.table {
+            table.close();
+        }
+    }
+}
+
 /// The thread that answers.
 pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
@@ -173,13 +182,10 @@ impl Server {
             let par = Par::new(1);
             // Ends when letters do; one that cannot be read ends the rank's waiting threads as well.
             while let Ok(letter) = mailbox.recv_idle() {
-                if let Err(e) = answer(&mailbox, &of, &par, letter) {
+                if let Err(e) = of.answer(&mailbox, &par, letter) {
                     eprintln!("error: {e}");
                     closes.close();
                 }
-            }
-            if let Some(table) = &of.table {
-                table.close();
             }
         };
         let thread = std::thread::Builder::new().name(name).spawn(serve);
@@ -201,63 +207,71 @@ impl Drop for Server {
     }
 }
 
-fn answer(mailbox: &Mailbox, of: &Served, par: &Par, letter: Letter) -> Result<()> {
-    let (from, reply_to) = (letter.from, letter.reply_to);
-    let bad = || unreadable(from, "a request");
-    let (head, rest) = letter.words.split_at_checked(HEAD).ok_or_else(bad)?;
-    let (data, rows) = rest.split_at_checked(head[8] as usize).ok_or_else(bad)?;
-    let long = |k: usize| u64::from(head[k]) | u64::from(head[k + 1]) << 32;
-    let (layer, at, epoch) = (head[1] as usize, (long(2), long(4)), long(6));
-    let Served { shard, table, .. } = of;
-    let owned = shard.numbers.of(shard.rank).len() as u32;
-    if rows.iter().any(|&r| r >= owned) {
-        return Err(bad());
-    }
-    let learnt = || table.as_deref().ok_or_else(bad);
-    let send =
-        |request: Request<'_>, to, epoch, words| mailbox.send((request.label(), epoch), to, words);
-    let asker = (from, reply_to);
-    match head[0] {
-        DRAW => {
-            let edges: Vec<[u32; 2]> = data.chunks_exact(2).map(|e| [e[0], e[1]]).collect();
-            let left_out = (!edges.is_empty()).then(|| Without::of_rows(edges));
-            let hop = shard.draw(layer, at, rows, left_out.as_ref(), par);
-            let request = Request::Draw(layer, at, rows, Vec::new());
-            send(request, asker, epoch, pack(&hop))
+impl Served {
+    /// Answers a letter.
+    fn answer(&self, mailbox: &Mailbox, par: &Par, letter: Letter) -> Result<()> {
+        let (from, reply_to) = (letter.from, letter.reply_to);
+        let bad = || unreadable(from, "a request");
+        let (head, rest) = letter.words.split_at_checked(HEAD).ok_or_else(bad)?;
+        let (data, rows) = rest.split_at_checked(head[8] as usize).ok_or_else(bad)?;
+        let long = |k: usize| u64::from(head[k]) | u64::from(head[k + 1]) << 32;
+        let (layer, at, epoch) = (head[1] as usize, (long(2), long(4)), long(6));
+        let Served {
+            shard,
+            rows: features,
+            table,
+        } = self;
+        let owned = shard.numbers.of(shard.rank).len() as u32;
+        if rows.iter().any(|&r| r >= owned) {
+            return Err(bad());
         }
-        ROWS => send(Request::Rows(rows), asker, epoch, of.rows.pack(rows, par)),
-        LEARNT => {
-            let asked = Asked {
-                step: at.1,
-                rows: rows.to_vec(),
-                to: asker,
-                epoch,
-            };
-            match learnt()?.ask(asked) {
-                Some((_, words)) => send(Request::Learnt(at.1, rows), asker, epoch, words),
-                None => Ok(()),
+        let learnt = || table.as_deref().ok_or_else(bad);
+        let send = |request: Request<'_>, to, epoch, words| {
+            mailbox.send((request.label(), epoch), to, words)
+        };
+        let asker = (from, reply_to);
+        match head[0] {
+            DRAW => {
+                let edges: Vec<[u32; 2]> = data.chunks_exact(2).map(|e| [e[0], e[1]]).collect();
+                let left_out = (!edges.is_empty()).then(|| Without::of_rows(edges));
+                let hop = shard.draw(layer, at, rows, left_out.as_ref(), par);
+                let request = Request::Draw(layer, at, rows, Vec::new());
+                send(request, asker, epoch, pack(&hop))
             }
-        }
-        PUSH => {
-            let table = learnt()?;
-            let grads = bytemuck::cast_slice(data).to_vec();
-            let grads = Mat::from_shape_vec((rows.len(), table.learning().width), grads);
-            let pushed = Pushed {
-                rank: from,
-                step: at.1,
-                rows: rows.to_vec(),
-                grads: grads.map_err(|_| bad())?,
-            };
-            for (asked, words) in table.push(pushed, par) {
-                let Asked {
-                    step, to, epoch, ..
-                } = asked;
-                send(Request::Learnt(step, &[]), to, epoch, words)?;
+            ROWS => send(Request::Rows(rows), asker, epoch, features.pack(rows, par)),
+            LEARNT => {
+                let asked = Asked {
+                    step: at.1,
+                    rows: rows.to_vec(),
+                    to: asker,
+                    epoch,
+                };
+                match learnt()?.ask(asked) {
+                    Some((_, words)) => send(Request::Learnt(at.1, rows), asker, epoch, words),
+                    None => Ok(()),
+                }
             }
-            Ok(())
+            PUSH => {
+                let table = learnt()?;
+                let grads = bytemuck::cast_slice(data).to_vec();
+                let grads = Mat::from_shape_vec((rows.len(), table.learning().width), grads);
+                let pushed = Pushed {
+                    rank: from,
+                    step: at.1,
+                    rows: rows.to_vec(),
+                    grads: grads.map_err(|_| bad())?,
+                };
+                for (asked, words) in table.push(pushed, par) {
+                    let Asked {
+                        step, to, epoch, ..
+                    } = asked;
+                    send(Request::Learnt(step, &[]), to, epoch, words)?;
+                }
+                Ok(())
+            }
+            SETTLE => send(Request::Settle, asker, epoch, Words::new()),
+            _ => Err(bad()),
         }
-        SETTLE => send(Request::Settle, asker, epoch, Words::new()),
-        _ => Err(bad()),
     }
 }
 
