@@ -8,6 +8,12 @@
 //! whoever owns a vertex draws its neighbours. A rank trains on seeds of its own: it asks the owners
 //! hop by hop, pulls the features it has not, and steps with the sum of all ranks' gradients. Batches
 //! are made ahead, beside the training.
+//!
+//! With `vertex_embedding = D`, D columns of every vertex's input are learnt: they lie at the owner,
+//! are pulled as a batch begins, and their gradients are pushed back, where the owner's optimiser
+//! takes them (`feed/table.rs`). By default pushes are applied as they come, and a pull reads what is there;
+//! such a run on several ranks promises nothing about bits (`statistical`). With `embedding_sync` a step
+//! reads what all ranks' pushes of the step before have made, summed in the order of the ranks.
 //! # Differs
 //! A rank's server, its makers of batches and its trainer are threads of one process, not processes
 //! that share memory. Draws depend on seed, epoch, step, layer and vertex alone, so that any number
@@ -30,12 +36,14 @@
 //! In these runs training waited for less than 1 % of the time in which batches were made, with
 //! `prefetch = 2`.
 //! # Not done
-//! Learnt vertex embeddings and edge features; fan-outs by type of edges as a knob; a
-//! prediction of memory. Every rank keeps the data set's id of every vertex, and a word or two a vertex
-//! for numbering batches.
+//! Tensors of edges beyond weights and types, which owners hand out with what they draw: no model reads
+//! any. Embeddings are not cached. A prediction of memory: every rank keeps the data set's id of every
+//! vertex, and a word or two a vertex for numbering batches.
 //! # Exact when
 //! `fanout = all` and `batch = 0`: every step reads whole neighbourhoods of all training vertices. For
-//! links also `exclude = false`, the default: full-graph training reads the edges it asks about.
+//! links also `exclude = false`, the default: full-graph training reads the edges it asks about. With
+//! embeddings there is nothing to compare with but full-graph training on a wider input that is
+//! changed by hand, which is what the tests do.
 
 use super::sampled::{self, Settings};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
