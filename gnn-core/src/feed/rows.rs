@@ -42,20 +42,9 @@ impl RowData {
 
     /// Some rows as a message: dense rows one after the other; of sparse rows their lengths, then columns
     /// and values of all.
-    pub(crate) fn pack(&self, rows: &[u32], par: &Par) -> Words {
+    pub(crate) fn pack(&self, rows: &[u32]) -> Words {
         match self {
-            RowData::Dense(x) => {
-                let mut out = vec![0u32; rows.len() * x.ncols()];
-                let from = x.as_slice().expect("matrices are made in standard layout");
-                let d = x.ncols();
-                par.rows_mut(&mut out, d.max(1), |first, to| {
-                    for (to, &r) in to.chunks_exact_mut(d).zip(&rows[first..]) {
-                        let row = &from[r as usize * d..(r as usize + 1) * d];
-                        to.copy_from_slice(bytemuck::cast_slice(row));
-                    }
-                });
-                out
-            }
+            RowData::Dense(x) => dense_words(x, rows),
             RowData::Sparse(x) => {
                 let spans = rows.iter().map(|&r| x.view().span(r as usize));
                 let mut out: Words = spans.clone().map(|s| s.len() as u32).collect();
@@ -155,8 +144,15 @@ impl RowData {
 /// Some rows of a matrix as a message: one after the other.
 pub(super) fn dense_words(x: &Mat, rows: &[u32]) -> Words {
     let mut out = Words::with_capacity(rows.len() * x.ncols());
-    for &r in rows {
-        out.extend(x.row(r as usize).iter().map(|v| v.to_bits()));
+    let (from, d) = (
+        x.as_slice().expect("matrices are made in standard layout"),
+        x.ncols(),
+    );
+    for (k, &r) in rows.iter().enumerate() {
+        if let Some(&r) = rows.get(k + AHEAD) {
+            kernels::prefetch(from[r as usize * d..].as_ptr());
+        }
+        out.extend_from_slice(bytemuck::cast_slice(&from[r as usize * d..][..d]));
     }
     out
 }

@@ -238,7 +238,7 @@ impl Served {
                 let request = Request::Draw(layer, at, rows, Vec::new());
                 send(request, asker, epoch, pack(&hop))
             }
-            ROWS => send(Request::Rows(rows), asker, epoch, features.pack(rows, par)),
+            ROWS => send(Request::Rows(rows), asker, epoch, features.pack(rows)),
             LEARNT => {
                 let asked = Asked {
                     step: at.1,
