@@ -13,6 +13,7 @@
 //! | [`launch`], [`mpi`] | a plan becomes processes in a group of their own |
 //! | `supervise` | watch ranks, end the whole run when one fails, say why |
 //! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
+//! | [`sweep`] | many settings, one run each, one frame |
 //! | [`frames`] | rows become Polars frames; the only place that links Polars |
 //! | [`rank_error`] | what a failing rank says about itself |
 //! | [`datasets`] | the catalogue, and fetching what is in it |
@@ -38,6 +39,7 @@ pub mod resume;
 pub mod stop;
 pub mod store;
 mod supervise;
+pub mod sweep;
 pub mod sys;
 pub mod tables;
 pub mod tail;

@@ -24,10 +24,22 @@ pub fn parse_pairs(pairs: impl IntoIterator<Item = Pair>) -> Result<RunSpec> {
 /// # Errors
 /// [`Error::Refused`] naming the line that is no `key = value`.
 pub fn parse_body(text: &str) -> Result<Vec<Pair>> {
+    parse_lines(text, false)
+}
+
+/// [`parse_body`], where a value may also be a list, which is kept as it is written.
+///
+/// # Errors
+/// As [`parse_body`].
+pub fn parse_lists(text: &str) -> Result<Vec<Pair>> {
+    parse_lines(text, true)
+}
+
+fn parse_lines(text: &str, lists: bool) -> Result<Vec<Pair>> {
     let mut pairs = Vec::new();
     for (index, line) in text.lines().enumerate() {
         for statement in statements(line) {
-            let pair = parse_statement(statement).map_err(|what| {
+            let pair = parse_statement(statement, lists).map_err(|what| {
                 Error::refused(
                     format!("line {}: {what}", index + 1),
                     "write one key = value a line, as in: epochs = 100",
@@ -77,7 +89,7 @@ fn statements(line: &str) -> Vec<&str> {
         .collect()
 }
 
-fn parse_statement(statement: &str) -> std::result::Result<Pair, String> {
+fn parse_statement(statement: &str, lists: bool) -> std::result::Result<Pair, String> {
     if statement.starts_with('[') {
         return Err(format!("{statement}: keys are flat, without sections"));
     }
@@ -98,6 +110,7 @@ fn parse_statement(statement: &str) -> std::result::Result<Pair, String> {
             Ok(Some(toml::Value::Integer(i))) => Value::Int(i),
             Ok(Some(toml::Value::Float(x))) => Value::Float(x),
             Ok(Some(toml::Value::Boolean(b))) => Value::Bool(b),
+            Ok(Some(toml::Value::Array(_))) if lists => Value::Str(value.to_owned()),
             Ok(Some(toml::Value::Array(_) | toml::Value::Table(_))) => {
                 return Err(format!("{key}: expected one value, got a list or a table"));
             }
@@ -108,26 +121,20 @@ fn parse_statement(statement: &str) -> std::result::Result<Pair, String> {
 }
 
 /// Reads a specification file (`--config`).
-///
-/// # Errors
-/// When it cannot be read, or a line of it is no `key = value`.
-pub fn parse_file(path: &Path) -> Result<Vec<Pair>> {
+fn parse_file(path: &Path, lists: bool) -> Result<Vec<Pair>> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Error::refused(
             format!("config: {}: {e}", path.display()),
             "check the path of --config",
         )
     })?;
-    parse_body(&text)
+    parse_lines(&text, lists)
         .map_err(|error| Error::refused(format!("{}: {error}", path.display()), error.help()))
 }
 
 /// Reads one `key=value` of `--set`.
-///
-/// # Errors
-/// When it is not one.
-pub fn parse_set(text: &str) -> Result<Pair> {
-    parse_statement(text).map_err(|what| {
+fn parse_set(text: &str, lists: bool) -> Result<Pair> {
+    parse_statement(text, lists).map_err(|what| {
         Error::refused(
             format!("set: {what}"),
             "write --set key=value, as in --set epochs=100",
@@ -145,6 +152,25 @@ pub fn parse_set(text: &str) -> Result<Pair> {
 pub fn parse_flags(
     words: &[String],
     known: &dyn Fn(&str) -> Option<bool>,
+) -> Result<(Vec<Pair>, Vec<Flag>)> {
+    sort_flags(words, known, false)
+}
+
+/// [`parse_flags`], where a value may also be a list, which is kept as it is written.
+///
+/// # Errors
+/// As [`parse_flags`].
+pub fn parse_flags_with_lists(
+    words: &[String],
+    known: &dyn Fn(&str) -> Option<bool>,
+) -> Result<(Vec<Pair>, Vec<Flag>)> {
+    sort_flags(words, known, true)
+}
+
+fn sort_flags(
+    words: &[String],
+    known: &dyn Fn(&str) -> Option<bool>,
+    lists: bool,
 ) -> Result<(Vec<Pair>, Vec<Flag>)> {
     let (mut pairs, mut others) = (Vec::new(), Vec::new());
     let mut rest = words.iter().peekable();
@@ -168,8 +194,8 @@ pub fn parse_flags(
             Some(true) => others.push((flag.clone(), Some(value()?))),
             Some(false) => others.push((flag, None)),
             None => match flag.as_str() {
-                "config" => pairs.extend(parse_file(Path::new(&value()?))?),
-                "set" => pairs.push(parse_set(&value()?)?),
+                "config" => pairs.extend(parse_file(Path::new(&value()?), lists)?),
+                "set" => pairs.push(parse_set(&value()?, lists)?),
                 _ => pairs.push((flag.clone(), flag_value(&flag, value)?)),
             },
         }

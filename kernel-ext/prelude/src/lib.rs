@@ -23,6 +23,7 @@
 //! | the runs there are | `runs()` |
 //! | one of them | `Run::open("latest")`, or an id, or its beginning |
 //! | a new one | a `%%gnn` cell, or `train("data = karate; strategy = halo; ranks = 2")` |
+//! | many of them in one frame | a `%%sweep -o frame` cell, or `sweep("latest")` for the last one |
 //! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.stale()`, `.partition()`, `.summary()` |
 //! | its settings | `r1.manifest()`, `r1.status()` |
 //! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"stale"`, `"partition"` |
@@ -52,7 +53,7 @@ pub use frame_html::df_html;
 pub use launcher::Error;
 pub use or_end::OrEnd;
 pub use polars;
-pub use run::{Run, compare, partition, plot_partition, runs, try_compare};
+pub use run::{Run, compare, partition, plot_partition, runs, sweep, try_compare};
 pub use show::Show;
 pub use source::Manifest;
 pub use train::{train, try_train};

@@ -6,6 +6,6 @@ pub use polars::prelude::*;
 pub use crate::display;
 pub use crate::or_end::OrEnd;
 pub use crate::plot::{self, Plot};
-pub use crate::run::{Run, compare, runs};
+pub use crate::run::{Run, compare, runs, sweep};
 pub use crate::show::Show;
 pub use crate::train::train;

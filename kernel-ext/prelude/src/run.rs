@@ -243,6 +243,14 @@ pub fn plot_partition(dir: impl AsRef<Path>, kind: &str) -> std::result::Result<
     crate::plot::cut(&report, &id)
 }
 
+/// The frame of a sweep by its id, or `latest`: one row a setting, as `%%sweep -o` binds it.
+///
+/// # Panics
+/// When there is no such sweep, or no setting of it has ended.
+pub fn sweep(id: &str) -> DataFrame {
+    or_end(source::sweep(id))
+}
+
 /// Every run in the store, one row each, the oldest first.
 ///
 /// # Panics

@@ -318,13 +318,21 @@ impl Cell<'_> {
                 }
             }
             Action::Train(request) => {
-                let training = &self.worker.shared.training;
-                training.store(true, Ordering::Release);
-                let outcome = crate::live::train(&request, &self.session());
-                training.store(false, Ordering::Release);
-                outcome
+                self.training(|| crate::live::train(&request, &self.session()))
+            }
+            Action::Sweep(request) => {
+                self.training(|| crate::live::sweep(&request, &self.session()))
             }
         }
+    }
+
+    /// Does something that takes interrupts itself.
+    fn training(&self, work: impl FnOnce() -> Outcome) -> Outcome {
+        let training = &self.worker.shared.training;
+        training.store(true, Ordering::Release);
+        let outcome = work();
+        training.store(false, Ordering::Release);
+        outcome
     }
 
     fn session(&self) -> crate::live::Session<'_> {

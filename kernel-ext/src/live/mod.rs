@@ -7,6 +7,7 @@ mod lines;
 mod partition;
 mod program;
 mod report;
+mod sweep;
 mod train;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use interrupt::Interrupt;
 
 pub use lines::line;
 pub use program::path as halobook_path;
+pub use sweep::sweep;
 pub use train::train;
 
 /// The runs and cuts bound in this session: variable to run id, or `partition:` and a cut's id.

@@ -75,6 +75,15 @@ fn remember(session: &Session<'_>, request: &TrainRequest, id: &str) {
 fn command(request: &TrainRequest, id: &str) -> Command {
     let mut command = program::halobook();
     command.args(["train", "--json", "--run-id", id]);
+    keys(request, &mut command);
+    if request.dry_run {
+        command.arg("--dry-run");
+    }
+    command
+}
+
+/// The cell's keys as flags.
+pub(super) fn keys(request: &TrainRequest, command: &mut Command) {
     if let Some(file) = &request.config {
         command.args(["--config", file]);
     }
@@ -86,10 +95,6 @@ fn command(request: &TrainRequest, id: &str) -> Command {
             command.arg("--set").arg(format!("{key}={value}"));
         }
     }
-    if request.dry_run {
-        command.arg("--dry-run");
-    }
-    command
 }
 
 /// A failure before there was a run.

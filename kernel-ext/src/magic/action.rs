@@ -2,6 +2,7 @@
 
 use super::body;
 use super::flags::{self, Parsed};
+use super::run_flags::SWEEP_OWN;
 use super::table::{self, Kind, Magic};
 use crate::front::Failure;
 use crate::text;
@@ -20,6 +21,8 @@ pub enum Action {
     },
     /// A training run.
     Train(TrainRequest),
+    /// Many training runs.
+    Sweep(SweepRequest),
     /// A magic's manual page; an empty name asks for the list.
     Help(String),
     /// Something is wrong with the magic itself.
@@ -59,6 +62,15 @@ pub struct TrainRequest {
     pub config: Option<String>,
     /// Resolve and check only.
     pub dry_run: bool,
+}
+
+/// Many runs as the cell describes them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SweepRequest {
+    /// The runs; a value may be a list.
+    pub runs: TrainRequest,
+    /// Flags of the sweep itself by long name; switches hold an empty text.
+    pub own: Vec<(&'static str, String)>,
 }
 
 /// Why a magic cannot be carried out, with the place marked.
@@ -119,7 +131,11 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
                     });
                 }
                 let parsed = flags::parse(magic, text, words)?;
-                return train(parsed, text, &rest[line.len()..]).map(Action::Train);
+                let body = &rest[line.len()..];
+                return match magic.name {
+                    "sweep" => sweep(parsed, text, body).map(Action::Sweep),
+                    _ => train(parsed, text, body, false).map(Action::Train),
+                };
             }
             let parsed = flags::parse(magic, text, words)?;
             let read = Line {
@@ -184,7 +200,14 @@ fn magic_of(line: &str) -> Result<(&'static Magic, usize), Refusal> {
     }
 }
 
-fn train(parsed: Parsed, line: &str, rest: &str) -> Result<TrainRequest, Refusal> {
+fn sweep(parsed: Parsed, line: &str, rest: &str) -> Result<SweepRequest, Refusal> {
+    let is_own = |name: &str| SWEEP_OWN.iter().any(|flag| flag.long == name);
+    let (own, flags) = parsed.flags.into_iter().partition(|(name, _)| is_own(name));
+    let runs = train(Parsed { flags, ..parsed }, line, rest, true)?;
+    Ok(SweepRequest { runs, own })
+}
+
+fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainRequest, Refusal> {
     let mut request = TrainRequest::default();
     for (name, value) in parsed.flags {
         match name {
@@ -207,7 +230,7 @@ fn train(parsed: Parsed, line: &str, rest: &str) -> Result<TrainRequest, Refusal
             key => request.pairs.push((key.to_owned(), value)),
         }
     }
-    for (key, value) in body::parse(rest)? {
+    for (key, value) in body::parse(rest, lists)? {
         if key == "output" {
             request.output = Some(identifier(value, rest)?);
         } else {

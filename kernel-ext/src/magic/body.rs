@@ -1,12 +1,12 @@
-//! The body of `%%gnn`: typed `key = value` pairs.
+//! The body of `%%gnn` and of `%%sweep`: typed `key = value` pairs.
 
 use super::action::Refusal;
 
 /// Reads the pairs, one or several (`;`) on a line.
 ///
 /// # Errors
-/// A piece that is no pair or whose value is no TOML.
-pub fn parse(body: &str) -> Result<Vec<(String, String)>, Refusal> {
+/// A piece that is no pair or whose value is no TOML, or a list where `lists` are not wanted.
+pub fn parse(body: &str, lists: bool) -> Result<Vec<(String, String)>, Refusal> {
     let mut pairs = Vec::new();
     for line in body.lines() {
         for (at, piece) in pieces(line) {
@@ -15,7 +15,7 @@ pub fn parse(body: &str) -> Result<Vec<(String, String)>, Refusal> {
                 continue;
             }
             let start = at + piece.chars().take_while(|c| c.is_whitespace()).count();
-            pairs.push(pair(text).map_err(|(message, help)| Refusal {
+            pairs.push(pair(text, lists).map_err(|(message, help)| Refusal {
                 message,
                 line: line.to_owned(),
                 span: (start, text.chars().count()),
@@ -57,7 +57,7 @@ fn pieces(line: &str) -> Vec<(usize, String)> {
     pieces
 }
 
-fn pair(text: &str) -> Result<(String, String), (String, String)> {
+fn pair(text: &str, lists: bool) -> Result<(String, String), (String, String)> {
     let Some((key, value)) = text.split_once('=') else {
         return Err((
             format!("`{text}` is no `key = value`"),
@@ -85,6 +85,13 @@ fn pair(text: &str) -> Result<(String, String), (String, String)> {
         Some(toml::Value::Integer(_) | toml::Value::Boolean(_)) => value.replace('_', ""),
         // As written: 5e-4 stays 5e-4.
         Some(toml::Value::Float(_)) => value.replace('_', ""),
+        Some(toml::Value::Array(_)) if lists => value.to_owned(),
+        Some(toml::Value::Array(_)) => {
+            return Err((
+                format!("`{key}` takes one value"),
+                "%%sweep trains every value of a list".into(),
+            ));
+        }
         _ => {
             return Err((
                 format!("`{key}` takes a number, true, false or a text"),

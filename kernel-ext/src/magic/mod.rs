@@ -8,9 +8,10 @@ mod body;
 pub mod complete;
 pub mod flags;
 pub mod help;
+pub mod run_flags;
 pub mod table;
 
-pub use action::{Action, Line, TrainRequest, expand};
+pub use action::{Action, Line, SweepRequest, TrainRequest, expand};
 
 use crate::text::Completeness;
 
@@ -19,7 +20,7 @@ pub fn completeness(code: &str) -> Completeness {
     match expand(code) {
         Action::Rust(code) => crate::text::completeness(&code),
         Action::Lines { rust, .. } => crate::text::completeness(&rust),
-        Action::Help(_) | Action::Train(_) => Completeness::Complete,
+        Action::Help(_) | Action::Train(_) | Action::Sweep(_) => Completeness::Complete,
         Action::Refused(_) => Completeness::Invalid,
     }
 }

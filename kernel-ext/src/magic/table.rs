@@ -1,5 +1,7 @@
 //! The one table of magics: flags, documentation and what completes where.
 
+use super::run_flags::{SWEEP_FLAGS, TRAIN_FLAGS};
+
 /// Where a magic stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -54,7 +56,7 @@ pub struct Magic {
     pub details: &'static str,
 }
 
-const fn value(
+pub(super) const fn value(
     long: &'static str,
     short: Option<char>,
     name: &'static str,
@@ -69,7 +71,7 @@ const fn value(
     }
 }
 
-const fn switch(long: &'static str, doc: &'static str) -> Flag {
+pub(super) const fn switch(long: &'static str, doc: &'static str) -> Flag {
     Flag {
         long,
         short: None,
@@ -84,197 +86,6 @@ pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix", "partition"]
 /// The partitioners.
 pub const METHODS: &[&str] = &[
     "metis", "chunk", "hash", "random", "ldg", "fennel", "bytegnn", "hongtu",
-];
-
-/// Flags of `%%gnn`. Those of a run have the names of the command line and of a run file;
-/// `output` is the kernel's own.
-const TRAIN_FLAGS: &[Flag] = &[
-    value("ranks", Some('n'), "N", Value::Free, "number of ranks"),
-    value(
-        "strategy",
-        Some('s'),
-        "NAME",
-        Value::Strategy,
-        "how the ranks share the work",
-    ),
-    value(
-        "output",
-        Some('o'),
-        "NAME",
-        Value::Free,
-        "bind the run to this variable",
-    ),
-    value(
-        "data",
-        None,
-        "NAME",
-        Value::Data,
-        "data set: a name, a built-in or a path",
-    ),
-    value(
-        "model",
-        None,
-        "NAME",
-        Value::OneOf(&["gcn", "sage", "gin", "gat", "rgcn", "gcnii", "resgcn"]),
-        "the model",
-    ),
-    value("layers", None, "N", Value::Free, "number of layers"),
-    value(
-        "hidden",
-        None,
-        "N",
-        Value::Free,
-        "width of the hidden layers",
-    ),
-    value("epochs", None, "N", Value::Free, "number of epochs"),
-    value("lr", None, "X", Value::Free, "learning rate"),
-    value("weight-decay", None, "X", Value::Free, "weight decay"),
-    value(
-        "weight-decay-dense",
-        None,
-        "X",
-        Value::Free,
-        "weight decay of layers that read no other vertex",
-    ),
-    value(
-        "decay",
-        None,
-        "KIND",
-        Value::OneOf(&["all", "first"]),
-        "layers whose weights decay",
-    ),
-    value(
-        "optimizer",
-        None,
-        "KIND",
-        Value::OneOf(&["adam", "adamw", "sgd"]),
-        "how weights follow their gradients",
-    ),
-    value("momentum", None, "X", Value::Free, "momentum of sgd"),
-    value(
-        "decoupled",
-        None,
-        "BOOL",
-        Value::OneOf(&["true", "false"]),
-        "dense layers first, then rounds of propagation",
-    ),
-    value("heads", None, "N", Value::Free, "attention heads (gat)"),
-    value(
-        "out-heads",
-        None,
-        "N",
-        Value::Free,
-        "attention heads of the last layer (gat)",
-    ),
-    value(
-        "attention-dropout",
-        None,
-        "P",
-        Value::Free,
-        "share of attention coefficients dropped (gat)",
-    ),
-    value(
-        "bases",
-        None,
-        "N",
-        Value::Free,
-        "bases that relations share (rgcn)",
-    ),
-    value(
-        "alpha",
-        None,
-        "X",
-        Value::Free,
-        "share of the initial residual (gcnii)",
-    ),
-    value(
-        "lambda",
-        None,
-        "X",
-        Value::Free,
-        "identity mapping's decay with depth (gcnii)",
-    ),
-    value(
-        "dropout",
-        None,
-        "P",
-        Value::Free,
-        "share of values dropped in training",
-    ),
-    value(
-        "feature-norm",
-        None,
-        "KIND",
-        Value::OneOf(&["none", "row"]),
-        "feature normalisation",
-    ),
-    value("seed", None, "N", Value::Free, "seed of everything random"),
-    value("threads", None, "N", Value::Free, "threads per rank"),
-    value(
-        "launch",
-        None,
-        "KIND",
-        Value::OneOf(&["threads", "mpi", "slurm"]),
-        "how ranks start",
-    ),
-    value(
-        "backend",
-        None,
-        "KIND",
-        Value::OneOf(&["cpu", "cuda"]),
-        "where tensors live",
-    ),
-    value(
-        "partition",
-        None,
-        "KIND",
-        Value::OneOf(METHODS),
-        "partitioner; knobs after a colon, metis:balance=train+edges",
-    ),
-    value(
-        "eval-every",
-        None,
-        "N",
-        Value::Free,
-        "epochs between evaluations",
-    ),
-    value(
-        "stall",
-        None,
-        "SECONDS",
-        Value::Free,
-        "call a run stalled after this silence",
-    ),
-    value(
-        "timeout",
-        None,
-        "SECONDS",
-        Value::Free,
-        "end the run after this time",
-    ),
-    value("name", None, "TEXT", Value::Free, "a name for the run"),
-    value(
-        "warmup",
-        None,
-        "N",
-        Value::Free,
-        "epochs that do not count in timings",
-    ),
-    value(
-        "config",
-        None,
-        "FILE",
-        Value::Free,
-        "read keys from a run file first",
-    ),
-    value(
-        "set",
-        None,
-        "KEY=VALUE",
-        Value::Free,
-        "set any key, also a strategy's own",
-    ),
-    switch("dry-run", "resolve and check, start nothing"),
 ];
 
 /// Flags of `%partition`, those of `halobook partition` and `output`.
@@ -349,6 +160,26 @@ with `epochs()`, `ranks()`, `comm()` and `partition()`, and `_run` is always the
     %%gnn -n 4 -s halo -o r1
     data = \"karate\"; model = \"gcn\"; hidden = 16
     epochs = 60",
+    },
+    Magic {
+        name: "sweep",
+        kind: Kind::Cell,
+        args: &[],
+        flags: SWEEP_FLAGS,
+        summary: "train many settings: lists of values, crossed",
+        details: "\
+The body is that of %%gnn, where a value may also be a list: `ranks = [1, 2, 4]`. Several lists are
+crossed, or with `--zip` taken side by side. Each setting is a run of its own, in a drawn order; one
+that is refused or fails is a row like any other. `-o frame` binds a DataFrame with a row for each:
+what was set, scores, medians of an epoch's time and of its parts, bytes, the run's id.
+
+The first interrupt finishes the setting that runs and leaves the rest; a second one within three
+seconds ends it. Finished rows are bound, and `--resume` takes them over.
+
+    %%sweep -o frame --repeat 3
+    data = \"karate\"; epochs = 60
+    strategy = [\"halo\", \"broadcast\"]
+    ranks = [1, 2, 4]",
     },
     Magic {
         name: "runs",

@@ -29,6 +29,9 @@ pub fn command(command: &Command) -> String {
     if command.name == "train" {
         text.push_str(&keys());
     }
+    if command.name == "sweep" {
+        text.push_str(super::sweep::HELP);
+    }
     if command.name == "partition" {
         text.push_str(&super::partition::help());
     }

@@ -12,6 +12,7 @@ mod pace;
 mod partition;
 mod progress;
 mod step;
+mod sweep;
 mod train;
 mod words;
 mod worker;
@@ -32,6 +33,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--key value …]",
         about: "train once and wait; --help lists the keys",
         run: train::train,
+    },
+    Command {
+        name: "sweep",
+        arguments: "[--key value|[list] …] [--repeat K] [--resume]",
+        about: "train many settings, lists crossed; --help says how",
+        run: sweep::sweep,
     },
     Command {
         name: "partition",
@@ -124,7 +131,7 @@ pub fn main() -> i32 {
     }
     let outcome = match COMMANDS.iter().find(|c| c.name == name) {
         Some(command) => {
-            if !matches!(command.name, "train" | "worker") {
+            if !matches!(command.name, "train" | "sweep" | "worker") {
                 sys::restore_sigpipe();
             }
             if rest.iter().any(|w| w == "--help" || w == "-h") {

@@ -142,7 +142,7 @@ pub fn partition_frame(rows: &[PartRow], report: &Report) -> Result<DataFrame> {
 /// # Errors
 /// When it cannot be built or written.
 pub fn write_partition(path: &Path, rows: &[PartRow], report: &Report) -> Result<()> {
-    write(path, "partition", &mut partition_frame(rows, report)?)
+    write_named(path, "partition", &mut partition_frame(rows, report)?)
 }
 
 /// Reads it back.
@@ -150,10 +150,18 @@ pub fn write_partition(path: &Path, rows: &[PartRow], report: &Report) -> Result
 /// # Errors
 /// When it cannot be read.
 pub fn read_partition(path: &Path) -> Result<DataFrame> {
+    read_named(path, "partition")
+}
+
+/// Reads the frame `frame` from a file of its own.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_named(path: &Path, frame: &str) -> Result<DataFrame> {
     let file = File::open(path).map_err(Error::io(path))?;
     ParquetReader::new(file)
         .finish()
-        .map_err(Error::frame("partition"))
+        .map_err(Error::frame(frame))
 }
 
 /// Builds and writes every frame of a run, and enters into `manifest` what only the rows know:
@@ -180,7 +188,7 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
     manifest.result = summary::result(&rows);
     for frame in FRAMES.into_iter().filter(|frame| *frame != "runs") {
         let mut made = frame_of(&rows, manifest, frame)?;
-        write(&path(run_dir, frame), frame, &mut made)?;
+        write_named(&path(run_dir, frame), frame, &mut made)?;
     }
     write_run(run_dir, manifest)
 }
@@ -191,10 +199,14 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
 /// When it cannot be written.
 pub fn write_run(run_dir: &Path, manifest: &Manifest) -> Result<()> {
     let mut made = summary::runs(std::slice::from_ref(manifest)).map_err(Error::frame("runs"))?;
-    write(&path(run_dir, "runs"), "runs", &mut made)
+    write_named(&path(run_dir, "runs"), "runs", &mut made)
 }
 
-fn write(path: &Path, frame: &str, made: &mut DataFrame) -> Result<()> {
+/// Writes the frame `frame` as Parquet, so that readers see the old or the new one.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_named(path: &Path, frame: &str, made: &mut DataFrame) -> Result<()> {
     let temporary = path.with_extension("tmp");
     let file = File::create(&temporary).map_err(Error::io(&temporary))?;
     ParquetWriter::new(file)

@@ -1,0 +1,237 @@
+//! Flags of the magics that train.
+
+use super::table::{Flag, METHODS, Value, switch, value};
+
+/// Flags of `%%gnn`. Those of a run have the names of the command line and of a run file;
+/// `output` is the kernel's own.
+pub(super) const TRAIN_FLAGS: &[Flag] = &[
+    value("ranks", Some('n'), "N", Value::Free, "number of ranks"),
+    value(
+        "strategy",
+        Some('s'),
+        "NAME",
+        Value::Strategy,
+        "how the ranks share the work",
+    ),
+    value(
+        "output",
+        Some('o'),
+        "NAME",
+        Value::Free,
+        "bind the run to this variable",
+    ),
+    value(
+        "data",
+        None,
+        "NAME",
+        Value::Data,
+        "data set: a name, a built-in or a path",
+    ),
+    value(
+        "model",
+        None,
+        "NAME",
+        Value::OneOf(&["gcn", "sage", "gin", "gat", "rgcn", "gcnii", "resgcn"]),
+        "the model",
+    ),
+    value("layers", None, "N", Value::Free, "number of layers"),
+    value(
+        "hidden",
+        None,
+        "N",
+        Value::Free,
+        "width of the hidden layers",
+    ),
+    value("epochs", None, "N", Value::Free, "number of epochs"),
+    value("lr", None, "X", Value::Free, "learning rate"),
+    value("weight-decay", None, "X", Value::Free, "weight decay"),
+    value(
+        "weight-decay-dense",
+        None,
+        "X",
+        Value::Free,
+        "weight decay of layers that read no other vertex",
+    ),
+    value(
+        "decay",
+        None,
+        "KIND",
+        Value::OneOf(&["all", "first"]),
+        "layers whose weights decay",
+    ),
+    value(
+        "optimizer",
+        None,
+        "KIND",
+        Value::OneOf(&["adam", "adamw", "sgd"]),
+        "how weights follow their gradients",
+    ),
+    value("momentum", None, "X", Value::Free, "momentum of sgd"),
+    value(
+        "decoupled",
+        None,
+        "BOOL",
+        Value::OneOf(&["true", "false"]),
+        "dense layers first, then rounds of propagation",
+    ),
+    value("heads", None, "N", Value::Free, "attention heads (gat)"),
+    value(
+        "out-heads",
+        None,
+        "N",
+        Value::Free,
+        "attention heads of the last layer (gat)",
+    ),
+    value(
+        "attention-dropout",
+        None,
+        "P",
+        Value::Free,
+        "share of attention coefficients dropped (gat)",
+    ),
+    value(
+        "bases",
+        None,
+        "N",
+        Value::Free,
+        "bases that relations share (rgcn)",
+    ),
+    value(
+        "alpha",
+        None,
+        "X",
+        Value::Free,
+        "share of the initial residual (gcnii)",
+    ),
+    value(
+        "lambda",
+        None,
+        "X",
+        Value::Free,
+        "identity mapping's decay with depth (gcnii)",
+    ),
+    value(
+        "dropout",
+        None,
+        "P",
+        Value::Free,
+        "share of values dropped in training",
+    ),
+    value(
+        "feature-norm",
+        None,
+        "KIND",
+        Value::OneOf(&["none", "row"]),
+        "feature normalisation",
+    ),
+    value("seed", None, "N", Value::Free, "seed of everything random"),
+    value("threads", None, "N", Value::Free, "threads per rank"),
+    value(
+        "launch",
+        None,
+        "KIND",
+        Value::OneOf(&["threads", "mpi", "slurm"]),
+        "how ranks start",
+    ),
+    value(
+        "backend",
+        None,
+        "KIND",
+        Value::OneOf(&["cpu", "cuda"]),
+        "where tensors live",
+    ),
+    value(
+        "partition",
+        None,
+        "KIND",
+        Value::OneOf(METHODS),
+        "partitioner; knobs after a colon, metis:balance=train+edges",
+    ),
+    value(
+        "eval-every",
+        None,
+        "N",
+        Value::Free,
+        "epochs between evaluations",
+    ),
+    value(
+        "stall",
+        None,
+        "SECONDS",
+        Value::Free,
+        "call a run stalled after this silence",
+    ),
+    value(
+        "timeout",
+        None,
+        "SECONDS",
+        Value::Free,
+        "end the run after this time",
+    ),
+    value("name", None, "TEXT", Value::Free, "a name for the run"),
+    value(
+        "warmup",
+        None,
+        "N",
+        Value::Free,
+        "epochs that do not count in timings",
+    ),
+    value(
+        "config",
+        None,
+        "FILE",
+        Value::Free,
+        "read keys from a run file first",
+    ),
+    value(
+        "set",
+        None,
+        "KEY=VALUE",
+        Value::Free,
+        "set any key, also a strategy's own",
+    ),
+    switch("dry-run", "resolve and check, start nothing"),
+];
+
+/// Flags that only `%%sweep` has; they are those of `halobook sweep`.
+pub const SWEEP_OWN: &[Flag] = &[
+    value(
+        "repeat",
+        None,
+        "K",
+        Value::Free,
+        "each setting with K seeds",
+    ),
+    value("jobs", None, "K", Value::Free, "settings at a time"),
+    value(
+        "stop-if",
+        None,
+        "CONDITION",
+        Value::Free,
+        "no further setting once a row meets it: \"test >= 0.8\"",
+    ),
+    switch("zip", "lists side by side instead of crossed"),
+    switch(
+        "in-order",
+        "in the order of the lists instead of a drawn one",
+    ),
+    switch(
+        "resume",
+        "take over finished runs of equal requests from earlier sweeps",
+    ),
+];
+
+/// Flags of `%%sweep`: those of a run, and its own.
+pub(super) const SWEEP_FLAGS: &[Flag] = &{
+    let mut all = [SWEEP_OWN[0]; SWEEP_OWN.len() + TRAIN_FLAGS.len()];
+    let mut k = 0;
+    while k < all.len() {
+        all[k] = if k < SWEEP_OWN.len() {
+            SWEEP_OWN[k]
+        } else {
+            TRAIN_FLAGS[k - SWEEP_OWN.len()]
+        };
+        k += 1;
+    }
+    all
+};

@@ -1,0 +1,181 @@
+//! `halobook sweep`: many settings, one run each.
+
+use launcher::request::parse_flags_with_lists;
+use launcher::sweep::{self, Condition, Ended, Event, Grid, Request, Row, Sweep};
+use launcher::{Error, Result, store, sys};
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+const SWITCHES: [&str; 6] = ["json", "quiet", "resume", "zip", "in-order", "dry-run"];
+const VALUED: [&str; 4] = ["sweep-id", "jobs", "repeat", "stop-if"];
+
+/// What `--help` adds.
+pub const HELP: &str = "
+Keys are those of `halobook train`; a list sweeps its key, and several lists are crossed:
+
+  halobook sweep --data karate --strategy [halo,sancus] --ranks [1,2,4] --repeat 5
+
+A list's elements are separated by commas; texts that hold commas are quoted:
+--set 'fanout=[\"10,25\", \"5,5\"]'. A file (--config) may hold lists, too.
+
+Other flags:
+      --repeat K           each setting with K seeds, from the request's seed on
+      --zip                lists side by side, all of one length, instead of crossed
+      --jobs K             settings at a time [1]
+      --in-order           in the order of the lists instead of a drawn one
+      --resume             take over finished runs of equal requests from earlier sweeps
+      --stop-if CONDITION  no further setting once a row meets it: \"test >= 0.8\"
+      --dry-run            list the settings in their order, start nothing
+      --sweep-id ID        name the sweep's folder
+      --json               end with one JSON object on standard output
+      --quiet              no progress, no table
+
+An interrupt finishes what runs and leaves the rest; a second one ends what runs. Finished rows
+are kept: `halobook sweep … --resume` goes on. A setting that is refused or fails is a row.
+";
+
+/// Runs the command.
+pub fn sweep(words: &[String]) -> Result<i32> {
+    let known = |flag: &str| {
+        let flag = flag.replace('_', "-");
+        if SWITCHES.contains(&flag.as_str()) {
+            return Some(false);
+        }
+        VALUED.contains(&flag.as_str()).then_some(true)
+    };
+    let (pairs, flags) = parse_flags_with_lists(words, &known)?;
+    let has = |name: &str| flags.iter().any(|(flag, _)| flag.replace('_', "-") == name);
+    let value = |name: &str| {
+        let mut flags = flags.iter().rev();
+        let found = flags.find(|(flag, _)| flag.replace('_', "-") == name);
+        found.and_then(|(_, value)| value.clone())
+    };
+    let count = |name: &str| -> Result<usize> {
+        let Some(text) = value(name) else {
+            return Ok(1);
+        };
+        let number = text.parse().ok().filter(|n| (1..=1_000_000).contains(n));
+        number.ok_or_else(|| {
+            Error::refused(
+                format!("{name}: expected a whole number from 1 on, got {text}"),
+                format!("write --{name} 3, for example"),
+            )
+        })
+    };
+    let mut grid = Grid::of(pairs)?;
+    grid.repeat(count("repeat")?)?;
+    let request = Request {
+        grid,
+        side_by_side: has("zip"),
+        jobs: count("jobs")?,
+        in_order: has("in-order"),
+        resume: has("resume"),
+        stop_if: value("stop-if")
+            .map(|text| Condition::read(&text))
+            .transpose()?,
+    };
+    if has("dry-run") {
+        let settings = request.settings()?;
+        println!("{} settings, in this order:", settings.len());
+        settings.iter().for_each(|words| println!("  {words}"));
+        return Ok(0);
+    }
+    let id = value("sweep-id").unwrap_or_else(store::new_id);
+    let program = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
+    sys::catch_interrupts();
+    let mut progress = Progress {
+        shown: !has("quiet") && !has("json"),
+        settings: 0,
+        done: 0,
+    };
+    let mut told = |event: &Event| progress.tell(event);
+    let (how, rows) = Sweep::new(&id, program, request, &mut told)?.run()?;
+    if has("json") {
+        let path = sweep::dir(&id)?.join("frame.parquet");
+        println!(
+            "{}",
+            json!({"sweep_id": id, "ended": how, "rows": rows.len(), "frame": path})
+        );
+    } else if !has("quiet") {
+        println!("sweep {id}: {}", said(how));
+        print!("{}", table(&rows));
+    }
+    Ok(match how {
+        Ended::Interrupted => 130,
+        _ if rows.iter().all(|row| row.status == "ok") => 0,
+        _ => 1,
+    })
+}
+
+fn said(how: Ended) -> &'static str {
+    match how {
+        Ended::Whole => "every setting has a row",
+        Ended::Met => "a row meets the condition",
+        Ended::Interrupted => "interrupted; --resume goes on",
+    }
+}
+
+/// A line for each row.
+fn table(rows: &[Row]) -> String {
+    let wide = rows.iter().map(|row| row.words().chars().count()).max();
+    let wide = wide.unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        let number =
+            |x: Option<f64>, digits: usize| x.map_or("-".into(), |x| format!("{x:.digits$}"));
+        let numbers = &row.numbers;
+        text.push_str(&format!(
+            "  {:<wide$}  {:<11} {:>10} ms/epoch   test {} {:>7}   {}\n",
+            row.words(),
+            row.status,
+            number(numbers.epoch_ms, 2),
+            row.metric.as_deref().unwrap_or("-"),
+            number(numbers.test, 4),
+            row.error
+                .as_deref()
+                .or(row.run_id.as_deref())
+                .unwrap_or("-"),
+        ));
+    }
+    text
+}
+
+/// A line on standard error for every setting.
+struct Progress {
+    shown: bool,
+    settings: usize,
+    done: usize,
+}
+
+impl Progress {
+    fn tell(&mut self, event: &Event) {
+        let line = match event {
+            Event::Begin { settings } => {
+                self.settings = *settings;
+                return;
+            }
+            Event::Start { words, .. } if std::io::stderr().is_terminal() => {
+                format!("   …     {words}")
+            }
+            Event::Row(row) => {
+                self.done += 1;
+                let words = row.words();
+                let taken = if row.reused { ", taken over" } else { "" };
+                let why = row
+                    .error
+                    .as_ref()
+                    .map_or(String::new(), |e| format!(": {e}"));
+                format!(
+                    "{:>4}/{:<4} {words}: {}{taken}{why}",
+                    self.done, self.settings, row.status
+                )
+            }
+            _ => return,
+        };
+        if self.shown {
+            // Progress that cannot be shown is no reason to fail.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `%%sweep` in a notebook.
+//!
+//! Can catch: a frame that is not bound or lacks rows, an interrupt that loses finished rows or
+//! variables. What settings come to is tested on the command line (`sweep.rs`). Cannot catch: how the
+//! card looks.
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tests::Outcome;
+use tests::kernel::Kernel;
+
+#[test]
+fn many_runs_are_bound_as_one_frame() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let cell = "%%sweep -o grid\ndata = \"karate\"; epochs = 5; launch = \"threads\"\n\
+                strategy = [\"single\", \"halo\"]\nranks = [1, 2]";
+    let id = kernel.begin(cell)?;
+    let answer = kernel.receive(&id, Duration::from_secs(120))?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let shown = answer.shown("text/html").context("no table")?;
+    ensure!(
+        shown.contains("4 of 4 settings, 1 without a result"),
+        "{shown}"
+    );
+    for (code, value) in [
+        ("grid.height()", "4"),
+        ("_sweep.height()", "4"),
+        ("sweep(\"latest\").height()", "4"),
+        ("grid.column(\"epoch_ms\").unwrap().null_count()", "1"),
+        (
+            "grid.column(\"ranks\").unwrap().i64().unwrap().sum().unwrap()",
+            "6",
+        ),
+    ] {
+        let answer = kernel.execute(code)?;
+        let shown = answer.shown("text/plain");
+        ensure!(
+            shown.as_deref() == Some(value),
+            "{code}: {:?}",
+            answer.iopub
+        );
+    }
+    let answer = kernel.execute("%%sweep\nranks = [1, 2")?;
+    ensure!(
+        answer.content()["ename"] == "HaloConfigError",
+        "{}",
+        answer.reply
+    );
+    Ok(())
+}
+
+#[test]
+fn an_interrupt_keeps_finished_rows_and_variables() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    ensure!(kernel.execute("let mine = 41;")?.is_ok());
+    let cell = "%%sweep -o grid --in-order\ndata = \"sbm:nodes=400,classes=4\"\nepochs = 300\n\
+                launch = \"threads\"\nseed = [1, 2, 3, 4, 5, 6, 7, 8]";
+    let id = kernel.begin(cell)?;
+    let rows = |kernel: &Kernel| {
+        let sweeps = std::fs::read_dir(kernel.home().join("sweeps"));
+        let dir = sweeps.ok()?.flatten().next()?.path();
+        let text = std::fs::read_to_string(dir.join("events.jsonl")).ok()?;
+        Some(
+            text.lines()
+                .filter(|l| l.contains("\"event\":\"row\""))
+                .count(),
+        )
+    };
+    let until = Instant::now() + Duration::from_secs(90);
+    while rows(&kernel).unwrap_or(0) == 0 {
+        ensure!(Instant::now() < until, "no row in time");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let reply = kernel.command("interrupt_request", json!({}))?;
+    ensure!(reply["status"] == "ok", "{reply}");
+    let answer = kernel.receive(&id, Duration::from_secs(60))?;
+    ensure!(
+        answer.content()["ename"] == "HaloInterrupted",
+        "{}",
+        answer.reply
+    );
+    let answer = kernel.execute("mine + i32::from(grid.height() > 0 && grid.height() < 8)")?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("42"),
+        "{:?}",
+        answer.iopub
+    );
+    Ok(())
+}
