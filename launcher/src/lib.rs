@@ -14,6 +14,7 @@
 //! | `supervise` | watch ranks, end the whole run when one fails, say why |
 //! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
 //! | [`sweep`] | many settings, one run each, one frame |
+//! | [`sql`] | queries over all of them |
 //! | [`frames`] | rows become Polars frames; the only place that links Polars |
 //! | [`rank_error`] | what a failing rank says about itself |
 //! | [`datasets`] | the catalogue, and fetching what is in it |
@@ -36,6 +37,7 @@ pub mod rank_error;
 pub mod request;
 pub mod resolve;
 pub mod resume;
+pub mod sql;
 pub mod stop;
 pub mod store;
 mod supervise;

@@ -164,22 +164,23 @@ fn an_interrupt_finishes_what_runs_and_a_second_one_ends_it() -> Outcome {
     let kept = rows(&store, "a");
     ensure!(kept.len() == 1 && kept[0]["status"] == "ok", "{kept:?}");
 
-    let mut running = store.start(&format!(
+    let other = Store::new()?;
+    let mut running = other.start(&format!(
         "{long} --seed [1,2,3] --in-order --epochs 100000000 --sweep-id b"
     ))?;
-    store.wait_epochs(&mut running, 3, 1)?;
+    other.wait_epochs(&mut running, 3, 1)?;
     processes::signal(running.pid(), libc::SIGINT);
     std::thread::sleep(Duration::from_millis(300));
     ensure!(!running.has_ended()?, "the first interrupt ended it");
     processes::signal(running.pid(), libc::SIGINT);
     let ended = running.wait(Duration::from_secs(30))?;
     ensure!(ended.status.code() == Some(130), "{ended}");
-    let ended_early = rows(&store, "b");
+    let ended_early = rows(&other, "b");
     ensure!(
         ended_early.len() == 1 && ended_early[0]["status"] == "interrupted",
         "{ended_early:?}"
     );
-    let left = processes::wait_gone(store.home(), Duration::from_secs(5));
+    let left = processes::wait_gone(other.home(), Duration::from_secs(5));
     ensure!(left.is_empty(), "left behind: {left:?}");
 
     let rest = store.halobook(&format!("{some} --resume --sweep-id c"))?;

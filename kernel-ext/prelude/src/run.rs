@@ -251,6 +251,14 @@ pub fn sweep(id: &str) -> DataFrame {
     or_end(source::sweep(id))
 }
 
+/// The answer of a query, as `%%sql -o` binds it.
+///
+/// # Panics
+/// When there is none of that id.
+pub fn kept(id: &str) -> DataFrame {
+    or_end(source::kept(id))
+}
+
 /// Every run in the store, one row each, the oldest first.
 ///
 /// # Panics

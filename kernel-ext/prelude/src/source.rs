@@ -48,6 +48,11 @@ pub(crate) fn sweep(id: &str) -> Result<DataFrame> {
     launcher::sweep::load(&launcher::sweep::dir(id)?)
 }
 
+/// The answer of a query.
+pub(crate) fn kept(id: &str) -> Result<DataFrame> {
+    launcher::sql::load(&launcher::sql::kept(id)?)
+}
+
 /// What is wrong, then what to do.
 pub(crate) fn in_words(error: &Error) -> String {
     format!("{error}\nhelp: {}", error.help())

@@ -320,6 +320,7 @@ impl Cell<'_> {
             Action::Train(request) => {
                 self.training(|| crate::live::train(&request, &self.session()))
             }
+            Action::Sql(request) => crate::live::query(&request, &self.session()),
             Action::Sweep(request) => {
                 self.training(|| crate::live::sweep(&request, &self.session()))
             }

@@ -7,6 +7,7 @@ mod lines;
 mod partition;
 mod program;
 mod report;
+mod sql;
 mod sweep;
 mod train;
 
@@ -18,14 +19,20 @@ use interrupt::Interrupt;
 
 pub use lines::line;
 pub use program::path as halobook_path;
+pub use sql::query;
 pub use sweep::sweep;
 pub use train::train;
 
-/// The runs and cuts bound in this session: variable to run id, or `partition:` and a cut's id.
+/// What is bound in this session: variable to run id, or `partition:`, `sweep:` or `frame:` and the id
+/// of such a thing.
 pub type Bound = Mutex<BTreeMap<String, String>>;
 
 /// Before the id of a cut.
 const CUT: &str = "partition:";
+/// Before the id of a sweep.
+const SWEEP: &str = "sweep:";
+/// Before the id of a query's answer.
+const FRAME: &str = "frame:";
 
 /// What a magic may touch of the cell it stands in.
 pub struct Session<'a> {
@@ -56,6 +63,10 @@ impl Session<'_> {
                 format!("{name} is a partition, not a run"),
                 format!("write %plot {name} partition"),
             )),
+            Some(id) if id.contains(':') => Err(launcher::Error::refused(
+                format!("{name} is a frame, not a run"),
+                "its column run_id names the runs",
+            )),
             Some(id) => launcher::store::run_dir(&id),
             None => launcher::store::run_dir(name),
         }
@@ -68,11 +79,11 @@ impl Session<'_> {
     }
 
     /// Remembers what a variable is bound to.
-    fn remember_cut(&self, name: &str, id: &str) {
+    fn remember(&self, name: &str, to: &str) {
         let mut bound = self
             .bound
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        bound.insert(name.to_owned(), format!("{CUT}{id}"));
+        bound.insert(name.to_owned(), to.to_owned());
     }
 }

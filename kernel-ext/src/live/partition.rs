@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use launcher::{frames, partition as cutting};
 
-use super::{Session, program, report};
+use super::{CUT, Session, program, report};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::Line;
 use crate::text::escape;
@@ -31,7 +31,7 @@ pub fn partition(line: &Line, session: &Session<'_>) -> Outcome {
     let id = summary["partition_id"].as_str().unwrap_or_default();
     let dir = cutting::dir(id).map_err(|e| super::lines::refused(&e))?;
     if let Some(name) = line.flag("output") {
-        session.remember_cut(name, id);
+        session.remember(name, &format!("{CUT}{id}"));
         (session.bind)(&binding(name, id))?;
     }
     let refused = |e: launcher::Error| super::lines::refused(&e);

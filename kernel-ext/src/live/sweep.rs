@@ -9,7 +9,7 @@ use launcher::store;
 use launcher::sweep::{self as sweeps, Ended, Event};
 use launcher::tail::Tail;
 
-use super::{Session, program, train};
+use super::{SWEEP, Session, program, train};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::SweepRequest;
 use crate::text::escape;
@@ -46,6 +46,9 @@ pub fn sweep(request: &SweepRequest, session: &Session<'_>) -> Outcome {
     live.draw(true);
     let name = request.runs.output.as_deref();
     (session.bind)(&binding(name, &id))?;
+    for name in name.into_iter().chain(["_sweep"]) {
+        session.remember(name, &format!("{SWEEP}{id}"));
+    }
     if said == Some(Ended::Interrupted) || live.stopped {
         let bound = name.unwrap_or("_sweep");
         return Err(Failure::new(

@@ -62,12 +62,8 @@ fn binding(request: &TrainRequest, id: &str) -> String {
 }
 
 fn remember(session: &Session<'_>, request: &TrainRequest, id: &str) {
-    let mut bound = session
-        .bound
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
     for name in request.output.iter().map(String::as_str).chain(["_run"]) {
-        bound.insert(name.to_owned(), id.to_owned());
+        session.remember(name, id);
     }
 }
 

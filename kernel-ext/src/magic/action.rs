@@ -23,6 +23,8 @@ pub enum Action {
     Train(TrainRequest),
     /// Many training runs.
     Sweep(SweepRequest),
+    /// A query.
+    Sql(SqlRequest),
     /// A magic's manual page; an empty name asks for the list.
     Help(String),
     /// Something is wrong with the magic itself.
@@ -71,6 +73,15 @@ pub struct SweepRequest {
     pub runs: TrainRequest,
     /// Flags of the sweep itself by long name; switches hold an empty text.
     pub own: Vec<(&'static str, String)>,
+}
+
+/// A query as the cell states it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SqlRequest {
+    /// In SQL.
+    pub text: String,
+    /// The variable to bind.
+    pub output: Option<String>,
 }
 
 /// Why a magic cannot be carried out, with the place marked.
@@ -133,6 +144,7 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
                 let parsed = flags::parse(magic, text, words)?;
                 let body = &rest[line.len()..];
                 return match magic.name {
+                    "sql" => sql(parsed, text, body).map(Action::Sql),
                     "sweep" => sweep(parsed, text, body).map(Action::Sweep),
                     _ => train(parsed, text, body, false).map(Action::Train),
                 };
@@ -198,6 +210,25 @@ fn magic_of(line: &str) -> Result<(&'static Magic, usize), Refusal> {
             String::new(),
         )),
     }
+}
+
+fn sql(parsed: Parsed, line: &str, rest: &str) -> Result<SqlRequest, Refusal> {
+    let mut request = SqlRequest {
+        text: rest.trim().to_owned(),
+        output: None,
+    };
+    for (_, name) in parsed.flags {
+        request.output = Some(identifier(name, line)?);
+    }
+    if request.text.is_empty() {
+        return Err(Refusal {
+            message: "there is no query".into(),
+            line: line.to_owned(),
+            span: (0, line.chars().count()),
+            help: "write it below, for example: SELECT * FROM runs".into(),
+        });
+    }
+    Ok(request)
 }
 
 fn sweep(parsed: Parsed, line: &str, rest: &str) -> Result<SweepRequest, Refusal> {

@@ -182,6 +182,26 @@ seconds ends it. Finished rows are bound, and `--resume` takes them over.
     ranks = [1, 2, 4]",
     },
     Magic {
+        name: "sql",
+        kind: Kind::Cell,
+        args: &[],
+        flags: &[value(
+            "output",
+            Some('o'),
+            "NAME",
+            Value::Free,
+            "bind the answer to this variable",
+        )],
+        summary: "ask what is bound and the run store, without a compiler",
+        details: "\
+Tables: runs; epochs, ranks, comm, stale, batches, hops and partition of all runs, by run_id;
+r1_epochs, r1_ranks, … of the run bound to r1; and the frames that %%sweep, %partition and %%sql
+have bound, by their names. `-o frame` binds the answer as a DataFrame.
+
+    %%sql -o waits
+    SELECT rank, AVG(wait_ms) AS wait_ms FROM r1_ranks GROUP BY rank ORDER BY rank",
+    },
+    Magic {
         name: "runs",
         kind: Kind::Line,
         args: &[],

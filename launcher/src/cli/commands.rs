@@ -56,6 +56,21 @@ pub fn frames(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
+/// `halobook sql QUERY`.
+pub fn sql(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    let [query] = words.names(["QUERY"])?;
+    let frame = launcher::sql::query(query, &[])?;
+    if words.has("json") {
+        framing::json_lines(&frame)
+            .iter()
+            .for_each(|line| println!("{line}"));
+    } else {
+        println!("{frame}");
+    }
+    Ok(0)
+}
+
 /// `halobook log RUN`.
 pub fn log(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &[], &["rank", "tail", "grep"])?;

@@ -59,6 +59,12 @@ const COMMANDS: &[Command] = &[
         run: commands::frames,
     },
     Command {
+        name: "sql",
+        arguments: "QUERY [--json]",
+        about: "ask the run store: tables runs, epochs, ranks, comm, … of all runs",
+        run: commands::sql,
+    },
+    Command {
         name: "log",
         arguments: "RUN [--rank K] [--tail N] [--grep TEXT]",
         about: "print what the ranks printed",

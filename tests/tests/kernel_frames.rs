@@ -1,4 +1,4 @@
-//! `%%sweep` in a notebook.
+//! `%%sweep` and `%%sql` in a notebook.
 //!
 //! Can catch: a frame that is not bound or lacks rows, an interrupt that loses finished rows or
 //! variables. What settings come to is tested on the command line (`sweep.rs`). Cannot catch: how the
@@ -85,6 +85,61 @@ fn an_interrupt_keeps_finished_rows_and_variables() -> Outcome {
         answer.shown("text/plain").as_deref() == Some("42"),
         "{:?}",
         answer.iopub
+    );
+    Ok(())
+}
+
+#[test]
+fn queries_reach_what_is_bound_and_the_store() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let cells = [
+        "%%gnn -n 2 -s halo -o r1\ndata = \"karate\"; epochs = 4; launch = \"threads\"",
+        "%%sweep -o grid\ndata = \"karate\"; epochs = 3; launch = \"threads\"\nlr = [0.1, 0.2]",
+    ];
+    for cell in cells {
+        let id = kernel.begin(cell)?;
+        let answer = kernel.receive(&id, Duration::from_secs(120))?;
+        ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    }
+    for (query, rows) in [
+        (
+            "SELECT rank, AVG(wait_ms) AS w FROM r1_ranks GROUP BY rank",
+            2,
+        ),
+        ("SELECT * FROM grid WHERE lr > 0.15", 1),
+        (
+            "SELECT run_id, MAX(epoch) AS last FROM epochs GROUP BY run_id",
+            3,
+        ),
+        (
+            "SELECT g.lr, r.seed FROM grid g JOIN runs r ON g.run_id = r.run_id",
+            2,
+        ),
+    ] {
+        let answer = kernel.execute(&format!("%%sql -o asked\n{query}"))?;
+        ensure!(answer.is_ok(), "{query}: {:?}", answer.iopub);
+        ensure!(answer.shown("text/html").is_some(), "{query}: no table");
+        let answer = kernel.execute("asked.height()")?;
+        let shown = answer.shown("text/plain");
+        ensure!(
+            shown == Some(rows.to_string()),
+            "{query}: {:?}",
+            answer.iopub
+        );
+    }
+    let answer = kernel.execute("%%sql\nSELECT COUNT(*) AS n FROM asked")?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let answer = kernel.execute("%%sql\nSELECT nothing FROM r1_ranks")?;
+    let said = answer.content().to_string();
+    ensure!(
+        said.contains("HaloConfigError") && said.contains("r1_epochs"),
+        "{said}"
+    );
+    let answer = kernel.execute("%plot grid curve")?;
+    ensure!(
+        answer.content()["evalue"] == "grid is a frame, not a run",
+        "{}",
+        answer.reply
     );
     Ok(())
 }

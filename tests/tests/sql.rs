@@ -1,0 +1,42 @@
+//! `halobook sql` as a user asks it.
+//!
+//! Can catch: tables that are missing, rows of runs that are left out, a refusal without the tables.
+//! Cannot catch: what Polars gets wrong.
+
+use anyhow::ensure;
+use serde_json::Value;
+use std::time::Duration;
+use tests::Outcome;
+use tests::runs::{Ended, Store};
+
+fn ask(store: &Store, query: &str) -> anyhow::Result<Ended> {
+    store
+        .start_words(&["sql", query, "--json"])?
+        .wait(Duration::from_secs(60))
+}
+
+fn rows(ended: &Ended) -> anyhow::Result<Vec<Value>> {
+    ensure!(ended.status.success(), "{ended}");
+    let lines = ended.stdout.lines().filter(|l| !l.trim().is_empty());
+    Ok(lines.map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+#[test]
+fn the_store_answers_in_sql() -> Outcome {
+    let store = Store::new()?;
+    ensure!(rows(&ask(&store, "SELECT * FROM runs")?)?.is_empty());
+    store.train("--data karate -s halo -n 2 --epochs 4 --launch threads")?;
+    store.train("--data karate -s single --epochs 3")?;
+    let counted = "SELECT strategy, COUNT(*) AS n FROM runs GROUP BY strategy ORDER BY strategy";
+    let counted = rows(&ask(&store, counted)?)?;
+    ensure!(counted.len() == 2 && counted[0]["strategy"] == "halo" && counted[0]["n"] == 1);
+    let joined =
+        "SELECT r.strategy, e.epoch, e.wall_ms FROM epochs e JOIN runs r ON e.run_id = r.run_id";
+    ensure!(rows(&ask(&store, joined)?)?.len() == 7);
+    let ranks = rows(&ask(&store, "SELECT DISTINCT run_id, rank FROM ranks")?)?;
+    ensure!(ranks.len() == 3, "{ranks:?}");
+    let refused = ask(&store, "SELECT * FROM nowhere")?;
+    ensure!(refused.status.code() == Some(2), "{refused}");
+    ensure!(refused.stderr.contains("tables: runs, epochs"), "{refused}");
+    Ok(())
+}
