@@ -5,6 +5,7 @@
 //! | `seeds` | which vertices each rank trains on, and in which batch of an epoch |
 //! | `links` | seeds of batches of edges |
 //! | `shard` | a rank's part of the graph, with numbers that name a vertex's owner |
+//! | `cut` | that part, made from the graph without a copy of the whole |
 //! | `rows` | feature rows, and how they travel |
 //! | `cache` | rows of others that are worth keeping |
 //! | `server` | answers other ranks: neighbours drawn, rows looked up |
@@ -17,6 +18,7 @@
 //! or how far ahead it is drawn ([`crate::sample`]).
 
 mod cache;
+mod cut;
 mod gather;
 mod links;
 mod make;
@@ -31,6 +33,7 @@ mod stats;
 mod tests;
 
 pub(crate) use cache::{Cache, Room, presample};
+pub(crate) use cut::{Ownership, cut};
 pub(crate) use gather::Reach;
 pub(crate) use links::{EdgeSeeds, number_of_ids};
 pub(crate) use make::{Maker, Wants};
@@ -38,7 +41,7 @@ pub(crate) use prefetched::Prefetched;
 pub(crate) use rows::RowData;
 pub(crate) use seeds::Seeds;
 pub(crate) use server::{SERVER, Server};
-pub(crate) use shard::{Numbers, Shard, cut};
+pub(crate) use shard::{Numbers, Shard};
 pub use stats::{HopStats, Stats};
 
 use crate::backend::Write;

@@ -9,6 +9,7 @@ mod full_graph;
 mod mini_batch;
 mod neighbours;
 mod ordered;
+mod part;
 mod reduce;
 mod sampled;
 
