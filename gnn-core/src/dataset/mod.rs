@@ -114,8 +114,9 @@ use crate::graph::Graph;
 use crate::store::List;
 use crate::{Error, Result};
 
-/// Rows that are copied out of a mapped file before it is let go.
-const AT_ONCE: usize = 1 << 12;
+/// Elements that are copied out of a mapped file before it is let go: what lies between them in the file
+/// is read as well.
+const AT_ONCE: usize = 1 << 17;
 
 /// Input features of all vertices.
 #[derive(Debug, Clone, PartialEq)]
@@ -226,14 +227,15 @@ impl Features {
                 // In the order of the file, so that what was read of it can be let go.
                 let mut rows: Vec<(&u32, &mut [f32])> = rows.collect();
                 rows.sort_unstable_by_key(|row| row.0);
-                rows.par_chunks_mut(AT_ONCE).for_each(|rows| {
-                    for (v, to) in rows.iter_mut() {
-                        to.copy_from_slice(&values[**v as usize * dim..][..*dim]);
-                    }
-                    let ends = rows.first().zip(rows.last());
-                    let (first, last) = ends.map_or((0, 0), |(a, b)| (*a.0, *b.0 + 1));
-                    values.release(first as usize * dim..last as usize * dim);
-                });
+                rows.par_chunks_mut(AT_ONCE.div_ceil(*dim))
+                    .for_each(|rows| {
+                        for (v, to) in rows.iter_mut() {
+                            to.copy_from_slice(&values[**v as usize * dim..][..*dim]);
+                        }
+                        let ends = rows.first().zip(rows.last());
+                        let (first, last) = ends.map_or((0, 0), |(a, b)| (*a.0, *b.0 + 1));
+                        values.release(first as usize * dim..last as usize * dim);
+                    });
                 let x = Mat::from_shape_vec((ids.len(), *dim), out);
                 Features::Dense(x.expect("one row an id was made"))
             }
