@@ -6,6 +6,7 @@
 //! | `links` | seeds of batches of edges |
 //! | `shard` | a rank's part of the graph, with numbers that name a vertex's owner |
 //! | `cut` | that part, made from the graph without a copy of the whole |
+//! | `expect` | how large batches will be, before any is drawn |
 //! | `rows` | feature rows, and how they travel |
 //! | `cache` | rows of others that are worth keeping |
 //! | `server` | answers other ranks: neighbours drawn, rows looked up |
@@ -19,6 +20,7 @@
 
 mod cache;
 mod cut;
+mod expect;
 mod gather;
 mod links;
 mod make;
@@ -34,6 +36,7 @@ mod tests;
 
 pub(crate) use cache::{Cache, Room, presample};
 pub(crate) use cut::{Ownership, cut};
+pub(crate) use expect::{Draws, Expected};
 pub(crate) use gather::Reach;
 pub(crate) use links::{EdgeSeeds, number_of_ids};
 pub(crate) use make::{Maker, Wants};

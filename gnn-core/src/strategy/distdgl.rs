@@ -30,9 +30,9 @@
 //! In these runs training waited for less than 1 % of the time in which batches were made, with
 //! `prefetch = 2`.
 //! # Not done
-//! Learnt vertex embeddings and edge features; fan-outs by type of edges as a knob; a
-//! prediction of memory. Every rank keeps the data set's id of every vertex, and a word or two a vertex
-//! for numbering batches.
+//! Learnt vertex embeddings and edge features; fan-outs by type of edges as a knob. Every rank
+//! keeps the data set's id of every vertex, and two words a vertex for numbering batches. Evaluation
+//! computes all rows of a part at once, which takes more memory than training (`foreseen.rs`).
 //! # Exact when
 //! `fanout = all` and `batch = 0`: every step reads whole neighbourhoods of all training vertices. For
 //! links also `exclude = false`, the default: full-graph training reads the edges it asks about.

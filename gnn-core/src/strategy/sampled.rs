@@ -1,6 +1,7 @@
 //! How mini-batch training is set up on a rank: its part of the graph, its seeds, and the threads that
 //! make batches.
 
+use super::foreseen::{Foreseen, Known};
 use super::full_graph::shape_of;
 use super::mini_batch::{MiniBatch, Whole};
 use super::neighbours::OverBlock;
@@ -184,6 +185,17 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
     };
     let by_degree = hot > 0 && !settings.presampled;
     let wanted = by_degree.then(|| part.others_by_degree(&setup, me));
+    let known = Known {
+        part: &part,
+        seeds: &training.seeds,
+        settings: &settings,
+        wants,
+        model: &model,
+        features: data.bytes(),
+        hot,
+        wanted: wanted.as_deref(),
+    };
+    let foreseen = Foreseen::of(&setup, cx, &known);
     drop(setup);
 
     // Everything that runs beside the training.
@@ -226,6 +238,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
         owned_nodes: rows.ids.len() as u64,
         halo_nodes: halo_nodes as u64,
         train_nodes: rows.train_count() as u64,
+        predicted_mem_bytes: foreseen.map(|f| f.total() as u64),
         ..RankFacts::default()
     };
     let strategy = MiniBatch::new(feed, model, head, evaluation, cx);
