@@ -301,6 +301,14 @@ impl Pool {
         };
         // The one that was used last is the likeliest to be in a cache.
         let kept = idle.iter().rposition(fits).or_else(loose);
+        if kept.is_none() {
+            // A batch a little larger than all before it takes the place of one of them: else every record
+            // would leave a buffer behind that is too small for the next.
+            let short = |b: &Vec<f32>| b.capacity() < len && b.capacity() >= len - len / 8;
+            if let Some(k) = idle.iter().position(short) {
+                idle.swap_remove(k);
+            }
+        }
         let kept = kept.map(|k| idle.swap_remove(k));
         drop(idle);
         let mut buffer = kept.unwrap_or_default();

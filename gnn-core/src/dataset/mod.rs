@@ -114,6 +114,10 @@ use crate::graph::Graph;
 use crate::store::List;
 use crate::{Error, Result};
 
+/// Elements that are copied out of a mapped file before it is let go: what lies between them in the file
+/// is read as well.
+const AT_ONCE: usize = 1 << 17;
+
 /// Input features of all vertices.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Features {
@@ -219,9 +223,19 @@ impl Features {
             }
             Features::Mapped { values, dim } => {
                 let mut out = vec![0f32; ids.len() * dim];
-                out.par_chunks_mut(*dim)
-                    .zip(ids)
-                    .for_each(|(to, &v)| to.copy_from_slice(&values[v as usize * dim..][..*dim]));
+                let rows = ids.iter().zip(out.chunks_exact_mut(*dim));
+                // In the order of the file, so that what was read of it can be let go.
+                let mut rows: Vec<(&u32, &mut [f32])> = rows.collect();
+                rows.sort_unstable_by_key(|row| row.0);
+                rows.par_chunks_mut(AT_ONCE.div_ceil(*dim))
+                    .for_each(|rows| {
+                        for (v, to) in rows.iter_mut() {
+                            to.copy_from_slice(&values[**v as usize * dim..][..*dim]);
+                        }
+                        let ends = rows.first().zip(rows.last());
+                        let (first, last) = ends.map_or((0, 0), |(a, b)| (*a.0, *b.0 + 1));
+                        values.release(first as usize * dim..last as usize * dim);
+                    });
                 let x = Mat::from_shape_vec((ids.len(), *dim), out);
                 Features::Dense(x.expect("one row an id was made"))
             }

@@ -29,6 +29,12 @@ impl Cache {
         Cache { rows, place }
     }
 
+    /// Bytes held: the rows, and a table of two words and a byte for each place, with an eighth or more free.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows.bytes() + 9 * (self.place.capacity() * 8).div_ceil(7).next_power_of_two()
+    }
+
     /// The row of a number, if it is kept.
     pub(crate) fn find(&self, number: u32) -> Option<u32> {
         if self.place.is_empty() {

@@ -5,6 +5,8 @@
 //! | `seeds` | which vertices each rank trains on, and in which batch of an epoch |
 //! | `links` | seeds of batches of edges |
 //! | `shard` | a rank's part of the graph, with numbers that name a vertex's owner |
+//! | `cut` | that part, made from the graph without a copy of the whole |
+//! | `expect` | how large batches will be, before any is drawn |
 //! | `rows` | feature rows, and how they travel |
 //! | `cache` | rows of others that are worth keeping |
 //! | `server` | answers other ranks: neighbours drawn, rows looked up |
@@ -19,6 +21,8 @@
 //! or how far ahead it is drawn ([`crate::sample`]).
 
 mod cache;
+mod cut;
+mod expect;
 mod gather;
 mod learnt;
 mod links;
@@ -35,6 +39,8 @@ mod table;
 mod tests;
 
 pub(crate) use cache::{Cache, Room, presample};
+pub(crate) use cut::{Ownership, cut};
+pub(crate) use expect::{Draws, Expected};
 pub(crate) use gather::Reach;
 pub(crate) use learnt::Learnt;
 pub(crate) use links::{EdgeSeeds, number_of_ids};
@@ -43,7 +49,7 @@ pub(crate) use prefetched::Prefetched;
 pub(crate) use rows::RowData;
 pub(crate) use seeds::Seeds;
 pub(crate) use server::{SERVER, Served, Server};
-pub(crate) use shard::{Numbers, Shard, cut};
+pub(crate) use shard::{Numbers, Shard};
 pub use stats::{HopStats, Stats};
 pub(crate) use table::{Learning, RowOptimiser, Table};
 

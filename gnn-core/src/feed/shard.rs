@@ -6,9 +6,6 @@
 //! # Paper
 //! DistDGL § 4.1.2: core vertices and the halo of their in-edges, contiguous relabelling.
 
-use crate::error::Result;
-use crate::graph::Block;
-use crate::partition::LocalPart;
 use crate::sample::{Hop, Sampler, Without};
 use kernels::par::Par;
 use std::ops::Range;
@@ -91,65 +88,4 @@ impl Shard {
     pub(crate) fn alone(&self) -> bool {
         self.numbers.first.len() == 2
     }
-}
-
-/// The parts of all ranks, as one of them sees them.
-pub(crate) struct Parts {
-    pub(crate) numbers: Arc<Numbers>,
-    /// This rank's, as the full-graph strategies have it.
-    pub(crate) local: LocalPart,
-    /// The number of each column of the local block.
-    pub(crate) columns: Vec<u32>,
-}
-
-/// Cuts `whole: [n, n]` as `owner` says; `ids` are the data set's ids of its vertices. Every rank
-/// computes this alike.
-///
-/// # Errors
-/// As [`LocalPart::new`].
-pub(crate) fn cut(
-    whole: &Block,
-    owner: &[u32],
-    ids: &[u32],
-    (rank, ranks): (usize, usize),
-) -> Result<Parts> {
-    let local = LocalPart::new(whole, owner, rank, ranks)?;
-    let a = whole.csr();
-    // The order of `LocalPart::own` on every rank: interior vertices first.
-    let boundary = |v: usize| {
-        let far = |&s: &u32| owner[s as usize] != owner[v];
-        a.indices[a.span(v)].iter().any(far)
-    };
-    let mut sizes = vec![[0u32; 2]; ranks];
-    let kinds: Vec<usize> = (0..owner.len()).map(|v| usize::from(boundary(v))).collect();
-    for (&r, &kind) in owner.iter().zip(&kinds) {
-        sizes[r as usize][kind] += 1;
-    }
-    let mut first = vec![0];
-    let mut next = Vec::with_capacity(ranks);
-    let mut sum = 0;
-    for [interior, rest] in sizes {
-        next.push([sum, sum + interior]);
-        sum += interior + rest;
-        first.push(sum);
-    }
-    let mut number = vec![0u32; owner.len()];
-    let mut by_number = vec![0u32; owner.len()];
-    for (v, (&r, &kind)) in owner.iter().zip(&kinds).enumerate() {
-        let slot = &mut next[r as usize][kind];
-        number[v] = *slot;
-        by_number[*slot as usize] = ids[v];
-        *slot += 1;
-    }
-    let columns = local.own.iter().chain(&local.halo);
-    let columns = columns.map(|&v| number[v as usize]).collect();
-    let numbers = Numbers {
-        first,
-        ids: by_number,
-    };
-    Ok(Parts {
-        numbers: Arc::new(numbers),
-        local,
-        columns,
-    })
 }

@@ -2,9 +2,9 @@
 //! and the rows they pull are those of the data set. Cannot catch: an error that one rank has too
 //! (`sample/tests.rs` does).
 
-use super::shard::{Parts, cut};
+use super::cut::Parts;
 use super::*;
-use crate::graph::Propagation;
+use crate::graph::{Propagation, WeightedRows};
 use crate::rng;
 use crate::sample::{FanOut, Sampler};
 use crate::spec::{RunSpec, Value};
@@ -38,26 +38,33 @@ fn drawn(
     } else {
         Propagation::Mean
     };
-    let whole = data.graph.propagation(way);
-    let ids: Vec<u32> = (0..n as u32).collect();
-    let pick = |v: &u32| rng::below(seed ^ 5, u64::from(*v), ranks as u64) as u32;
-    let owner: Vec<u32> = ids.iter().map(pick).collect();
+    let rows = WeightedRows::new(&data.graph, None, way);
+    let pick = |v: u32| rng::below(seed ^ 5, u64::from(v), ranks as u64) as u32;
+    let owner: Vec<u32> = (0..n as u32).map(pick).collect();
     world(&spec(), ranks, |cx, _| {
+        let by = Ownership {
+            owner: Some(&owner),
+            rank: cx.rank(),
+            ranks,
+        };
         let Parts {
             numbers,
-            local,
+            own,
+            halo,
+            block,
             columns,
-        } = cut(&whole, &owner, &ids, (cx.rank(), ranks)).expect("a valid cut");
-        let here = [&local.own[..], &local.halo[..]].concat();
-        let typed = local.block.n_relations();
-        let mut sampler = Sampler::new(Arc::new(local.block), vec![fan_out.clone()], seed);
+            ..
+        } = cut(&rows, None, by).expect("a valid cut");
+        let here = [&own[..], &halo[..]].concat();
+        let typed = block.n_relations();
+        let mut sampler = Sampler::new(Arc::new(block), vec![fan_out.clone()], seed);
         sampler = sampler.with_ids(here).expect("one a column");
         if replace {
             sampler = sampler.with_replacement();
         }
         let shard = Shard::new(cx.rank(), numbers, sampler, columns, typed);
         let shard = Arc::new(shard);
-        let rows = match data.features.select_rows(&local.own) {
+        let rows = match data.features.select_rows(&own) {
             crate::dataset::Features::Dense(x) => RowData::Dense(Arc::new(x)),
             _ => unreachable!("made dense"),
         };

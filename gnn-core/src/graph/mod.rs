@@ -4,9 +4,11 @@ mod block;
 mod build;
 mod order;
 mod relations;
+mod row;
 
 pub use block::Block;
 pub use relations::Relations;
+pub(crate) use row::{RowMut, WeightedRows};
 
 use rayon::prelude::*;
 
@@ -147,9 +149,15 @@ impl Graph {
         }
         // `n` was compared with the largest id above.
         let end = n as u32;
-        let outside = indices.par_chunks(PIECE).find_map_first(|piece| {
-            leaves(piece, end).then(|| piece.iter().find(|&&s| s >= end))?
+        let outside = (0..indices.len()).into_par_iter().step_by(PIECE);
+        let outside = outside.find_map_first(|first| {
+            let range = first..(first + PIECE).min(indices.len());
+            let piece = &indices[range.clone()];
+            let found = leaves(piece, end).then(|| piece.iter().copied().find(|&s| s >= end));
+            indices.release(range);
+            found.flatten()
         });
+        indptr.release(0..n + 1);
         if let Some(v) = outside {
             return err(format!("sources below {n}"), v.to_string());
         }
@@ -366,7 +374,7 @@ fn check_edges(n: usize, src: &[u32], dst: &[u32]) -> Result<()> {
 }
 
 /// One disjoint slice of `data` a row.
-fn rows_mut<'a, T>(indptr: &[u64], data: &'a mut [T]) -> Vec<&'a mut [T]> {
+pub(crate) fn rows_mut<'a, T>(indptr: &[u64], data: &'a mut [T]) -> Vec<&'a mut [T]> {
     let mut rest = data;
     indptr
         .windows(2)

@@ -23,6 +23,7 @@
 
 use super::{Graph, Relations, rows_mut};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Vertices below which all rows of a few columns lie in the second-level cache anyway.
 const SMALL: usize = 1 << 14;
@@ -61,8 +62,13 @@ impl Graph {
     /// The vertices by degree ascending, and by id where it is equal; and the degree of each.
     pub(crate) fn sorted_by_degree(&self) -> (Vec<u32>, Vec<u32>) {
         let mut degrees: Vec<u32> = (0..self.n()).map(|v| self.in_degree(v) as u32).collect();
-        for &s in self.indices() {
-            degrees[s as usize] += 1;
+        for piece in self.pieces() {
+            for v in piece.clone() {
+                for &s in self.neighbours(v) {
+                    degrees[s as usize] += 1;
+                }
+            }
+            self.release(piece);
         }
         let mut ids: Vec<u32> = (0..self.n() as u32).collect();
         ids.sort_by_key(|&v| degrees[v as usize]);
@@ -76,7 +82,12 @@ impl Graph {
             let is_near = |s: &&u32| s.abs_diff(v as u32) <= near;
             self.neighbours(v).iter().filter(is_near).count()
         };
-        let count: usize = (0..self.n()).into_par_iter().map(local).sum();
+        let of = |piece: Range<usize>| -> usize {
+            let count = piece.clone().map(local).sum();
+            self.release(piece);
+            count
+        };
+        let count: usize = self.pieces().into_par_iter().map(of).sum();
         count as f64 / self.n_edges().max(1) as f64
     }
 

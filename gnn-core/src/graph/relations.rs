@@ -1,6 +1,7 @@
 //! Edge types: graphs whose edges belong to relations, and R-GCN's normalisation.
 
 use rayon::prelude::*;
+use std::ops::Range;
 
 use super::{Block, Graph, check_edges, rows_mut};
 use crate::store::List;
@@ -43,10 +44,11 @@ impl Relations {
                 count.to_string(),
             );
         }
-        match types
+        let wrong = types
             .par_iter()
-            .position_first(|&t| usize::from(t) >= count)
-        {
+            .position_first(|&t| usize::from(t) >= count);
+        types.release(0..types.len());
+        match wrong {
             Some(e) => err(
                 format!("types[{e}] below {count} relations"),
                 types[e].to_string(),
@@ -73,6 +75,11 @@ impl Relations {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.types.len() * 2
+    }
+
+    /// Says that the types of these edges will not be read soon ([`List::release`]).
+    pub(super) fn release(&self, edges: Range<usize>) {
+        self.types.release(edges);
     }
 
     /// The types of some of the edges.

@@ -39,6 +39,36 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Facts of every part from what a pass over the edges found: edges from part to part, `cut[dst][src]`,
+    /// and how many remote vertices each part reads, `[parts]`.
+    pub(crate) fn new(
+        cut: Vec<Vec<u64>>,
+        halos: &[u64],
+        owner: &[u32],
+        masks: Masks,
+        row_bytes: u64,
+    ) -> Facts {
+        let mut all = vec![PartFacts::default(); cut.len()];
+        for (v, &p) in owner.iter().enumerate() {
+            let f = &mut all[p as usize];
+            f.nodes += 1;
+            f.train_nodes += u64::from(masks.train[v]);
+            f.val_nodes += u64::from(masks.val[v]);
+            f.test_nodes += u64::from(masks.test[v]);
+        }
+        for (p, (f, row)) in all.iter_mut().zip(&cut).enumerate() {
+            f.part = p as u32;
+            f.edges = row.iter().sum();
+            f.cut_edges = f.edges - row[p];
+            f.halo_nodes = halos[p];
+            let read = |(q, &edges): (usize, &u64)| q != p && edges > 0;
+            f.peers = row.iter().enumerate().filter(|&e| read(e)).count() as u32;
+            f.feature_bytes = f.nodes * row_bytes;
+            f.halo_share = f.halo_nodes as f64 / (f.nodes + f.halo_nodes).max(1) as f64;
+        }
+        Facts { parts: all, cut }
+    }
+
     /// Mean copies of a vertex on other parts than its own: halo vertices of all parts over
     /// vertices (GNNPipe's α; the mean number of parts a vertex is on is one more).
     pub fn alpha(&self) -> f64 {
@@ -81,41 +111,21 @@ pub struct Masks<'a> {
 /// that is trained on or of the graph itself, `owner: [n]`, and `row_bytes` the bytes of one feature
 /// row.
 pub fn facts(full: Csr<'_>, owner: &[u32], parts: usize, masks: Masks, row_bytes: u64) -> Facts {
-    let mut all: Vec<PartFacts> = (0..parts)
-        .map(|p| PartFacts {
-            part: p as u32,
-            ..PartFacts::default()
-        })
-        .collect();
-    let mut cut = vec![vec![0u64; parts]; parts];
-    let order = by_owner(owner, parts);
-    // The part (plus one) that saw a vertex last.
+    let (mut halos, mut cut) = (vec![0u64; parts], vec![vec![0u64; parts]; parts]);
+    // The part (plus one) that saw a vertex last; parts come one after the other.
     let mut seen = vec![0u32; owner.len()];
-    for &v in &order {
+    for v in by_owner(owner, parts) {
         let v = v as usize;
         let p = owner[v];
-        let (f, row) = (&mut all[p as usize], &mut cut[p as usize]);
-        f.nodes += 1;
-        f.train_nodes += u64::from(masks.train[v]);
-        f.val_nodes += u64::from(masks.val[v]);
-        f.test_nodes += u64::from(masks.test[v]);
         for &s in &full.indices[full.span(v)] {
             let from = owner[s as usize];
-            row[from as usize] += 1;
+            cut[p as usize][from as usize] += 1;
             if from != p && std::mem::replace(&mut seen[s as usize], p + 1) != p + 1 {
-                f.halo_nodes += 1;
+                halos[p as usize] += 1;
             }
         }
     }
-    for (p, (f, row)) in all.iter_mut().zip(&cut).enumerate() {
-        f.edges = row.iter().sum();
-        f.cut_edges = f.edges - row[p];
-        let read = |(q, &edges): (usize, &u64)| q != p && edges > 0;
-        f.peers = row.iter().enumerate().filter(|&e| read(e)).count() as u32;
-        f.feature_bytes = f.nodes * row_bytes;
-        f.halo_share = f.halo_nodes as f64 / (f.nodes + f.halo_nodes).max(1) as f64;
-    }
-    Facts { parts: all, cut }
+    Facts::new(cut, &halos, owner, masks, row_bytes)
 }
 
 /// Vertices ordered by owner, then by id.

@@ -1,4 +1,7 @@
 //! A list that is owned or lies in a mapped file.
+//!
+//! Unsafe: telling the system that mapped pages are not needed would lose what was written to them.
+#![allow(unsafe_code)]
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -6,6 +9,8 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use memmap2::Mmap;
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 
 /// Numbers that do not change: owned, or part of a file that is mapped into memory. A mapped list
 /// costs no reading until it is looked at, its clones share it, and so do all processes of a host.
@@ -33,6 +38,29 @@ impl<T: Pod> List<T> {
             Held::Owned(list) => list,
             Held::Mapped { .. } => self.to_vec(),
         }
+    }
+
+    /// Says that these elements will not be read soon. Pages of a mapped file that were read count as
+    /// memory of the process until then; they may be read again, from the system's cache of files. Owned
+    /// elements stay where they are. A range that leaves the list is ignored.
+    pub fn release(&self, elements: Range<usize>) {
+        let Held::Mapped { map, bytes } = &self.0 else {
+            return;
+        };
+        if elements.start >= elements.end || elements.end > bytes.len() / size_of::<T>() {
+            return;
+        }
+        let (at, len) = (
+            bytes.start + elements.start * size_of::<T>(),
+            elements.len() * size_of::<T>(),
+        );
+        #[cfg(unix)]
+        // SAFETY: the mapping is of a file, shared and read-only (`Stored::open` made it so), and nobody
+        // can have written to it: what is read next is the file's content as before. Its range was
+        // checked above. A refusal is no error, pages only stay.
+        let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, at, len) };
+        #[cfg(not(unix))]
+        let _ = (map, at, len);
     }
 
     /// Whether it lies in a mapped file.

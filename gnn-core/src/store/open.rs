@@ -241,7 +241,9 @@ impl Stored {
         };
         self.check_split(&split, &labels)?;
         let of = |part: u8| split.iter().map(|&s| s == part).collect();
-        Ok((labels, [1, 2, 3].map(of)))
+        let masks = [1, 2, 3].map(of);
+        split.release(0..n);
+        Ok((labels, masks))
     }
 
     fn labels(&self, n: usize) -> Result<Vec<i32>> {
@@ -253,7 +255,9 @@ impl Stored {
             let reason = format!("class {} of vertex {v} is outside 0..{classes}", labels[v]);
             return Err(bad(&self.file, "label", reason, AGAIN));
         }
-        Ok(labels.to_vec())
+        let own = labels.to_vec();
+        labels.release(0..n);
+        Ok(own)
     }
 
     fn check_split(&self, split: &[u8], labels: &[i32]) -> Result<()> {

@@ -117,6 +117,28 @@ fn a_folder_means_the_graph_in_it_and_rows_are_taken_from_the_map() {
 }
 
 #[test]
+fn what_was_let_go_is_read_again() {
+    let data = with_relations(random_dataset(400, 3000, 30, 4, false, 6), 3, 1);
+    let (_dir, path) = stored(&data);
+    let got = load(text(&path), 0).expect("just written");
+    for rows in [0..400, 5..5, 17..399, 0..1] {
+        got.graph.release(rows);
+        same(&data, &got);
+    }
+    let Features::Mapped { values, .. } = &got.features else {
+        panic!("dense features are mapped");
+    };
+    // Nothing happens to what is not there.
+    values.release(7..values.len() + 1);
+    values.release(0..values.len());
+    let ids: Vec<u32> = (0..400).rev().chain([3, 3]).collect();
+    assert_eq!(
+        got.features.select_rows(&ids),
+        data.features.select_rows(&ids)
+    );
+}
+
+#[test]
 fn nothing_to_train_on_is_refused_when_a_run_asks_for_it() {
     let mut data = random_dataset(30, 80, 2, 2, false, 3);
     data.train.fill(false);

@@ -37,8 +37,9 @@
 //! `prefetch = 2`.
 //! # Not done
 //! Tensors of edges beyond weights and types, which owners hand out with what they draw: no model reads
-//! any. Embeddings are not cached. A prediction of memory: every rank keeps the data set's id of every
-//! vertex, and a word or two a vertex for numbering batches.
+//! any. Embeddings are not cached. Every rank keeps the data set's id of every vertex, and two words a
+//! vertex for numbering batches. Evaluation computes all rows of a part at once, which takes more memory
+//! than training (`foreseen.rs`).
 //! # Exact when
 //! `fanout = all` and `batch = 0`: every step reads whole neighbourhoods of all training vertices. For
 //! links also `exclude = false`, the default: full-graph training reads the edges it asks about. With

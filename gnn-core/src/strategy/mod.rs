@@ -4,11 +4,14 @@
 //! the equivalence tests and the comparison notebook read that slice. The worker takes a slice as
 //! an argument, so a strategy written elsewhere needs no plug-in loading.
 
+mod buffers;
 mod entry;
+mod foreseen;
 mod full_graph;
 mod mini_batch;
 mod neighbours;
 mod ordered;
+mod part;
 mod reduce;
 mod sampled;
 

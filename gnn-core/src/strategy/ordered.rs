@@ -5,10 +5,11 @@
 
 use super::Setup;
 use crate::ctx::Ctx;
+use crate::dataset::Dataset;
 use crate::graph::{Block, Graph};
-use crate::partition;
+use crate::partition::{self, Facts};
 use crate::record::rows::PartRow;
-use crate::spec::VertexOrder;
+use crate::spec::{RunSpec, VertexOrder};
 use std::borrow::Cow;
 
 /// A data set's vertices in another order: number `k` is vertex `ids[k]`.
@@ -24,12 +25,7 @@ impl Ordered {
     /// The data set of a request, in its order.
     pub(super) fn of(setup: &Setup, cx: &Ctx) -> Ordered {
         let (graph, spec) = (&setup.data.graph, &cx.plan.spec);
-        let ids = match spec.vertex_order {
-            VertexOrder::Given => None,
-            VertexOrder::Auto => graph.by_degree(),
-            VertexOrder::Degree => Some(graph.sorted_by_degree().0),
-        };
-        let (graph, ids) = match ids {
+        let (graph, ids) = match order(graph, spec) {
             None => (Cow::Borrowed(graph), (0..graph.n() as u32).collect()),
             Some(ids) => (Cow::<Graph>::Owned(graph.renumbered(&ids)), ids),
         };
@@ -56,7 +52,7 @@ impl Ordered {
 
     /// This rank's row of the `partition` frame.
     pub(super) fn part_row(&self, setup: &Setup, cx: &Ctx) -> PartRow {
-        let (data, plan) = (&setup.data, &cx.plan);
+        let data = &setup.data;
         let by_number = |mask: &Vec<bool>| -> Vec<bool> {
             self.ids.iter().map(|&v| mask[v as usize]).collect()
         };
@@ -66,9 +62,29 @@ impl Ordered {
             val: &val,
             test: &test,
         };
-        let row_bytes = (data.features.bytes() / data.n().max(1)) as u64;
+        let row_bytes = row_bytes(data);
         let cut = partition::facts(self.whole.csr(), &self.owner, cx.size(), masks, row_bytes);
-        let (ms, peak) = (plan.partition_ms, plan.partition_peak_bytes);
-        partition::rows(&cut, None, &plan.partition_method, ms, peak).swap_remove(cx.rank())
+        row_of(&cut, cx)
     }
+}
+
+/// The vertices in the order that a request asks for; none for the data set's.
+pub(super) fn order(graph: &Graph, spec: &RunSpec) -> Option<Vec<u32>> {
+    match spec.vertex_order {
+        VertexOrder::Given => None,
+        VertexOrder::Auto => graph.by_degree(),
+        VertexOrder::Degree => Some(graph.sorted_by_degree().0),
+    }
+}
+
+/// Bytes of one vertex's features, a mean.
+pub(super) fn row_bytes(data: &Dataset) -> u64 {
+    (data.features.bytes() / data.n().max(1)) as u64
+}
+
+/// This rank's row of the `partition` frame.
+pub(super) fn row_of(cut: &Facts, cx: &Ctx) -> PartRow {
+    let plan = &cx.plan;
+    let (ms, peak) = (plan.partition_ms, plan.partition_peak_bytes);
+    partition::rows(cut, None, &plan.partition_method, ms, peak).swap_remove(cx.rank())
 }

@@ -1,11 +1,11 @@
 //! How mini-batch training is set up on a rank: its part of the graph, its seeds, and the threads that
 //! make batches.
 
+use super::foreseen::{Foreseen, Known};
 use super::full_graph::shape_of;
-use super::halo::Halo;
 use super::mini_batch::{MiniBatch, Whole};
 use super::neighbours::OverBlock;
-use super::ordered::Ordered;
+use super::part::Part;
 use super::{Built, Rows, Setup};
 use crate::comm::Post;
 use crate::ctx::Ctx;
@@ -13,14 +13,12 @@ use crate::dataset::{Dataset, Features};
 use crate::error::Result;
 use crate::feed::{
     Cache, EdgeSeeds, Learning, Learnt, Maker, Numbers, Prefetched, Reach, Room, RowData, SERVER,
-    Seeds, Served, Server, Shard, Table, Wants, cut, number_of_ids, presample,
+    Seeds, Served, Server, Shard, Table, Wants, number_of_ids, presample,
 };
-use crate::graph::Block;
 use crate::head::Head;
 use crate::model::{AggregateFirst, Input, Model, ModelKind, Shape, SparseInput};
 use crate::record::RankFacts;
-use crate::record::rows::PartRow;
-use crate::sample::{Compact, FanOut, Negative, Sampler, TrainEdges};
+use crate::sample::{Compact, FanOut, Negative, TrainEdges};
 use kernels::Par;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,80 +43,6 @@ pub(super) struct Settings {
     pub(super) exclude: bool,
     /// What is learnt of vertices.
     pub(super) learning: Option<Learning>,
-}
-
-/// A rank's part of the graph.
-struct Part {
-    /// The data set's ids of its own vertices, and how many of others it reads.
-    own: Vec<u32>,
-    halo_nodes: usize,
-    /// Its in-edges: what is drawn from, and what evaluation runs on.
-    block: Arc<Block>,
-    n_interior: usize,
-    /// The number and the id of each of the block's columns.
-    columns: Vec<u32>,
-    column_ids: Vec<u32>,
-    numbers: Arc<Numbers>,
-    /// How evaluation reaches remote rows.
-    way: Halo,
-    row: Option<PartRow>,
-}
-
-impl Part {
-    fn of(setup: &Setup, cx: &Ctx) -> Result<Part> {
-        let ordered = Ordered::of(setup, cx);
-        let (me, ranks) = (cx.rank(), cx.size());
-        let parts = cut(&ordered.whole, &ordered.owner, ordered.ids(), (me, ranks))?;
-        let local = parts.local;
-        let own = ordered.vertices(&local.own);
-        let column_ids = [&own[..], &ordered.vertices(&local.halo)].concat();
-        let read = local.recv_counts();
-        Ok(Part {
-            own,
-            halo_nodes: local.halo.len(),
-            block: Arc::new(local.block),
-            n_interior: local.n_interior,
-            columns: parts.columns,
-            column_ids,
-            numbers: parts.numbers,
-            way: Halo::new(local.send, read, true),
-            row: (ranks > 1).then(|| ordered.part_row(setup, cx)),
-        })
-    }
-
-    /// What is drawn from: this part, with randomness by the data set's ids.
-    fn sampler(&self, setup: &Setup, cx: &Ctx, settings: &Settings) -> Result<Sampler> {
-        let (spec, ids) = (&cx.plan.spec, &self.column_ids);
-        let sampler = Sampler::new(
-            Arc::clone(&self.block),
-            settings.fan_outs.clone(),
-            spec.seed,
-        );
-        let mut sampler = sampler.with_ids(ids.clone())?;
-        if spec.model == ModelKind::Gat {
-            // Softmax is over what was drawn.
-            sampler = sampler.unweighted();
-        }
-        if settings.replace {
-            sampler = sampler.with_replacement();
-        }
-        if !settings.by_degree {
-            return Ok(sampler);
-        }
-        let degree = |&c: &u32| setup.data.graph.in_degree(ids[c as usize] as usize) as f32;
-        sampler.with_bias(self.block.csr().indices.iter().map(degree).collect())
-    }
-
-    /// The numbers of others' vertices by degree, descending.
-    fn others_by_degree(&self, setup: &Setup, me: usize) -> Vec<u32> {
-        let (_, degrees) = setup.data.graph.sorted_by_degree();
-        let numbers = &self.numbers;
-        let degree = |number: &u32| degrees[numbers.ids[*number as usize] as usize];
-        let others = (0..numbers.ids.len() as u32).filter(|&v| numbers.owner(v) != me);
-        let mut others: Vec<u32> = others.collect();
-        others.sort_by_key(|v| std::cmp::Reverse(degree(v)));
-        others
-    }
 }
 
 /// Who trains on what.
@@ -287,6 +211,17 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
     };
     let by_degree = hot > 0 && !settings.presampled;
     let wanted = by_degree.then(|| part.others_by_degree(&setup, me));
+    let known = Known {
+        part: &part,
+        seeds: &training.seeds,
+        settings: &settings,
+        wants,
+        model: &model,
+        features: data.bytes(),
+        hot,
+        wanted: wanted.as_deref(),
+    };
+    let foreseen = Foreseen::of(&setup, cx, &known);
     drop(setup);
 
     // Everything that runs beside the training.
@@ -343,6 +278,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
         owned_nodes: rows.ids.len() as u64,
         halo_nodes: halo_nodes as u64,
         train_nodes: rows.train_count() as u64,
+        predicted_mem_bytes: foreseen.map(|f| f.total() as u64),
         ..RankFacts::default()
     };
     let strategy = MiniBatch::new(feed, model, head, evaluation, cx);

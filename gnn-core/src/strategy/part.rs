@@ -1,0 +1,102 @@
+//! A rank's part of the graph for mini-batches: what is drawn from and evaluated on.
+//!
+//! It is made straight from the graph and its owners, one row after the other. Where the graph lies in a
+//! mapped file, what was read of it does not stay in the rank's memory.
+
+use super::Setup;
+use super::halo::Halo;
+use super::ordered::{order, row_bytes, row_of};
+use super::sampled::Settings;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::feed::{Numbers, Ownership, cut};
+use crate::graph::{Block, WeightedRows};
+use crate::model::ModelKind;
+use crate::partition::Masks;
+use crate::record::rows::PartRow;
+use crate::sample::Sampler;
+use std::sync::Arc;
+
+/// A rank's part of the graph.
+pub(super) struct Part {
+    /// The data set's ids of its own vertices, and how many of others it reads.
+    pub(super) own: Vec<u32>,
+    pub(super) halo_nodes: usize,
+    /// Its in-edges: what is drawn from, and what evaluation runs on.
+    pub(super) block: Arc<Block>,
+    pub(super) n_interior: usize,
+    /// The number and the id of each of the block's columns.
+    pub(super) columns: Vec<u32>,
+    pub(super) column_ids: Vec<u32>,
+    pub(super) numbers: Arc<Numbers>,
+    /// How evaluation reaches remote rows.
+    pub(super) way: Halo,
+    pub(super) row: Option<PartRow>,
+}
+
+impl Part {
+    pub(super) fn of(setup: &Setup, cx: &Ctx) -> Result<Part> {
+        let (data, spec) = (&setup.data, &cx.plan.spec);
+        let ids = order(&data.graph, spec);
+        let rows = WeightedRows::new(&data.graph, ids.as_deref(), spec.model.propagation());
+        let by = Ownership {
+            owner: setup.owner.as_deref().map(|owner| &owner[..]),
+            rank: cx.rank(),
+            ranks: cx.size(),
+        };
+        let part = cut(&rows, ids.as_deref(), by)?;
+        let masks = Masks {
+            train: &data.train,
+            val: &data.val,
+            test: &data.test,
+        };
+        let row = || row_of(&part.facts(by, masks, row_bytes(data)), cx);
+        let row = (cx.size() > 1).then(row);
+        let column_ids = [&part.own[..], &part.halo].concat();
+        Ok(Part {
+            own: part.own,
+            halo_nodes: part.halo.len(),
+            block: Arc::new(part.block),
+            n_interior: part.n_interior,
+            columns: part.columns,
+            column_ids,
+            numbers: part.numbers,
+            way: Halo::new(part.send, part.read, true),
+            row,
+        })
+    }
+
+    /// What is drawn from: this part, with randomness by the data set's ids.
+    pub(super) fn sampler(&self, setup: &Setup, cx: &Ctx, settings: &Settings) -> Result<Sampler> {
+        let (spec, ids) = (&cx.plan.spec, &self.column_ids);
+        let sampler = Sampler::new(
+            Arc::clone(&self.block),
+            settings.fan_outs.clone(),
+            spec.seed,
+        );
+        let mut sampler = sampler.with_ids(ids.clone())?;
+        if spec.model == ModelKind::Gat {
+            // Softmax is over what was drawn.
+            sampler = sampler.unweighted();
+        }
+        if settings.replace {
+            sampler = sampler.with_replacement();
+        }
+        if !settings.by_degree {
+            return Ok(sampler);
+        }
+        let degree = |&c: &u32| setup.data.graph.in_degree(ids[c as usize] as usize) as f32;
+        sampler.with_bias(self.block.csr().indices.iter().map(degree).collect())
+    }
+
+    /// The numbers of others' vertices by degree, descending.
+    pub(super) fn others_by_degree(&self, setup: &Setup, me: usize) -> Vec<u32> {
+        let (_, degrees) = setup.data.graph.sorted_by_degree();
+        let numbers = &self.numbers;
+        let degree = |number: &u32| degrees[numbers.ids[*number as usize] as usize];
+        let others = (0..numbers.ids.len() as u32).filter(|&v| numbers.owner(v) != me);
+        let mut others: Vec<u32> = others.collect();
+        others.sort_by_key(|v| std::cmp::Reverse(degree(v)));
+        others
+    }
+}
