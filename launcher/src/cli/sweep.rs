@@ -92,10 +92,12 @@ pub fn sweep(words: &[String]) -> Result<i32> {
     let mut told = |event: &Event| progress.tell(event);
     let (how, rows) = Sweep::new(&id, program, request, &mut told)?.run()?;
     if has("json") {
+        // Without a row there is no frame.
         let path = sweep::dir(&id)?.join("frame.parquet");
+        let frame = path.exists().then_some(path);
         println!(
             "{}",
-            json!({"sweep_id": id, "ended": how, "rows": rows.len(), "frame": path})
+            json!({"sweep_id": id, "ended": how, "rows": rows.len(), "frame": frame})
         );
     } else if !has("quiet") {
         println!("sweep {id}: {}", said(how));
