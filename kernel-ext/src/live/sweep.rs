@@ -105,6 +105,8 @@ struct Live<'a> {
     dir: PathBuf,
     session: &'a Session<'a>,
     started: Instant,
+    /// How long it took, once it has ended.
+    took: Option<Duration>,
     display_id: String,
     shown: bool,
     drawn: Option<Instant>,
@@ -129,6 +131,7 @@ impl<'a> Live<'a> {
             dir: sweeps::sweeps_dir().join(id),
             session,
             started: Instant::now(),
+            took: None,
             display_id: format!("halobook-sweep-{id}"),
             shown: false,
             drawn: None,
@@ -163,6 +166,7 @@ impl<'a> Live<'a> {
             match ended {
                 Ok(None) => self.draw(false),
                 Ok(Some(status)) => {
+                    self.took = Some(self.started.elapsed());
                     self.ok = status.success();
                     return how;
                 }
@@ -197,7 +201,8 @@ impl<'a> Live<'a> {
         if failed > 0 {
             line.push_str(&format!(", {failed} without a result"));
         }
-        let seconds = self.started.elapsed().as_secs_f64();
+        let took = self.took.unwrap_or_else(|| self.started.elapsed());
+        let seconds = took.as_secs_f64();
         line.push_str(&format!(" · {seconds:.1} s"));
         let taken = self.rows.iter().filter(|row| row.reused).count();
         if taken > 0 {

@@ -75,6 +75,8 @@ fn pair(text: &str, lists: bool) -> Result<(String, String), (String, String)> {
             .all(|c| c.is_alphanumeric() || "-_.:,=/".contains(c));
         let help = if word && !value.is_empty() {
             format!("a text needs quotes: {key} = \"{value}\"")
+        } else if lists {
+            "values are numbers, true, false, \"text\" or a list of them: [1, 2, 4]".into()
         } else {
             "values are numbers, true, false or \"text\"".into()
         };
