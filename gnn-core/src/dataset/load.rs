@@ -53,8 +53,8 @@ pub fn load(name: &str, seed: u64) -> Result<Dataset> {
     load_split(name, STANDARD, seed)
 }
 
-/// Loads all that a request asks of its data: the data set with its split, feature rows scaled,
-/// edges held out where links are to be predicted.
+/// Loads all that a request asks of its data: the data set with its split, feature rows scaled and
+/// stored as they are faster, edges held out where links are to be predicted.
 ///
 /// # Errors
 /// As [`load_split`]; [`Error::Data`] when the graph has too few edges to hold some out.
@@ -64,6 +64,7 @@ pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
     if spec.feature_norm == FeatureNorm::Row {
         data.features.row_normalise();
     }
+    data.features.densify();
     let sparse = matches!(data.features, Features::Sparse(_));
     if sparse && spec.feature_storage == FeatureStorage::Bf16 {
         return Err(Error::Spec {

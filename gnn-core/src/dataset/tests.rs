@@ -236,3 +236,28 @@ fn real_splits_are_found_by_name() {
     assert_eq!(sizes.map(Vec::len), [4488, 263, 527, 263, 527]);
     assert_eq!(cora.graph.n_edges(), 2 * 4488);
 }
+
+#[test]
+fn sparse_features_with_many_elements_are_stored_densely() {
+    let sparse = |indices: Vec<u32>, n_cols: usize| {
+        let values = (0..indices.len()).map(|k| k as f32 + 0.5).collect();
+        Features::Sparse(CsrBuf {
+            indptr: vec![0, indices.len() as u64, indices.len() as u64],
+            indices,
+            weights: Some(values),
+            n_cols,
+        })
+    };
+    // Two of eight elements, then two of ten.
+    let mut many = sparse(vec![1, 3], 4);
+    many.densify();
+    let Features::Dense(x) = &many else {
+        panic!("a quarter of them is enough")
+    };
+    assert_eq!(x.row(0).to_vec(), [0.0, 0.5, 0.0, 1.5]);
+    assert_eq!(x.row(1).to_vec(), [0.0; 4]);
+    let few = sparse(vec![1, 3], 5);
+    let mut same = few.clone();
+    same.densify();
+    assert_eq!(same, few);
+}
