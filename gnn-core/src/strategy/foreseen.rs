@@ -112,16 +112,14 @@ impl Foreseen {
     }
 
     /// What a rank will hold. None where there is no formula: for other models than GCN and GraphSAGE, for
-    /// links, sparse features, and draws in proportion to degrees.
+    /// links, sparse features, draws in proportion to degrees, and what is learnt of vertices.
     pub(super) fn of(setup: &Setup, cx: &Ctx, known: &Known<'_>) -> Option<Foreseen> {
         let (data, spec) = (&setup.data, &cx.plan.spec);
         let (part, settings) = (known.part, known.settings);
         let fixed = matches!(spec.model, ModelKind::Gcn | ModelKind::Sage);
         let sparse = matches!(data.features, Features::Sparse(_));
-        if !fixed || sparse || settings.by_degree || data.task == Task::LinkPrediction {
-            return None;
-        }
-        if settings.learning.is_some() {
+        let special = settings.by_degree || settings.learning.is_some();
+        if !fixed || sparse || special || data.task == Task::LinkPrediction {
             return None;
         }
         let n = data.n();

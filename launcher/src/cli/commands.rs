@@ -3,8 +3,11 @@
 use super::words::Words;
 use gnn_core::strategy::{Exact, STRATEGIES};
 use launcher::store::{list, run_dir};
-use launcher::{LogQuery, Result, doctor as doctors, frames as framing};
+use launcher::{Error, LogQuery, Result, doctor as doctors, frames as framing};
 use serde_json::json;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 
 /// `halobook runs`.
 pub fn runs(words: &[String]) -> Result<i32> {
@@ -56,19 +59,19 @@ pub fn frames(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
-/// `halobook sql QUERY`.
+/// `halobook sql QUERY`, which the kernel's program answers: SQL would double the size of this one, that
+/// every rank runs.
 pub fn sql(words: &[String]) -> Result<i32> {
-    let words = Words::sort(words, &["json"], &[])?;
-    let [query] = words.names(["QUERY"])?;
-    let frame = launcher::sql::query(query, &[])?;
-    if words.has("json") {
-        framing::json_lines(&frame)
-            .iter()
-            .for_each(|line| println!("{line}"));
-    } else {
-        println!("{frame}");
-    }
-    Ok(0)
+    let sorted = Words::sort(words, &["json"], &[])?;
+    sorted.names(["QUERY"])?;
+    let here = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
+    let program = here.with_file_name("halobook-kernel");
+    let error = Command::new(&program).arg("sql").args(words).exec();
+    Err(Error::refused(
+        format!("{} cannot be started: {error}", program.display()),
+        "queries are answered by halobook-kernel, which should lie beside halobook; \
+         `cargo build --release --workspace` builds both",
+    ))
 }
 
 /// `halobook log RUN`.

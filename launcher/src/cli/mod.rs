@@ -8,6 +8,7 @@ mod commands;
 mod convert;
 mod datasets;
 mod help;
+mod own;
 mod pace;
 mod partition;
 mod progress;

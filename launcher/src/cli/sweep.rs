@@ -1,6 +1,6 @@
 //! `halobook sweep`: many settings, one run each.
 
-use launcher::request::parse_flags_with_lists;
+use super::own::Own;
 use launcher::sweep::{self, Condition, Ended, Event, Grid, Request, Row, Sweep};
 use launcher::{Error, Result, store, sys};
 use serde_json::json;
@@ -37,22 +37,9 @@ are kept: `halobook sweep … --resume` goes on. A setting that is refused or fa
 
 /// Runs the command.
 pub fn sweep(words: &[String]) -> Result<i32> {
-    let known = |flag: &str| {
-        let flag = flag.replace('_', "-");
-        if SWITCHES.contains(&flag.as_str()) {
-            return Some(false);
-        }
-        VALUED.contains(&flag.as_str()).then_some(true)
-    };
-    let (pairs, flags) = parse_flags_with_lists(words, &known)?;
-    let has = |name: &str| flags.iter().any(|(flag, _)| flag.replace('_', "-") == name);
-    let value = |name: &str| {
-        let mut flags = flags.iter().rev();
-        let found = flags.find(|(flag, _)| flag.replace('_', "-") == name);
-        found.and_then(|(_, value)| value.clone())
-    };
+    let (pairs, own) = Own::sort(words, &SWITCHES, &VALUED, true)?;
     let count = |name: &str| -> Result<usize> {
-        let Some(text) = value(name) else {
+        let Some(text) = own.value(name) else {
             return Ok(1);
         };
         let number = text.parse().ok().filter(|n| (1..=1_000_000).contains(n));
@@ -67,31 +54,31 @@ pub fn sweep(words: &[String]) -> Result<i32> {
     grid.repeat(count("repeat")?)?;
     let request = Request {
         grid,
-        side_by_side: has("zip"),
+        side_by_side: own.has("zip"),
         jobs: count("jobs")?,
-        in_order: has("in-order"),
-        resume: has("resume"),
-        stop_if: value("stop-if")
+        in_order: own.has("in-order"),
+        resume: own.has("resume"),
+        stop_if: own.value("stop-if")
             .map(|text| Condition::read(&text))
             .transpose()?,
     };
-    if has("dry-run") {
+    if own.has("dry-run") {
         let settings = request.settings()?;
         println!("{} settings, in this order:", settings.len());
         settings.iter().for_each(|words| println!("  {words}"));
         return Ok(0);
     }
-    let id = value("sweep-id").unwrap_or_else(store::new_id);
+    let id = own.value("sweep-id").unwrap_or_else(store::new_id);
     let program = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
     sys::catch_interrupts();
     let mut progress = Progress {
-        shown: !has("quiet") && !has("json"),
+        shown: !own.has("quiet") && !own.has("json"),
         settings: 0,
         done: 0,
     };
     let mut told = |event: &Event| progress.tell(event);
     let (how, rows) = Sweep::new(&id, program, request, &mut told)?.run()?;
-    if has("json") {
+    if own.has("json") {
         // Without a row there is no frame.
         let path = sweep::dir(&id)?.join("frame.parquet");
         let frame = path.exists().then_some(path);
@@ -99,7 +86,7 @@ pub fn sweep(words: &[String]) -> Result<i32> {
             "{}",
             json!({"sweep_id": id, "ended": how, "rows": rows.len(), "frame": frame})
         );
-    } else if !has("quiet") {
+    } else if !own.has("quiet") {
         println!("sweep {id}: {}", said(how));
         print!("{}", table(&rows));
     }

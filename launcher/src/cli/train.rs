@@ -1,10 +1,11 @@
 //! `halobook train`: one run, waited for.
 
+use super::own::Own;
 use super::progress::Progress;
 use gnn_core::record::rows::Metric;
 use launcher::frames;
 use launcher::manifest::{Final, Manifest, Status};
-use launcher::request::{parse_flags, parse_pairs};
+use launcher::request::parse_pairs;
 use launcher::resolve::{Resolved, resolve};
 use launcher::resume::resolve_resumed;
 use launcher::{Error, Options, Result, prepare, sys};
@@ -17,29 +18,16 @@ const VALUED: [&str; 2] = ["run-id", "resume"];
 
 /// Runs the command.
 pub fn train(words: &[String]) -> Result<i32> {
-    let known = |flag: &str| {
-        let flag = flag.replace('_', "-");
-        if SWITCHES.contains(&flag.as_str()) {
-            return Some(false);
-        }
-        VALUED.contains(&flag.as_str()).then_some(true)
-    };
-    let (pairs, flags) = parse_flags(words, &known)?;
-    let has = |name: &str| flags.iter().any(|(flag, _)| flag.replace('_', "-") == name);
-    let value = |name: &str| {
-        let mut flags = flags.iter().rev();
-        let found = flags.find(|(flag, _)| flag.replace('_', "-") == name);
-        found.and_then(|(_, value)| value.clone())
-    };
-    let run_id = value("run-id");
-    let resolved = match value("resume") {
+    let (pairs, own) = Own::sort(words, &SWITCHES, &VALUED, false)?;
+    let run_id = own.value("run-id");
+    let resolved = match own.value("resume") {
         Some(run) => resolve_resumed(&run, pairs).map_err(also_our_flags)?,
         None => resolve(parse_pairs(pairs).map_err(also_our_flags)?)?,
     };
-    if has("dry-run") {
+    if own.has("dry-run") {
         print!(
             "{}",
-            if has("json") {
+            if own.has("json") {
                 dry_json(&resolved)
             } else {
                 dry_text(&resolved)
@@ -51,7 +39,7 @@ pub fn train(words: &[String]) -> Result<i32> {
     let worker = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
     let prepared = prepare(resolved, Options { run_id, worker })?;
     let run_dir = prepared.run_dir.clone();
-    let progress = if has("quiet") {
+    let progress = if own.has("quiet") {
         None
     } else {
         Progress::show(&run_dir)
@@ -61,9 +49,9 @@ pub fn train(words: &[String]) -> Result<i32> {
         progress.end();
     }
     let manifest = manifest?;
-    if has("json") {
+    if own.has("json") {
         println!("{}", result_json(&run_dir, &manifest));
-    } else if !has("quiet") {
+    } else if !own.has("quiet") {
         print!("{}", result_text(&run_dir, &manifest));
     }
     complain(&manifest);
