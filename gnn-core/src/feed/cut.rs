@@ -57,19 +57,14 @@ impl Ownership<'_> {
     }
 }
 
-/// One rank's part. All ranks compute theirs alike, and the lists of both sides agree.
+/// One rank's part. All ranks number vertices alike.
 pub(crate) struct Parts {
     pub(crate) numbers: Arc<Numbers>,
     /// The data set's ids of its own vertices: those with all sources here, then the others, both in the
     /// order of the vertices.
     pub(crate) own: Vec<u32>,
-    pub(crate) n_interior: usize,
     /// The data set's ids of remote sources, by owner, then in the order of the vertices.
     pub(crate) halo: Vec<u32>,
-    /// For each peer, how many of the halo it owns: `[ranks]`.
-    pub(crate) read: Vec<usize>,
-    /// For each peer, the rows of `own` that it reads, in the order of its halo: `[ranks]`.
-    pub(crate) send: Vec<Vec<u32>>,
     /// Rows are `own`, columns `own` and `halo`; weights are those of the whole graph.
     pub(crate) block: Block,
     /// The number of each column of the block.
@@ -190,24 +185,12 @@ pub(crate) fn cut(
         *slot += 1;
     }
     let own = by_number[first[me] as usize..first[me + 1] as usize].to_vec();
-    let n_interior = sizes[me][0] as usize;
 
     let mut halo: Vec<u32> = match seen.read.get(me) {
         Some(read) => (0..n as u32).filter(|&v| read.has(v)).collect(),
         None => Vec::new(),
     };
     halo.sort_unstable_by_key(|&v| (by.of(v as usize), rows.place(v)));
-    let mut read = vec![0; ranks];
-    halo.iter().for_each(|&v| read[by.of(v as usize)] += 1);
-    let mut own_in_order = own.clone();
-    own_in_order.sort_unstable_by_key(|&v| rows.place(v));
-    let reads = |peer: usize| -> Vec<u32> {
-        let theirs = own_in_order.iter().filter(|&&v| seen.read[peer].has(v));
-        theirs.map(|&v| number[v as usize] - first[me]).collect()
-    };
-    let peers = 0..ranks;
-    let send = peers.map(|peer| if peer == me { Vec::new() } else { reads(peer) });
-    let send = send.collect();
 
     let columns = own.iter().chain(&halo).map(|&v| number[v as usize]);
     let columns: Vec<u32> = columns.collect();
@@ -223,10 +206,7 @@ pub(crate) fn cut(
             ids: by_number,
         }),
         own,
-        n_interior,
         halo,
-        read,
-        send,
         block,
         columns,
         crossing: seen.crossing,
@@ -347,9 +327,6 @@ mod tests {
                     };
                     prop_assert_eq!(&part.own, &named(&local.own));
                     prop_assert_eq!(&part.halo, &named(&local.halo));
-                    prop_assert_eq!(part.n_interior, local.n_interior);
-                    prop_assert_eq!(&part.read, &local.recv_counts());
-                    prop_assert_eq!(&part.send, &local.send);
                     let (a, b) = (part.block.csr(), local.block.csr());
                     prop_assert_eq!((a.indptr, a.indices, a.n_cols), (b.indptr, b.indices, b.n_cols));
                     prop_assert_eq!(a.weights, b.weights);

@@ -19,8 +19,10 @@ use std::sync::Arc;
 /// What a thread that makes batches reaches.
 pub(crate) struct Reach {
     pub(crate) shard: Arc<Shard>,
-    /// Feature rows of this rank's vertices.
+    /// Feature rows of this rank's vertices, or what some layer reads of them.
     pub(crate) rows: RowData,
+    /// The layer whose rows others are asked for, instead of features.
+    pub(crate) hidden: Option<usize>,
     pub(crate) cache: Arc<Cache>,
     /// Where answers come; none for one rank.
     pub(crate) mailbox: Option<Mailbox>,
@@ -67,7 +69,7 @@ impl Reach {
         Ok((self.stitch(rows, parts), remote))
     }
 
-    /// The feature rows of numbers that others own, in their order.
+    /// The rows of numbers that others own, in their order.
     ///
     /// # Errors
     /// Whatever the communicator meets.
@@ -76,7 +78,10 @@ impl Reach {
             return self.rows.unpack(self.shard.rank, 0, Words::new());
         }
         let of_owner = self.by_owner(numbers);
-        let asked = self.ask(&of_owner, |_, rows| Request::Rows(rows))?;
+        let asked = self.ask(&of_owner, |_, rows| match self.hidden {
+            Some(layer) => Request::Hidden(layer, rows),
+            None => Request::Rows(rows),
+        })?;
         let parts = of_owner.iter().map(|_| None).collect();
         let parts = self.answers(asked, &of_owner, parts)?;
         Ok(self.in_order(numbers, parts))

@@ -11,7 +11,11 @@
 //! | `cache` | rows of others that are worth keeping |
 //! | `server` | answers other ranks: neighbours drawn, rows looked up |
 //! | `gather` | one hop, or the rows of some vertices, from whichever ranks own them |
+//! | `collect` | what a hop reads, from wherever it lies |
 //! | `make` | a whole batch out of those |
+//! | `pieces` | how a rank's rows are taken in pieces that fit beside them |
+//! | `hidden` | what layers have made, for other ranks to read |
+//! | `layerwise` | outputs of all of a rank's vertices, exactly, a piece at a time |
 //! | `table` | learnt rows at their owner |
 //! | `learnt` | those as training reads and changes them |
 //! | `queue` | batches made ahead by threads beside the one that trains |
@@ -21,12 +25,16 @@
 //! or how far ahead it is drawn ([`crate::sample`]).
 
 mod cache;
+mod collect;
 mod cut;
 mod expect;
 mod gather;
+mod hidden;
+mod layerwise;
 mod learnt;
 mod links;
 mod make;
+mod pieces;
 mod prefetched;
 mod queue;
 mod rows;
@@ -39,12 +47,16 @@ mod table;
 mod tests;
 
 pub(crate) use cache::{Cache, Room, presample};
+pub(crate) use collect::{Collector, Wants};
 pub(crate) use cut::{Ownership, cut};
 pub(crate) use expect::{Draws, Expected};
 pub(crate) use gather::Reach;
+pub(crate) use hidden::Hidden;
+pub(crate) use layerwise::Layerwise;
 pub(crate) use learnt::Learnt;
 pub(crate) use links::{EdgeSeeds, number_of_ids};
-pub(crate) use make::{Maker, Wants};
+pub(crate) use make::Maker;
+pub(crate) use pieces::Pieces;
 pub(crate) use prefetched::Prefetched;
 pub(crate) use rows::RowData;
 pub(crate) use seeds::Seeds;
@@ -124,7 +136,7 @@ pub trait Feed {
     ///
     /// # Errors
     /// Whatever the communicator meets.
-    fn whole(&mut self, _cx: &mut Ctx) -> Result<Option<Input>> {
+    fn whole(&mut self, _cx: &mut Ctx) -> Result<Option<kernels::Mat>> {
         Ok(None)
     }
 

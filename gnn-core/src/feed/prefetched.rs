@@ -1,14 +1,15 @@
 //! The feed of a strategy whose batches are made beside the training.
 
 use super::cache::Cache;
+use super::collect::{MadeInput, Source};
 use super::learnt::Learnt;
-use super::make::{Made, MadeInput, Maker, Source};
+use super::make::{Made, Maker};
 use super::queue::{Queue, Span};
 use super::rows::RowData;
 use super::server::Server;
 use super::stats::Stats;
 use super::{Batch, Feed, Hops};
-use crate::backend::{Mat, Write};
+use crate::backend::{Mat, Sparse, Write};
 use crate::checkpoint::State;
 use crate::comm::Post;
 use crate::ctx::Ctx;
@@ -88,46 +89,6 @@ impl Prefetched {
         Ok(self.queue.as_mut().expect("started above"))
     }
 
-    /// The aggregate of features where they lie, beside the destinations' own.
-    fn aggregated(
-        &self,
-        cx: &mut Ctx,
-        parts: &[(Source, crate::backend::Sparse)],
-        fetched: &RowData,
-        own: Option<RowData>,
-    ) -> Input {
-        let store = self
-            .store
-            .dense()
-            .expect("only dense features are summed in place");
-        let on_device = |rows: &RowData| match rows {
-            RowData::Dense(x) => cx.backend.share(x),
-            RowData::Sparse(_) => unreachable!("only dense features are summed in place"),
-        };
-        let rows = parts.first().map_or(0, |p| p.1.rows());
-        let mut ax = cx.backend.fresh(rows, store.ncols());
-        let mut write = Write::Set;
-        for (source, a) in parts {
-            let here;
-            let x: &Mat = match source {
-                Source::Store => store,
-                Source::Cache => self.cached.as_ref().expect("rows come from a cache"),
-                Source::Fetched => {
-                    here = on_device(fetched);
-                    &here
-                }
-            };
-            cx.backend.spmm(a, 0..rows, x, write, &mut ax);
-            write = Write::Add;
-        }
-        let ax = Rc::new(ax);
-        let x = match own {
-            Some(own) => Rc::new(on_device(&own)),
-            None => Rc::clone(&ax),
-        };
-        Input::Aggregated { x, ax }
-    }
-
     fn count(&mut self, made: &Made, n: usize) {
         let layers = made.blocks.len();
         self.stats
@@ -173,16 +134,11 @@ impl Feed for Prefetched {
             let x = learnt.pull(cx, step, (read, features))?;
             made.input = MadeInput::Rows(RowData::Dense(Arc::new(x)), None);
         }
-        let input = match made.input {
-            MadeInput::Nothing => unreachable!("something is read"),
-            MadeInput::Rows(RowData::Dense(x), _) => Input::Dense(Rc::new(cx.backend.share(&x))),
-            MadeInput::Rows(RowData::Sparse(x), transposed) => {
-                let rows = Arc::try_unwrap(x).unwrap_or_else(|x| kernels::CsrBuf::clone(&x));
-                let cols = transposed.unwrap_or_else(|| rows.view().transpose());
-                Input::Sparse(SparseInput::of_both(rows, cols))
-            }
-            MadeInput::InPlace(parts, fetched, own) => self.aggregated(cx, &parts, &fetched, own),
+        let lies = Lies {
+            store: &self.store,
+            cached: self.cached.as_ref(),
         };
+        let input = on_device(cx, made.input, lies);
         Ok(Batch {
             step: made.step,
             input,
@@ -209,12 +165,8 @@ impl Feed for Prefetched {
         }
     }
 
-    fn whole(&mut self, cx: &mut Ctx) -> Result<Option<Input>> {
-        let Some(learnt) = &mut self.learnt else {
-            return Ok(None);
-        };
-        let x = learnt.whole(cx)?;
-        Ok(Some(Input::Dense(Rc::new(cx.backend.upload(x)))))
+    fn whole(&mut self, cx: &mut Ctx) -> Result<Option<kernels::Mat>> {
+        self.learnt.as_mut().map(|l| l.whole(cx)).transpose()
     }
 
     fn save(&mut self, cx: &mut Ctx, state: &mut State) -> Result<()> {
@@ -274,4 +226,64 @@ impl Feed for Prefetched {
             });
         }
     }
+}
+
+/// Rows on a rank's device: its own, and those of others that it keeps.
+#[derive(Clone, Copy)]
+pub(super) struct Lies<'a> {
+    pub(super) store: &'a Input,
+    pub(super) cached: Option<&'a Mat>,
+}
+
+/// What a layer reads, on the device.
+pub(super) fn on_device(cx: &mut Ctx, made: MadeInput, lies: Lies<'_>) -> Input {
+    match made {
+        MadeInput::Nothing => unreachable!("something is read"),
+        MadeInput::Rows(RowData::Dense(x), _) => Input::Dense(Rc::new(cx.backend.share(&x))),
+        MadeInput::Rows(RowData::Sparse(x), transposed) => {
+            let rows = Arc::try_unwrap(x).unwrap_or_else(|x| kernels::CsrBuf::clone(&x));
+            Input::Sparse(SparseInput::brief(rows, transposed))
+        }
+        MadeInput::InPlace(parts, fetched, own) => aggregated(cx, lies, &parts, &fetched, own),
+    }
+}
+
+/// The aggregate of rows where they lie, beside the destinations' own.
+fn aggregated(
+    cx: &mut Ctx,
+    lies: Lies<'_>,
+    parts: &[(Source, Sparse)],
+    fetched: &RowData,
+    own: Option<RowData>,
+) -> Input {
+    let store = lies
+        .store
+        .dense()
+        .expect("only dense rows are summed in place");
+    let on_device = |rows: &RowData| match rows {
+        RowData::Dense(x) => cx.backend.share(x),
+        RowData::Sparse(_) => unreachable!("only dense rows are summed in place"),
+    };
+    let rows = parts.first().map_or(0, |p| p.1.rows());
+    let mut ax = cx.backend.fresh(rows, store.ncols());
+    let mut write = Write::Set;
+    for (source, a) in parts {
+        let here;
+        let x: &Mat = match source {
+            Source::Store => store,
+            Source::Cache => lies.cached.expect("rows come from a cache"),
+            Source::Fetched => {
+                here = on_device(fetched);
+                &here
+            }
+        };
+        cx.backend.spmm(a, 0..rows, x, write, &mut ax);
+        write = Write::Add;
+    }
+    let ax = Rc::new(ax);
+    let x = match own {
+        Some(own) => Rc::new(on_device(&own)),
+        None => Rc::clone(&ax),
+    };
+    Input::Aggregated { x, ax }
 }

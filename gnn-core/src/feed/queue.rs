@@ -63,7 +63,7 @@ impl Queue {
         for (k, mut maker) in makers.into_iter().enumerate() {
             // Beside what the channel holds, the thread holds one.
             let (to, from) = sync_channel((ahead / workers).saturating_sub(1));
-            let name = format!("rank-{}", maker.reach.shard.rank);
+            let name = format!("rank-{}", maker.collector.reach.shard.rank);
             let work = move || {
                 let of_run = span.first * span.batches..span.end * span.batches;
                 for batch in of_run.skip(k).step_by(workers) {

@@ -1,9 +1,10 @@
-//! Answers other ranks: in-edges drawn of this rank's vertices, their feature rows, and what is learnt
-//! of them.
+//! Answers other ranks: in-edges drawn of this rank's vertices, their feature rows, what layers have made of
+//! them and what is learnt of them.
 //!
 //! The owner computes: what a rank draws for another is what it would draw for itself. One thread
 //! answers letter by letter, in the order in which they come.
 
+use super::hidden::Hidden;
 use super::rows::RowData;
 use super::shard::Shard;
 use super::table::{Asked, Pushed, Table};
@@ -24,6 +25,7 @@ const ROWS: u32 = 1;
 const LEARNT: u32 = 2;
 const PUSH: u32 = 3;
 const SETTLE: u32 = 4;
+const HIDDEN: u32 = 5;
 /// Words of a request before its data (edges that are left out, or gradients), the last of which is how
 /// many words those are; rows follow.
 const HEAD: usize = 9;
@@ -38,6 +40,8 @@ pub(super) enum Request<'a> {
     Draw(usize, (u64, u64), &'a [u32], Vec<[u32; 2]>),
     /// Feature rows.
     Rows(&'a [u32]),
+    /// What a layer reads of rows, which the layer before it has made.
+    Hidden(usize, &'a [u32]),
     /// Learnt rows, as a step reads them.
     Learnt(u64, &'a [u32]),
     /// Gradients of learnt rows in a step. Nobody answers.
@@ -51,6 +55,7 @@ impl Request<'_> {
     pub(super) fn label(&self) -> Label {
         let (layer, direction) = match self {
             Request::Draw(layer, ..) => (*layer, Direction::Sample),
+            Request::Hidden(layer, _) => (*layer, Direction::Pull),
             Request::Rows(_) | Request::Learnt(..) | Request::Settle => (0, Direction::Pull),
             Request::Push(..) => (0, Direction::Push),
         };
@@ -67,6 +72,7 @@ impl Request<'_> {
                 (DRAW, *layer, *at, rows, without.as_flattened())
             }
             Request::Rows(rows) => (ROWS, 0, (0, 0), rows, &[]),
+            Request::Hidden(layer, rows) => (HIDDEN, *layer, (0, 0), rows, &[]),
             Request::Learnt(step, rows) => (LEARNT, 0, (0, *step), rows, &[]),
             Request::Push(step, rows, grads) => {
                 (PUSH, 0, (0, *step), rows, bytemuck::cast_slice(grads))
@@ -150,6 +156,8 @@ pub(crate) struct Served {
     pub(crate) shard: Arc<Shard>,
     /// Feature rows of its vertices.
     pub(crate) rows: RowData,
+    /// What layers have made of them.
+    pub(crate) hidden: Arc<Hidden>,
     /// What is learnt of them.
     pub(crate) table: Option<Arc<Table>>,
 }
@@ -220,6 +228,7 @@ impl Served {
             shard,
             rows: features,
             table,
+            ..
         } = self;
         let owned = shard.numbers.of(shard.rank).len() as u32;
         if rows.iter().any(|&r| r >= owned) {
@@ -239,6 +248,10 @@ impl Served {
                 send(request, asker, epoch, pack(&hop))
             }
             ROWS => send(Request::Rows(rows), asker, epoch, features.pack(rows)),
+            HIDDEN => {
+                let made = self.hidden.get(layer).ok_or_else(bad)?;
+                send(Request::Hidden(layer, rows), asker, epoch, made.pack(rows))
+            }
             LEARNT => {
                 let asked = Asked {
                     step: at.1,

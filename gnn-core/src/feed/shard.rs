@@ -76,12 +76,17 @@ impl Shard {
         par: &Par,
     ) -> Hop {
         let mut hop = self.sampler.draw_without(layer, at, rows, without, par);
-        if !self.columns.is_empty() {
-            for source in &mut hop.sources {
-                *source = self.columns[*source as usize];
-            }
-        }
+        self.name(&mut hop.sources);
         hop
+    }
+
+    /// Turns columns of the part's block into the numbers of their vertices.
+    pub(super) fn name(&self, columns: &mut [u32]) {
+        if !self.columns.is_empty() {
+            columns
+                .iter_mut()
+                .for_each(|c| *c = self.columns[*c as usize]);
+        }
     }
 
     /// Whether every row that is drawn from is this rank's.

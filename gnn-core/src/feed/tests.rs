@@ -72,6 +72,7 @@ fn drawn(
         let served = Served {
             shard: Arc::clone(&shard),
             rows: rows.clone(),
+            hidden: Arc::default(),
             table: None,
         };
         let server = Server::start(&post, served).expect("a thread");
@@ -80,6 +81,7 @@ fn drawn(
             cache: Arc::new(Cache::none(&rows)),
             shard,
             rows,
+            hidden: None,
             mailbox: Some(post.open(SERVER + 1).expect("a mailbox")),
             par: Arc::new(Par::new(1)),
             epoch: 0,

@@ -71,7 +71,23 @@ impl Block {
         })
     }
 
-    /// [`Block::new`] for a block that is used once: a batch's.
+    /// [`Block::new`] for a block that is used once, forward only.
+    ///
+    /// # Errors
+    /// As [`Block::new`].
+    pub fn once(
+        n_dst: usize,
+        n_src: usize,
+        indptr: Vec<u64>,
+        indices: Vec<u32>,
+        weights: Option<Vec<f32>>,
+    ) -> Result<Block> {
+        let mut block = Block::new(n_dst, n_src, indptr, indices, weights)?;
+        block.edges = Sparse::brief(block.edges.into_csr());
+        Ok(block)
+    }
+
+    /// [`Block::once`] with its transposed: a batch's.
     ///
     /// # Errors
     /// As [`Block::new`].
@@ -82,8 +98,7 @@ impl Block {
         indices: Vec<u32>,
         weights: Option<Vec<f32>>,
     ) -> Result<Block> {
-        let mut block = Block::new(n_dst, n_src, indptr, indices, weights)?;
-        block.edges = Sparse::brief(block.edges.into_csr());
+        let mut block = Block::once(n_dst, n_src, indptr, indices, weights)?;
         let transposed = Sparse::brief(block.csr().transpose());
         block.transposed = OnceLock::from(Some(transposed));
         Ok(block)

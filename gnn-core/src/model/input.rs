@@ -3,13 +3,15 @@
 use crate::backend::{Dropout, Kept, Mat, Sparse, Term, Then, Write};
 use crate::ctx::Ctx;
 use kernels::CsrBuf;
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// Sparse feature rows with their transpose, and this epoch's values of both after dropout.
 #[derive(Clone)]
 pub struct SparseInput {
     rows: Rc<Sparse>,
-    cols: Rc<Sparse>,
+    /// Made when it is first asked for, at the latest.
+    cols: Rc<OnceCell<Sparse>>,
     values: Option<Rc<(Mat, Mat)>>,
 }
 
@@ -19,18 +21,24 @@ impl SparseInput {
         let cols = rows.view().transpose();
         SparseInput {
             rows: Rc::new(Sparse::new(rows)),
-            cols: Rc::new(Sparse::new(cols)),
+            cols: Rc::new(OnceCell::from(Sparse::new(cols))),
             values: None,
         }
     }
 
-    /// Rows with their transposed, `[d, n_local]`.
-    pub fn of_both(rows: CsrBuf, cols: CsrBuf) -> SparseInput {
+    /// Rows that are used once, with their transposed `[d, n_local]` where it is there.
+    pub fn brief(rows: CsrBuf, cols: Option<CsrBuf>) -> SparseInput {
+        let cols = cols.map(|cols| OnceCell::from(Sparse::brief(cols)));
         SparseInput {
             rows: Rc::new(Sparse::brief(rows)),
-            cols: Rc::new(Sparse::brief(cols)),
+            cols: Rc::new(cols.unwrap_or_default()),
             values: None,
         }
+    }
+
+    fn cols(&self) -> &Sparse {
+        let made = || Sparse::brief(self.rows.view().transpose());
+        self.cols.get_or_init(made)
     }
 
     /// The first `n` rows, with this epoch's values.
@@ -54,7 +62,7 @@ impl SparseInput {
 
     fn dropped(&self, cx: &Ctx, drop: Dropout<'_>) -> SparseInput {
         let values = cx.backend.sparse_dropout(drop, &self.rows, false);
-        let values_t = cx.backend.sparse_dropout(drop, &self.cols, true);
+        let values_t = cx.backend.sparse_dropout(drop, self.cols(), true);
         SparseInput {
             values: Some(Rc::new((values, values_t))),
             ..self.clone()
@@ -204,7 +212,7 @@ impl Input {
             Input::Sparse(x) => {
                 let values = x.values.as_deref().map(|v| &v.1);
                 cx.backend
-                    .sparse_gemm(&x.cols, values, g, Write::Set, &mut out);
+                    .sparse_gemm(x.cols(), values, g, Write::Set, &mut out);
             }
             Input::Dense(x) | Input::Aggregated { x, .. } => {
                 cx.backend.weight_gradient(x, g, &mut out, None);

@@ -3,7 +3,7 @@
 //! A backend on the host keeps buffers that are idle, so what matters is not what exists at once but which
 //! buffers were ever made: calls are walked through in their order, and buffers taken as the pool does.
 
-use crate::feed::{Expected, Wants};
+use crate::feed::{Expected, Pieces, Wants};
 
 /// Expected sizes of a batch, with what else its bytes depend on.
 pub(super) struct Sizes<'a> {
@@ -109,30 +109,32 @@ impl Sizes<'_> {
         }
     }
 
-    /// The matrices of an evaluation of `own` vertices, and messages on their way.
-    pub(super) fn evaluation(
-        &self,
-        pool: &mut Pool,
-        (own, halo): (usize, usize),
-        (sends, reads): (&[usize], &[usize]),
-    ) {
-        let w = self.widths;
+    /// The matrices of an evaluation of `own` vertices in pieces, and what is fetched for it.
+    pub(super) fn evaluation(&self, pool: &mut Pool, own: usize, pieces: &Pieces) {
+        let (w, most) = (self.widths, pieces.most);
+        let whole = most.rows == own;
         let mut x = 0;
         for l in 0..self.wants.layers {
-            let mean = pool.fresh(own * w[l]);
-            let mut sources = 0;
-            if self.places > 1 {
-                sources = pool.fresh((own + halo) * w[l]);
-                let packed: Vec<usize> = sends.iter().map(|n| pool.fresh(n * w[l])).collect();
-                let arrived: Vec<usize> = reads.iter().map(|n| pool.adopt(n * w[l])).collect();
-                packed.into_iter().for_each(|sent| pool.leave(sent));
-                arrived.into_iter().for_each(|buffer| pool.free(buffer));
-            }
-            pool.free(sources);
-            let y = pool.fresh(own * w[l + 1]);
+            let kept = pool.adopt(pieces.kept.len() * w[l]);
+            let out = pool.fresh(if whole { 0 } else { own * w[l + 1] });
+            // Edges by where their sources lie and before, rows that were fetched and their messages, and
+            // the piece's own.
+            let edges = 2 * most.rows + 4 * most.edges;
+            let rows = 2 * most.fetched + if self.wants.own { most.rows } else { 0 };
+            let piece = pool.adopt(edges + rows * w[l]);
+            let mean = pool.fresh(most.rows * w[l]);
+            let y = pool.fresh(most.rows * w[l + 1]);
             pool.free(mean);
-            pool.free(x);
-            x = y;
+            pool.leave(piece);
+            pool.leave(kept);
+            pool.leave(x);
+            x = match whole {
+                true => y,
+                false => {
+                    pool.free(y);
+                    out
+                }
+            };
         }
         pool.leave(x);
     }

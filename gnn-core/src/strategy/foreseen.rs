@@ -6,8 +6,8 @@
 //!
 //! | part | bytes | |
 //! |---|---|---|
-//! | graph | block `8·(o + 1) + 8·E` (and what is made of it for wide rows), ids and numbers of its columns `12·(o + h)`, rows that peers read, ids, labels and masks `15·o`, seeds `(15 + 4·W)·T` | exact |
-//! | numbering | `4·n` ids of all numbers, `8·n` a thread that makes batches, a bit a vertex and layer | exact |
+//! | graph | block `8·(o + 1) + 8·E`, ids and numbers of its columns `8·(o + h)`, numbers of vertices whose rows evaluation keeps, ids, labels and masks `15·o`, seeds `(15 + 4·W)·T` | exact |
+//! | numbering | `4·n` ids of all numbers, `8·n` a thread that makes batches and for evaluation, a bit a vertex and layer | exact |
 //! | features | `4·d·o` | exact |
 //! | cache | `4·d` a row, and its place in a table of 9 bytes an entry | exact |
 //! | parameters | weights, gradients and the optimiser's moments | exact |
@@ -66,7 +66,7 @@ use super::part::Part;
 use super::sampled::Settings;
 use crate::ctx::Ctx;
 use crate::dataset::{Features, Task};
-use crate::feed::{Draws, Expected, Seeds, Wants};
+use crate::feed::{Draws, Expected, Pieces, Seeds, Wants};
 use crate::model::{Model, ModelKind};
 use crate::spec::OptimiserKind;
 
@@ -93,6 +93,8 @@ pub(super) struct Foreseen {
 /// What is known of a rank before its first batch.
 pub(super) struct Known<'a> {
     pub(super) part: &'a Part,
+    /// Of its rows, for evaluation.
+    pub(super) pieces: &'a Pieces,
     pub(super) seeds: &'a Seeds,
     pub(super) settings: &'a Settings,
     pub(super) wants: Wants,
@@ -139,13 +141,6 @@ impl Foreseen {
             _ => spec.hidden,
         });
         let widths: Vec<usize> = widths.chain([data.n_classes]).collect();
-        if cx.plan.spec.backend == "cpu" {
-            // Evaluation makes it anyway.
-            let wide = kernels::segmented::WIDE;
-            if widths[..known.wants.layers].iter().any(|&w| w >= wide) {
-                part.block.edges().segmented();
-            }
-        }
         let fetched = fetched(&expected, part, cx.rank(), known);
         let row = 4 * widths[0];
         let sizes = Sizes {
@@ -172,21 +167,19 @@ impl Foreseen {
             part.own.len(),
             data.multi_labels.as_ref().map_or(0, |_| data.n_classes),
         );
-        let sends: Vec<usize> = part.way.sends();
-        let same = if cx.size() > 1 { 12 } else { 8 };
+        let same = if cx.size() > 1 { 8 } else { 4 };
         let of_seeds = (15 + classes + 4 * workers) * mine.len();
         let mut pool = Pool::default();
         sizes.step(&mut pool, spec.model == ModelKind::Sage, spec.dropout > 0.0);
         let step = pool.most;
-        let reads = part.way.reads();
-        sizes.evaluation(&mut pool, (o, part.halo_nodes), (&sends, reads));
+        sizes.evaluation(&mut pool, o, known.pieces);
         Some(Foreseen {
             graph: part.block.bytes()
                 + same * part.column_ids.len()
-                + 4 * sends.iter().sum::<usize>()
+                + 4 * known.pieces.kept.len()
                 + (15 + classes) * o
                 + of_seeds,
-            numbering: 4 * n + 8 * n * workers + known.wants.layers * n / 8,
+            numbering: 4 * n + 8 * n * (workers + 1) + known.wants.layers * n / 8,
             features: known.features,
             cache: known.hot * row + table(known.hot),
             parameters: 4 * (2 + moments) * known.model.parameters(),
@@ -276,14 +269,17 @@ mod tests {
                     ..shape_of(&setup, cx)
                 };
                 let model = Model::new(&spec, cx.backend.as_ref(), shape);
+                let pieces = Pieces::of(&part.block, &part.columns);
                 let known = Known {
                     part: &part,
+                    pieces: &pieces,
                     seeds: &seeds,
                     settings: &settings,
                     wants: Wants {
                         layers: 2,
                         in_place: true,
                         own: spec.model == ModelKind::Sage,
+                        trains: true,
                         edge_places: false,
                         features: true,
                         learnt: false,
@@ -295,13 +291,13 @@ mod tests {
                 };
                 let foreseen = Foreseen::of(&setup, cx, &known).expect("has a formula");
                 let lists = part.block.bytes()
-                    + 4 * (2 * part.column_ids.len())
+                    + 4 * part.column_ids.len()
                     + if ranks > 1 { 4 * part.columns.len() } else { 0 }
-                    + 4 * part.way.sends().iter().sum::<usize>()
+                    + 4 * pieces.kept.len()
                     + (4 + 4 + 4 + 3) * part.own.len()
                     + (4 + 4 + 4 + 3 + 2 * 4) * seeds.mine().len();
                 assert_eq!(foreseen.graph, lists, "{model:?}", model = spec.model);
-                assert_eq!(foreseen.numbering, 300 * (4 + 2 * 8) + 2 * 300 / 8);
+                assert_eq!(foreseen.numbering, 300 * (4 + 3 * 8) + 2 * 300 / 8);
                 let parameters: usize = model.weights.iter().flatten().map(|w| w.len()).sum();
                 assert_eq!(foreseen.parameters, 4 * 4 * parameters);
                 let x = kernels::Mat::zeros((50, 6));

@@ -46,16 +46,6 @@ impl Halo {
         }
     }
 
-    /// How many of its rows each peer reads.
-    pub(super) fn sends(&self) -> Vec<usize> {
-        self.send.iter().map(|rows| rows.len()).collect()
-    }
-
-    /// How many rows of each peer it reads.
-    pub(super) fn reads(&self) -> &[usize] {
-        &self.read
-    }
-
     /// Sends and receives, with `meanwhile` in between or after.
     fn exchange(
         &self,

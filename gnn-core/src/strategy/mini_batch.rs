@@ -2,49 +2,38 @@
 //!
 //! Every rank takes as many batches an epoch. A step is forward, loss and backward on the blocks of a
 //! batch, the sum of all ranks' gradients, and one step of the optimiser: synchronous SGD on the mean
-//! over the seeds of all ranks. Evaluation is exact: layer by layer over all vertices, as the
-//! full-graph strategies do it.
+//! over the seeds of all ranks. Evaluation is exact: layer by layer over all vertices, from whole
+//! neighbourhoods ([`Layerwise`]).
 
-use super::neighbours::OverBlock;
+use super::Strategy;
 use super::reduce::Reduction;
-use super::{Neighbours, Strategy};
-use crate::backend::{Kept, Mat};
+use crate::backend::Mat;
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
 use crate::dataset::Pair;
 use crate::error::Result;
-use crate::feed::{Batch, Feed};
+use crate::feed::{Batch, Feed, Layerwise};
 use crate::head::Head;
 use crate::model::{Flow, Grad, Input, Model, Optimiser, Weights};
 use crate::record::{Pass, PredictedLane};
 
 /// A rank's mini-batch training state.
-pub(super) struct MiniBatch<F, N> {
+pub(super) struct MiniBatch<F> {
     pub(super) feed: F,
     model: Model,
     head: Head,
     reduction: Reduction,
     optimiser: Optimiser,
-    evaluation: Whole<N>,
+    evaluation: Layerwise,
 }
 
-/// All of a rank's vertices, for evaluation.
-pub(super) struct Whole<N> {
-    /// Its part with the way to remote rows.
-    pub(super) aggregate: OverBlock<N>,
-    /// Features of its rows.
-    pub(super) input: Input,
-    /// The data set's ids of its rows.
-    pub(super) ids: Kept<u32>,
-}
-
-impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
+impl<F: Feed> MiniBatch<F> {
     /// Training of `model` on what `feed` gives.
     pub(super) fn new(
         feed: F,
         mut model: Model,
         head: Head,
-        evaluation: Whole<N>,
+        evaluation: Layerwise,
         cx: &Ctx,
     ) -> Self {
         model.input_gradient = feed.learns();
@@ -74,18 +63,8 @@ impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
 
     /// The model's output of all of this rank's vertices, without dropout and from whole neighbourhoods.
     fn output(&mut self, cx: &mut Ctx) -> Result<Mat> {
-        let Whole {
-            aggregate,
-            input,
-            ids,
-        } = &mut self.evaluation;
-        if let Some(now) = self.feed.whole(cx)? {
-            *input = now;
-        }
-        let (output, _) = self
-            .model
-            .forward(cx, aggregate, input.clone(), ids, false)?;
-        Ok(output)
+        let input = self.feed.whole(cx)?;
+        self.evaluation.output(cx, &self.model, input)
     }
 
     /// One step; the sum of the losses of this rank's seeds.
@@ -149,7 +128,7 @@ impl<F: Feed, N: Neighbours> MiniBatch<F, N> {
     }
 }
 
-impl<F: Feed, N: Neighbours> Strategy for MiniBatch<F, N> {
+impl<F: Feed> Strategy for MiniBatch<F> {
     fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
         let mut loss = 0.0;
         for step in 0..self.feed.batches() {

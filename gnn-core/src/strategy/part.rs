@@ -4,7 +4,6 @@
 //! mapped file, what was read of it does not stay in the rank's memory.
 
 use super::Setup;
-use super::halo::Halo;
 use super::ordered::{order, row_bytes, row_of};
 use super::sampled::Settings;
 use crate::ctx::Ctx;
@@ -24,13 +23,10 @@ pub(super) struct Part {
     pub(super) halo_nodes: usize,
     /// Its in-edges: what is drawn from, and what evaluation runs on.
     pub(super) block: Arc<Block>,
-    pub(super) n_interior: usize,
     /// The number and the id of each of the block's columns.
     pub(super) columns: Vec<u32>,
     pub(super) column_ids: Vec<u32>,
     pub(super) numbers: Arc<Numbers>,
-    /// How evaluation reaches remote rows.
-    pub(super) way: Halo,
     pub(super) row: Option<PartRow>,
 }
 
@@ -57,11 +53,9 @@ impl Part {
             own: part.own,
             halo_nodes: part.halo.len(),
             block: Arc::new(part.block),
-            n_interior: part.n_interior,
             columns: part.columns,
             column_ids,
             numbers: part.numbers,
-            way: Halo::new(part.send, part.read, true),
             row,
         })
     }

@@ -3,8 +3,7 @@
 
 use super::foreseen::{Foreseen, Known};
 use super::full_graph::shape_of;
-use super::mini_batch::{MiniBatch, Whole};
-use super::neighbours::OverBlock;
+use super::mini_batch::MiniBatch;
 use super::part::Part;
 use super::{Built, Rows, Setup};
 use crate::comm::Post;
@@ -12,13 +11,14 @@ use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features};
 use crate::error::Result;
 use crate::feed::{
-    Cache, EdgeSeeds, Learning, Learnt, Maker, Numbers, Prefetched, Reach, Room, RowData, SERVER,
-    Seeds, Served, Server, Shard, Table, Wants, number_of_ids, presample,
+    Cache, Collector, EdgeSeeds, Hidden, Layerwise, Learning, Learnt, Maker, Numbers, Pieces,
+    Prefetched, Reach, Room, RowData, SERVER, Seeds, Served, Server, Shard, Table, Wants,
+    number_of_ids, presample,
 };
 use crate::head::Head;
-use crate::model::{AggregateFirst, Input, Model, ModelKind, Shape, SparseInput};
+use crate::model::{AggregateFirst, Input, Model, ModelKind, Shape};
 use crate::record::RankFacts;
-use crate::sample::{Compact, FanOut, Negative, TrainEdges};
+use crate::sample::{FanOut, Negative, TrainEdges};
 use kernels::Par;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -108,15 +108,13 @@ impl Training {
             _ => 1,
         };
         let maker = |worker: u32| {
+            let reach = reach(shard, data, (post, 1 + worker), threads)?;
             Ok(Maker {
-                reach: reach(shard, data, (post, 1 + worker), threads)?,
+                collector: Collector::new(reach, wants),
                 seeds: Arc::clone(&self.seeds),
                 labels: Arc::clone(&self.labels),
                 links: self.links.clone(),
-                wants,
-                compact: Compact::default(),
                 order: None,
-                touched: Vec::new(),
             })
         };
         (0..settings.workers as u32).map(maker).collect()
@@ -134,6 +132,7 @@ fn reach(
     Ok(Reach {
         shard: Arc::clone(shard),
         rows: rows.clone(),
+        hidden: None,
         cache: Arc::new(Cache::none(rows)),
         mailbox,
         par: Arc::new(Par::new(threads)),
@@ -159,10 +158,11 @@ fn fill_cache(makers: &mut [Maker], rows: usize, wanted: Option<Vec<u32>>, cx: &
         None => presample(first, 0)?,
     };
     wanted.truncate(rows);
-    let cache = Arc::new(Cache::of(&wanted, first.reach.fetch(&wanted)?));
+    let rows = first.collector.reach.fetch(&wanted)?;
+    let cache = Arc::new(Cache::of(&wanted, rows));
     cx.caches(cache.rows.bytes() as u64);
     for maker in makers {
-        maker.reach.cache = Arc::clone(&cache);
+        maker.collector.reach.cache = Arc::clone(&cache);
     }
     Ok(())
 }
@@ -198,6 +198,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
             && model.aggregates_features()
             && cx.plan.spec.dropout == 0.0,
         own: model.kind() == ModelKind::Sage,
+        trains: true,
         edge_places: model.kind() == ModelKind::Gat,
         features: !learns_alone,
         learnt: learning.is_some(),
@@ -211,8 +212,10 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
     };
     let by_degree = hot > 0 && !settings.presampled;
     let wanted = by_degree.then(|| part.others_by_degree(&setup, me));
+    let pieces = Pieces::of(&part.block, &part.columns);
     let known = Known {
         part: &part,
+        pieces: &pieces,
         seeds: &training.seeds,
         settings: &settings,
         wants,
@@ -229,14 +232,13 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
         own,
         halo_nodes,
         block,
-        n_interior,
         columns,
-        column_ids,
         numbers,
-        way,
         row,
+        ..
     } = part;
     let typed = block.n_relations();
+    let hidden = Arc::new(Hidden::default());
     let shard = Arc::new(Shard::new(me, numbers, sampler, columns, typed));
     let post = cx.post.clone().filter(|_| ranks > 1);
     let server = post.as_ref();
@@ -245,6 +247,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
     let served = || Served {
         shard: Arc::clone(&shard),
         rows: data.clone(),
+        hidden: Arc::clone(&hidden),
         table: table.clone(),
     };
     let server = server.map(|post| Server::start(post, served()));
@@ -255,23 +258,22 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
     }
     let store = match &data {
         RowData::Dense(x) => Input::Dense(Rc::new(cx.backend.share(x))),
-        RowData::Sparse(x) => Input::Sparse(SparseInput::new(kernels::CsrBuf::clone(x))),
+        // Only dense rows are read where they lie.
+        RowData::Sparse(_) => Input::none(cx),
     };
-    let cache = Arc::clone(&makers[0].reach.cache);
+    let cache = Arc::clone(&makers[0].collector.reach.cache);
     let batches = training.seeds.batches();
     let learnt = |table| -> Result<Learnt> {
         let like = RowData::Dense(Arc::new(kernels::Mat::zeros((0, shape.d_in - features))));
-        let mailbox = 1 + settings.workers as u32;
+        let mailbox = 2 + settings.workers as u32;
         let reach = reach(&shard, &like, (post.as_ref(), mailbox), cx.plan.threads)?;
         Ok(Learnt::new(reach, table, data.clone(), batches))
     };
-    let lies = (store.clone(), &*cache, table.map(learnt).transpose()?);
+    let mailbox = 1 + settings.workers as u32;
+    let all = reach(&shard, &data, (post.as_ref(), mailbox), cx.plan.threads)?;
+    let evaluation = Layerwise::new(all, block, pieces, hidden, store.clone());
+    let lies = (store, &*cache, table.map(learnt).transpose()?);
     let feed = Prefetched::new(makers, settings.prefetch, batches, lies, (post, server), cx);
-    let evaluation = Whole {
-        aggregate: OverBlock::new(way, block, n_interior, column_ids),
-        input: store,
-        ids: own.into(),
-    };
     let head = Head::of(&rows, cx, model.layers())?;
     let facts = RankFacts {
         rank: me as u32,

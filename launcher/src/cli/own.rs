@@ -34,7 +34,9 @@ impl Own {
 
     /// Whether a flag was given.
     pub fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(flag, _)| flag.replace('_', "-") == name)
+        self.0
+            .iter()
+            .any(|(flag, _)| flag.replace('_', "-") == name)
     }
 
     /// The value that was given last.

@@ -58,7 +58,8 @@ pub fn sweep(words: &[String]) -> Result<i32> {
         jobs: count("jobs")?,
         in_order: own.has("in-order"),
         resume: own.has("resume"),
-        stop_if: own.value("stop-if")
+        stop_if: own
+            .value("stop-if")
             .map(|text| Condition::read(&text))
             .transpose()?,
     };

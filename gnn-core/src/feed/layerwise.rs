@@ -1,0 +1,207 @@
+//! The outputs of all of a rank's vertices, from whole neighbourhoods: layer by layer, and a piece of the
+//! vertices at a time, which pulls the rows that it reads as a batch does.
+//!
+//! # Paper
+//! DistDGL evaluates in this way, and before it GraphSAGE (Hamilton et al., 2017): every vertex is computed
+//! once a layer, instead of once for each batch that reads it.
+//!
+//! Beside the graph there are the rows of two layers of this rank's vertices, those of others that most
+//! edges read, fetched once a layer, and one piece. Others' rows that several pieces read, but are not among
+//! those, are fetched for each.
+
+use super::cache::Cache;
+use super::collect::{Collector, MadeInput, Wants};
+use super::gather::Reach;
+use super::pieces::Pieces;
+use super::prefetched::{Lies, on_device};
+use super::rows::RowData;
+use super::{Hidden, Hops};
+use crate::backend::{Kept, Mat};
+use crate::comm::Post;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::graph::Block;
+use crate::model::{Flow, Input, Model, ModelKind};
+use crate::sample::Hop;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Computes them.
+pub(crate) struct Layerwise {
+    collector: Collector,
+    /// This rank's in-edges, and how they are taken in pieces.
+    block: Arc<Block>,
+    pieces: Pieces,
+    /// What each layer has made, for others to read.
+    hidden: Arc<Hidden>,
+    /// Features of this rank's vertices, and the same on its device.
+    features: RowData,
+    store: Input,
+}
+
+impl Layerwise {
+    /// Over the vertices of `block`, whose pieces `pieces` are; `reach` is the training thread's own and has
+    /// their features, as `store` has.
+    pub(crate) fn new(
+        reach: Reach,
+        block: Arc<Block>,
+        pieces: Pieces,
+        hidden: Arc<Hidden>,
+        store: Input,
+    ) -> Layerwise {
+        let wants = Wants {
+            layers: 1,
+            in_place: false,
+            own: false,
+            trains: false,
+            edge_places: false,
+            features: true,
+            learnt: false,
+        };
+        Layerwise {
+            features: reach.rows.clone(),
+            collector: Collector::new(reach, wants),
+            block,
+            pieces,
+            hidden,
+            store,
+        }
+    }
+
+    /// The output of `model` without dropout, `[owned, d_out]`, from the features, or from `input` instead
+    /// where it is given. Collective.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    pub(crate) fn output(
+        &mut self,
+        cx: &mut Ctx,
+        model: &Model,
+        input: Option<kernels::Mat>,
+    ) -> Result<Mat> {
+        self.collector.reach.epoch = Post::SETUP;
+        let (mut rows, mut store, mut made) = (self.features.clone(), self.store.clone(), false);
+        if let Some(input) = input {
+            (rows, store) = self.publish(cx, 0, Arc::new(input))?;
+            made = true;
+        }
+        let layers = model.layers();
+        for layer in 0..layers {
+            self.collector.reach.rows = rows;
+            self.collector.reach.hidden = made.then_some(layer);
+            let out = self.layer(cx, model, layer, &store)?;
+            if layer + 1 == layers {
+                // Others may still be reading what this layer read.
+                self.meet(cx)?;
+                self.hidden.keep(layers);
+                self.collector.reach.rows = self.features.none();
+                self.collector.reach.cache = Arc::new(Cache::none(&self.features));
+                return Ok(out);
+            }
+            drop(store);
+            let out = Arc::new(cx.backend.take(out));
+            (rows, store) = self.publish(cx, layer + 1, out)?;
+            made = true;
+        }
+        unreachable!("a model has layers")
+    }
+
+    /// Lets others read what layer `layer` reads, once all ranks have got there.
+    fn publish(
+        &self,
+        cx: &mut Ctx,
+        layer: usize,
+        x: Arc<kernels::Mat>,
+    ) -> Result<(RowData, Input)> {
+        let store = Input::Dense(Rc::new(cx.backend.share(&x)));
+        let rows = RowData::Dense(x);
+        self.hidden.put(layer, rows.clone());
+        self.meet(cx)?;
+        self.hidden.keep(layer);
+        Ok((rows, store))
+    }
+
+    fn meet(&self, cx: &mut Ctx) -> Result<()> {
+        if cx.size() > 1 {
+            cx.comm.agree(&[0.0])?;
+        }
+        Ok(())
+    }
+
+    /// What a layer makes of all of this rank's vertices, out of `store` and others' rows.
+    fn layer(&mut self, cx: &mut Ctx, model: &Model, layer: usize, store: &Input) -> Result<Mat> {
+        let dense = matches!(self.collector.reach.rows, RowData::Dense(_));
+        self.collector.wants.in_place = dense && model.layer(layer).aggregates_features();
+        self.collector.wants.own = model.kind() == ModelKind::Sage;
+        let kept = self.collector.reach.fetch(&self.pieces.kept)?;
+        let cached = match &kept {
+            RowData::Dense(x) if x.nrows() > 0 => Some(cx.backend.share(x)),
+            _ => None,
+        };
+        self.collector.reach.cache = Arc::new(Cache::of(&self.pieces.kept, kept));
+        let mut out: Option<Mat> = None;
+        for k in 1..self.pieces.bounds.len() {
+            let rows = self.pieces.bounds[k - 1]..self.pieces.bounds[k];
+            let (input, mut hops, ids) = self.piece(layer, rows.clone())?;
+            let lies = Lies {
+                store,
+                cached: cached.as_ref(),
+            };
+            let flow = Flow::from(on_device(cx, input, lies));
+            let (over, hops) = (layer..layer + 1, &mut hops);
+            let (made, _) = model.forward_layers(cx, hops, over, flow, &ids, false)?;
+            let made = made.x.into_mat();
+            if rows.len() == self.block.n_dst {
+                return Ok(made);
+            }
+            let out = out.get_or_insert_with(|| cx.backend.fresh(self.block.n_dst, made.ncols()));
+            cx.backend.copy_rows(&made, 0, rows.len(), out, rows.start);
+        }
+        Ok(out.expect("there is at least one piece"))
+    }
+
+    /// What layer `layer` reads for some rows, and the data set's ids of those.
+    fn piece(&mut self, layer: usize, rows: Range<usize>) -> Result<(MadeInput, Hops, Kept<u32>)> {
+        let hop = self.hop(rows.clone());
+        let shard = Arc::clone(&self.collector.reach.shard);
+        let first = shard.numbers.first[shard.rank];
+        let numbers: Vec<u32> = rows.map(|r| first + r as u32).collect();
+        let ids = |numbers: &[u32]| -> Kept<u32> {
+            let ids = numbers.iter().map(|&v| shard.numbers.ids[v as usize]);
+            ids.collect::<Vec<_>>().into()
+        };
+        let mut hops = Hops {
+            blocks: (0..=layer).map(|_| None).collect(),
+            ids: vec![Kept::default(); layer + 1],
+        };
+        let stats = &mut super::Stats::new(1);
+        let input = if self.collector.wants.in_place {
+            self.collector.in_place(hop, &numbers, stats)?
+        } else {
+            let (block, columns) = self.collector.block(hop, &numbers)?;
+            hops.blocks[layer] = Some(block);
+            hops.ids[layer] = ids(&columns);
+            self.collector.rows_of(&columns, stats)?
+        };
+        Ok((input, hops, ids(&numbers)))
+    }
+
+    /// All in-edges of some rows, as if they had been drawn.
+    fn hop(&self, rows: Range<usize>) -> Hop {
+        let a = self.block.csr();
+        let (from, to) = (a.indptr[rows.start], a.indptr[rows.end]);
+        let edges = from as usize..to as usize;
+        let mut sources = a.indices[edges.clone()].to_vec();
+        self.collector.reach.shard.name(&mut sources);
+        Hop {
+            indptr: a.indptr[rows.start..=rows.end]
+                .iter()
+                .map(|e| e - from)
+                .collect(),
+            sources,
+            weights: a.weights.map(|w| w[edges.clone()].to_vec()),
+            types: self.block.types().map(|t| t[edges].to_vec()),
+        }
+    }
+}
