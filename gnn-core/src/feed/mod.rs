@@ -56,7 +56,7 @@ pub(crate) use layerwise::Layerwise;
 pub(crate) use learnt::Learnt;
 pub(crate) use links::{EdgeSeeds, number_of_ids};
 pub(crate) use make::Maker;
-pub(crate) use pieces::Pieces;
+pub(crate) use pieces::{LEAST, Pieces};
 pub(crate) use prefetched::Prefetched;
 pub(crate) use rows::RowData;
 pub(crate) use seeds::Seeds;

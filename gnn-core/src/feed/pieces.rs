@@ -27,7 +27,7 @@ pub(crate) struct Run {
 const PARTS: usize = 4;
 
 /// Fewer rows are not worth taking apart.
-const LEAST: usize = 4096;
+pub(crate) const LEAST: usize = 4096;
 
 impl Run {
     fn within(&self, most: &Run) -> bool {
@@ -50,12 +50,8 @@ impl Run {
 impl Pieces {
     /// Of a block whose columns are its rows, then others' vertices; `numbers` are those of its columns. A
     /// quarter of the rows, of the edges, and as many others' rows as that are in a run at most, unless one
-    /// row alone has more.
-    pub(crate) fn of(block: &Block, numbers: &[u32]) -> Pieces {
-        Pieces::at_least(block, numbers, LEAST)
-    }
-
-    fn at_least(block: &Block, numbers: &[u32], least: usize) -> Pieces {
+    /// row alone has more; `least` rows are never taken apart.
+    pub(crate) fn of(block: &Block, numbers: &[u32], least: usize) -> Pieces {
         let (a, own) = (block.csr(), block.n_dst);
         let part = (own / PARTS).max(least);
         let limit = Run {
@@ -151,7 +147,7 @@ mod tests {
             rows.iter().for_each(|row| indptr.push(indptr[indptr.len() - 1] + row.len() as u64));
             let block = Block::new(own, n_src, indptr, rows.concat(), None).expect("valid");
             let numbers: Vec<u32> = (0..n_src as u32).map(|c| c + 7).collect();
-            let pieces = Pieces::at_least(&block, &numbers, least);
+            let pieces = Pieces::of(&block, &numbers, least);
             prop_assert_eq!((pieces.bounds[0], pieces.bounds[pieces.bounds.len() - 1]), (0, own));
             prop_assert!(pieces.bounds.len() > 1);
             let kept: BTreeSet<u32> = pieces.kept.iter().map(|v| v - 7).collect();

@@ -66,13 +66,13 @@ use super::sampled::{self, Settings};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::feed::{Learning, Room, RowOptimiser};
+use crate::feed::{LEAST, Learning, Room, RowOptimiser};
 use crate::model::ModelKind;
 use crate::sample::FanOut;
 use crate::spec::{RunSpec, Value};
 
 /// What the knobs say, read.
-fn settings(spec: &RunSpec) -> Result<Settings> {
+pub(super) fn settings(spec: &RunSpec) -> Result<Settings> {
     let knobs = &spec.knobs;
     let wrong = |reason: String| Error::Spec {
         key: "fanout".into(),
@@ -105,6 +105,7 @@ fn settings(spec: &RunSpec) -> Result<Settings> {
         in_batch: knobs.word("negative") == "in-batch",
         exclude: knobs.flag("exclude"),
         learning: learning(spec),
+        least: LEAST,
     })
 }
 

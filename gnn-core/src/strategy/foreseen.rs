@@ -241,6 +241,7 @@ mod tests {
             in_batch: false,
             exclude: false,
             learning: None,
+            least: 8,
         }
     }
 
@@ -269,7 +270,7 @@ mod tests {
                     ..shape_of(&setup, cx)
                 };
                 let model = Model::new(&spec, cx.backend.as_ref(), shape);
-                let pieces = Pieces::of(&part.block, &part.columns);
+                let pieces = Pieces::of(&part.block, &part.columns, 8);
                 let known = Known {
                     part: &part,
                     pieces: &pieces,

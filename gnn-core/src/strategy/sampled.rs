@@ -43,6 +43,8 @@ pub(super) struct Settings {
     pub(super) exclude: bool,
     /// What is learnt of vertices.
     pub(super) learning: Option<Learning>,
+    /// Evaluation takes no fewer rows apart.
+    pub(super) least: usize,
 }
 
 /// Who trains on what.
@@ -212,7 +214,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
     };
     let by_degree = hot > 0 && !settings.presampled;
     let wanted = by_degree.then(|| part.others_by_degree(&setup, me));
-    let pieces = Pieces::of(&part.block, &part.columns);
+    let pieces = Pieces::of(&part.block, &part.columns, settings.least);
     let known = Known {
         part: &part,
         pieces: &pieces,

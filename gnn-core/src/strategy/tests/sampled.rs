@@ -4,7 +4,7 @@ use super::{STRATEGIES, assert_same, random_owner, spec, train};
 use crate::model::ModelKind;
 use crate::record::Direction;
 use crate::spec::{RunSpec, Value};
-use crate::strategy::{Entry, Setup, find};
+use crate::strategy::{Entry, Setup, distdgl, find, sampled};
 use crate::testing::{random_dataset, with_relations, world};
 use std::sync::Arc;
 
@@ -33,6 +33,45 @@ fn batches_of_everything_equal_single_however_they_are_made() {
                 let got = train(entry, &spec, &data, Some(owner), ranks);
                 let what = format!("{model} on {ranks} ranks, {prefetch} ahead by {workers}");
                 assert_same(&what, model, &expected[0], &got);
+            }
+        }
+    }
+}
+
+/// Evaluation in pieces of a few rows, some of whose sources are kept and some fetched for each, gives what
+/// one rank computes at once.
+#[test]
+fn evaluation_in_pieces_is_that_of_single() {
+    let entry = Entry {
+        build: |setup, cx| {
+            let mut settings = distdgl::settings(&cx.plan.spec)?;
+            settings.least = 3;
+            sampled::build(setup, cx, settings)
+        },
+        ..distdgl::ENTRY
+    };
+    for model in entry.models {
+        for sparse in [false, true] {
+            let mut data = random_dataset(120, 900, 6, 3, sparse, 31);
+            if *model == ModelKind::Rgcn {
+                data = with_relations(data, 3, 31);
+            }
+            let data = Arc::new(data);
+            let alone = spec(&STRATEGIES[0], *model, 3, 9);
+            let mut pairs = alone.to_pairs();
+            pairs.retain(|(key, _)| key != "dropout");
+            pairs.push(("dropout".into(), Value::Float(0.0)));
+            let alone = RunSpec::from_pairs(pairs.clone()).expect("valid pairs");
+            let expected = train(&STRATEGIES[0], &alone, &data, None, 1);
+            pairs.retain(|(key, _)| key != "strategy");
+            let exact = [("strategy", "distdgl"), ("fanout", "all"), ("batch", "0")];
+            pairs.extend(exact.map(|(k, v)| (k.to_owned(), Value::from_word(v))));
+            let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+            for ranks in 1..=4 {
+                let owner = random_owner(120, ranks, ranks == 4, 3);
+                let got = train(&entry, &spec, &data, Some(owner), ranks);
+                let what = format!("{model} on {ranks} ranks, sparse {sparse}");
+                assert_same(&what, *model, &expected[0], &got);
             }
         }
     }
