@@ -23,8 +23,12 @@ pub(crate) struct Run {
     pub(crate) fetched: usize,
 }
 
-/// A run has no more than so many parts of a rank's rows, and fetches no more than so many rows.
-const PARTS: usize = 4;
+/// A run has no more than such a part of a rank's rows and edges.
+const RUNS: usize = 16;
+
+/// No more of others' rows than such a part of its own are kept, or fetched for a run. A smaller one would
+/// have more of them fetched several times.
+const OTHERS: usize = 8;
 
 /// Fewer rows are not worth taking apart.
 pub(crate) const LEAST: usize = 4096;
@@ -48,19 +52,18 @@ impl Run {
 }
 
 impl Pieces {
-    /// Of a block whose columns are its rows, then others' vertices; `numbers` are those of its columns. A
-    /// quarter of the rows, of the edges, and as many others' rows as that are in a run at most, unless one
-    /// row alone has more; `least` rows are never taken apart.
+    /// Of a block whose columns are its rows, then others' vertices; `numbers` are those of its columns.
+    /// `least` rows are never taken apart, and a row that has more than a run should have is one alone.
     pub(crate) fn of(block: &Block, numbers: &[u32], least: usize) -> Pieces {
         let (a, own) = (block.csr(), block.n_dst);
-        let part = (own / PARTS).max(least);
+        let others = (own / OTHERS).max(least);
         let limit = Run {
-            rows: part,
-            edges: (block.n_edges() / PARTS).max(8 * least),
+            rows: (own / RUNS).max(least),
+            edges: (block.n_edges() / RUNS).max(8 * least),
             columns: own.max(2 * least),
-            fetched: part,
+            fetched: others,
         };
-        let kept = most_read(block, part);
+        let kept = most_read(block, others);
         let mut is_kept = vec![false; block.n_src - own];
         kept.iter().for_each(|&c| is_kept[c as usize - own] = true);
         // By column, the run that named it last.
@@ -152,8 +155,8 @@ mod tests {
             prop_assert!(pieces.bounds.len() > 1);
             let kept: BTreeSet<u32> = pieces.kept.iter().map(|v| v - 7).collect();
             prop_assert!(kept.iter().all(|&c| c as usize >= own));
-            let part = (own / PARTS).max(least);
-            prop_assert!(kept.len() <= part.max(others) && kept.len() == pieces.kept.len());
+            let part = (own / OTHERS).max(least);
+            prop_assert!(kept.len() <= part && kept.len() == pieces.kept.len());
             if others <= part {
                 prop_assert_eq!(kept.len(), others);
             }
@@ -170,7 +173,7 @@ mod tests {
                     columns: named.len(),
                     fetched: named.iter().filter(far).count(),
                 };
-                prop_assert!(of.len() <= 1 || run.rows <= part && run.fetched <= part);
+                prop_assert!(of.len() <= 1 || run.rows <= (own / RUNS).max(least) && run.fetched <= part);
                 most = most.or(run);
             }
             prop_assert_eq!(most, pieces.most);
