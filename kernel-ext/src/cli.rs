@@ -1,5 +1,9 @@
 //! The command line of `halobook-kernel`.
 
+mod ask;
+
+pub use ask::NEAR;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,6 +18,7 @@ usage:
   halobook-kernel prepare --target-dir DIR [--out DIR] [--workspace DIR]
   halobook-kernel run CONNECTION_FILE
   halobook-kernel sql QUERY [--json]
+  halobook-kernel check CLAIMS [--run NAME=RUN] [--tol PART] [--json]
   halobook-kernel --version
 ";
 
@@ -42,7 +47,8 @@ fn dispatch() -> Result<ExitCode> {
         "install" => crate::install::install(&Options::parse(&rest)?),
         "uninstall" => crate::install::uninstall(&Options::parse(&rest)?),
         "prepare" => crate::cell::prepare::main(&Options::parse(&rest)?),
-        "sql" => Ok(sql(&rest)),
+        "sql" => Ok(ask::sql(&rest)),
+        "check" => Ok(ask::check(&rest)),
         "--version" | "-V" => {
             println!("halobook-kernel {}", env!("CARGO_PKG_VERSION"));
             Ok(ExitCode::SUCCESS)
@@ -53,28 +59,6 @@ fn dispatch() -> Result<ExitCode> {
         }
         other => bail!("there is no command `{other}`"),
     }
-}
-
-/// Prints what a query over the run store answers; exit status 2 if it is refused.
-fn sql(words: &[String]) -> ExitCode {
-    let (flags, texts): (Vec<&String>, Vec<&String>) = words.iter().partition(|w| *w == "--json");
-    let [query] = texts[..] else {
-        return refuse("sql takes one query", "halobook sql 'SELECT * FROM runs'");
-    };
-    match launcher::sql::query(query, &[]) {
-        Ok(frame) if flags.is_empty() => println!("{frame}"),
-        Ok(frame) => launcher::frames::json_lines(&frame)
-            .iter()
-            .for_each(|line| println!("{line}")),
-        Err(error) => return refuse(&error.to_string(), &error.help()),
-    }
-    ExitCode::SUCCESS
-}
-
-fn refuse(what: &str, help: &str) -> ExitCode {
-    let one_line = |text: &str| text.lines().collect::<Vec<_>>().join(" ");
-    eprintln!("error: {}\nhelp: {}", one_line(what), one_line(help));
-    ExitCode::from(2)
 }
 
 /// The options of the set-up commands.

@@ -23,6 +23,7 @@
 //! | [`tail`], [`mod@log`], [`mod@stop`], [`doctor`] | follow, read, end, check |
 
 pub mod bench;
+pub mod check;
 pub mod datasets;
 pub mod doctor;
 mod error;

@@ -1,4 +1,4 @@
-//! `%%sweep` and `%%sql` in a notebook.
+//! `%%sweep`, `%%sql` and `%%check` in a notebook.
 //!
 //! Can catch: a frame that is not bound or lacks rows, an interrupt that loses finished rows or
 //! variables. What settings come to is tested on the command line (`sweep.rs`). Cannot catch: how the
@@ -133,6 +133,22 @@ fn queries_reach_what_is_bound_and_the_store() -> Outcome {
     let said = answer.content().to_string();
     ensure!(
         said.contains("HaloConfigError") && said.contains("r1_epochs"),
+        "{said}"
+    );
+    let claims = "r1.epochs_done == 4\ncount(grid.lr) == 2\nmax(r1_ranks.rank) ~ 1.02";
+    let answer = kernel.execute(&format!("%%check --figure 3\n{claims}"))?;
+    let shown = answer.shown("text/plain");
+    ensure!(
+        shown.is_some_and(|text| text.starts_with("3 claims of figure 3: all hold")),
+        "{:?}",
+        answer.iopub
+    );
+    let answer = kernel.execute("%%check --tol 0.01\nmax(r1_ranks.rank) ~ 1.02\n1 < 2")?;
+    let said = answer.content();
+    ensure!(said["ename"] == "HaloCheckFailed", "{said}");
+    ensure!(said["evalue"] == "1 of 2 claims do not hold", "{said}");
+    ensure!(
+        said.to_string().contains("1 against 1.02 ± 0.0102"),
         "{said}"
     );
     let answer = kernel.execute("%plot grid curve")?;

@@ -321,6 +321,7 @@ impl Cell<'_> {
                 self.training(|| crate::live::train(&request, &self.session()))
             }
             Action::Sql(request) => crate::live::query(&request, &self.session()),
+            Action::Check(request) => crate::live::check(&request, &self.session()),
             Action::Sweep(request) => {
                 self.training(|| crate::live::sweep(&request, &self.session()))
             }

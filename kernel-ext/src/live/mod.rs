@@ -2,6 +2,7 @@
 
 mod card;
 pub mod catalogue;
+mod check;
 pub mod interrupt;
 mod lines;
 mod partition;
@@ -17,6 +18,7 @@ use std::sync::Mutex;
 use crate::front::{CellOutput, Outcome};
 use interrupt::Interrupt;
 
+pub use check::check;
 pub use lines::line;
 pub use program::path as halobook_path;
 pub use sql::query;

@@ -21,7 +21,7 @@ pub fn query(request: &SqlRequest, session: &Session<'_>) -> Outcome {
 }
 
 /// What the session's names stand for. A name whose file is gone is left out.
-fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
+pub(super) fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
     let bound = session
         .bound
         .lock()

@@ -25,6 +25,8 @@ pub enum Action {
     Sweep(SweepRequest),
     /// A query.
     Sql(SqlRequest),
+    /// Claims to be checked.
+    Check(CheckRequest),
     /// A magic's manual page; an empty name asks for the list.
     Help(String),
     /// Something is wrong with the magic itself.
@@ -82,6 +84,17 @@ pub struct SqlRequest {
     pub text: String,
     /// The variable to bind.
     pub output: Option<String>,
+}
+
+/// Claims as the cell states them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CheckRequest {
+    /// One a line.
+    pub text: String,
+    /// What is near where a claim does not say so itself, as a part.
+    pub tolerance: Option<f64>,
+    /// The figure that they are about.
+    pub figure: Option<String>,
 }
 
 /// Why a magic cannot be carried out, with the place marked.
@@ -145,6 +158,7 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
                 let body = &rest[line.len()..];
                 return match magic.name {
                     "sql" => sql(parsed, text, body).map(Action::Sql),
+                    "check" => check(parsed, text, body).map(Action::Check),
                     "sweep" => sweep(parsed, text, body).map(Action::Sweep),
                     _ => train(parsed, text, body, false).map(Action::Train),
                 };
@@ -227,6 +241,27 @@ fn sql(parsed: Parsed, line: &str, rest: &str) -> Result<SqlRequest, Refusal> {
             span: (0, line.chars().count()),
             help: "write it below, for example: SELECT * FROM runs".into(),
         });
+    }
+    Ok(request)
+}
+
+fn check(parsed: Parsed, line: &str, rest: &str) -> Result<CheckRequest, Refusal> {
+    let mut request = CheckRequest {
+        text: rest.to_owned(),
+        ..CheckRequest::default()
+    };
+    for (name, value) in parsed.flags {
+        if name == "figure" {
+            request.figure = Some(value);
+            continue;
+        }
+        let part = value.parse().ok().filter(|tol: &f64| *tol >= 0.0);
+        request.tolerance = Some(part.ok_or_else(|| Refusal {
+            message: format!("--tol takes a part of the right side, not `{value}`"),
+            span: place(line, &value),
+            line: line.to_owned(),
+            help: "for example --tol 0.05".into(),
+        })?);
     }
     Ok(request)
 }

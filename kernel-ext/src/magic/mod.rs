@@ -11,7 +11,7 @@ pub mod help;
 pub mod run_flags;
 pub mod table;
 
-pub use action::{Action, Line, SqlRequest, SweepRequest, TrainRequest, expand};
+pub use action::{Action, CheckRequest, Line, SqlRequest, SweepRequest, TrainRequest, expand};
 
 use crate::text::Completeness;
 
@@ -20,9 +20,11 @@ pub fn completeness(code: &str) -> Completeness {
     match expand(code) {
         Action::Rust(code) => crate::text::completeness(&code),
         Action::Lines { rust, .. } => crate::text::completeness(&rust),
-        Action::Help(_) | Action::Train(_) | Action::Sweep(_) | Action::Sql(_) => {
-            Completeness::Complete
-        }
+        Action::Help(_)
+        | Action::Train(_)
+        | Action::Sweep(_)
+        | Action::Sql(_)
+        | Action::Check(_) => Completeness::Complete,
         Action::Refused(_) => Completeness::Invalid,
     }
 }

@@ -202,6 +202,38 @@ have bound, by their names. `-o frame` binds the answer as a DataFrame.
     SELECT rank, AVG(wait_ms) AS wait_ms FROM r1_ranks GROUP BY rank ORDER BY rank",
     },
     Magic {
+        name: "check",
+        kind: Kind::Cell,
+        args: &[],
+        flags: &[
+            value(
+                "tol",
+                None,
+                "PART",
+                Value::Free,
+                "what is near (~) where a claim does not say so: a part of its right side (default 0.05)",
+            ),
+            value(
+                "figure",
+                None,
+                "NAME",
+                Value::Free,
+                "the figure or table that the claims are about",
+            ),
+        ],
+        summary: "check claims about runs and frames; one that does not hold is an error",
+        details: "\
+One claim a line: two numbers with <, <=, ==, !=, ~ (near), >= or > between them. r1.test is a column of
+r1's row in `runs`; mean, median, min, max, sum, std, count, first and last take TABLE.COLUMN, if need be
+with a condition in SQL. Tables are those of %%sql. Numbers may be added, multiplied and so on; near may
+say how near: `+- 0.01` or `within 5 %`. Words in quotes before a colon say what is claimed.
+
+    %%check --figure 15b
+    \"halo is exact\": r1.test ~ r2.test +- 0.001
+    median(r1_epochs.wall_ms where epoch > 0) < 2 * median(r2_epochs.wall_ms where epoch > 0)
+    mean(grid.test where strategy = 'halo') >= 0.9",
+    },
+    Magic {
         name: "runs",
         kind: Kind::Line,
         args: &[],

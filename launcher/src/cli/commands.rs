@@ -59,14 +59,21 @@ pub fn frames(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
-/// `halobook sql QUERY`, which the kernel's program answers: SQL would double the size of this one, that
-/// every rank runs.
+/// `halobook sql QUERY`.
 pub fn sql(words: &[String]) -> Result<i32> {
-    let sorted = Words::sort(words, &["json"], &[])?;
-    sorted.names(["QUERY"])?;
+    ask_kernel("sql", words)
+}
+
+/// `halobook check CLAIMS`.
+pub fn check(words: &[String]) -> Result<i32> {
+    ask_kernel("check", words)
+}
+
+/// What the kernel's program answers: SQL would double the size of this one, which every rank runs.
+fn ask_kernel(command: &str, words: &[String]) -> Result<i32> {
     let here = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
     let program = here.with_file_name("halobook-kernel");
-    let error = Command::new(&program).arg("sql").args(words).exec();
+    let error = Command::new(&program).arg(command).args(words).exec();
     Err(Error::refused(
         format!("{} cannot be started: {error}", program.display()),
         "queries are answered by halobook-kernel, which should lie beside halobook; \

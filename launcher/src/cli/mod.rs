@@ -66,6 +66,12 @@ const COMMANDS: &[Command] = &[
         run: commands::sql,
     },
     Command {
+        name: "check",
+        arguments: "CLAIMS [--run NAME=RUN] [--tol PART] [--json]",
+        about: "check claims about runs, as in 'latest.test >= 0.9'; exit status 1 if one does not hold",
+        run: commands::check,
+    },
+    Command {
         name: "log",
         arguments: "RUN [--rank K] [--tail N] [--grep TEXT]",
         about: "print what the ranks printed",

@@ -1,0 +1,265 @@
+//! Claims about runs, checked: `%%check` and `halobook check`.
+//!
+//! A claim is a line that compares two numbers. Numbers are written out, or come from runs and frames:
+//!
+//! ```text
+//! r1.test >= 0.95
+//! median(r2_epochs.wall_ms where epoch > 0) < median(r1_epochs.wall_ms where epoch > 0)
+//! "both strategies are exact": mean(s.test where strategy = 'halo') ~ mean(s.test where strategy = 'single')
+//! sum(r1_comm.bytes) / r1.epochs_done == 4 * 16 * 1234
+//! r1.test ~ 0.97 +- 0.01
+//! ```
+//!
+//! `NAME.FIELD` is a column of a run's row in `runs`; `FUNCTION(TABLE.COLUMN where …)` is one number out of a
+//! table, which is one that SQL knows ([`crate::sql`]), and so is the condition.
+
+mod parse;
+
+use crate::error::{Error, Result};
+use crate::sql::{self, Bound};
+pub use parse::read;
+use polars::prelude::DataFrame;
+
+/// A comparison of two numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// As it is written, without its label.
+    pub text: String,
+    /// What it says, in words.
+    pub label: Option<String>,
+    left: Expr,
+    relation: Relation,
+    right: Expr,
+    tolerance: Option<Tolerance>,
+}
+
+/// How far apart two numbers may be that are nearly equal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tolerance {
+    /// So much.
+    Absolute(f64),
+    /// Such a part of the right one.
+    Relative(f64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    Different,
+    Near,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Expr {
+    Number(f64),
+    /// A column of a run's row in `runs`.
+    Field {
+        run: String,
+        field: String,
+    },
+    /// One number out of a table.
+    Of(Aggregate),
+    Negative(Box<Expr>),
+    Binary(char, Box<Expr>, Box<Expr>),
+}
+
+/// `function(table.column where condition)`.
+#[derive(Debug, Clone, PartialEq)]
+struct Aggregate {
+    function: &'static str,
+    table: String,
+    column: String,
+    condition: Option<String>,
+}
+
+/// Whether a claim holds, and what its two sides are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The claim as it is written.
+    pub text: String,
+    /// What it says, in words.
+    pub label: Option<String>,
+    /// Its sides.
+    pub left: f64,
+    /// The other one.
+    pub right: f64,
+    /// How far apart they may be, where they need only be near.
+    pub apart: Option<f64>,
+    /// Whether it is so. Nothing is so of what is not a number.
+    pub holds: bool,
+}
+
+impl Claim {
+    /// What is true of it. `bound` are the names it may use beside the store's tables, `tolerance` what is
+    /// near where it does not say so itself.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for names that are not there and for numbers that do not exist, such as the mean of
+    /// no rows.
+    pub fn judge(&self, tolerance: Tolerance, bound: &[(String, Bound)]) -> Result<Verdict> {
+        let (left, right) = (value(&self.left, bound)?, value(&self.right, bound)?);
+        let apart =
+            (self.relation == Relation::Near).then(|| match self.tolerance.unwrap_or(tolerance) {
+                Tolerance::Absolute(most) => most,
+                Tolerance::Relative(part) => part * right.abs(),
+            });
+        let holds = match self.relation {
+            Relation::Less => left < right,
+            Relation::LessOrEqual => left <= right,
+            Relation::Greater => left > right,
+            Relation::GreaterOrEqual => left >= right,
+            Relation::Equal => left == right,
+            Relation::Different => left < right || left > right,
+            Relation::Near => (left - right).abs() <= apart.unwrap_or(0.0),
+        };
+        Ok(Verdict {
+            text: self.text.clone(),
+            label: self.label.clone(),
+            left,
+            right,
+            apart,
+            holds,
+        })
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mark = if self.holds { "holds" } else { "FAILS" };
+        write!(
+            f,
+            "{mark}  {}: ",
+            self.label.as_deref().unwrap_or(&self.text)
+        )?;
+        write!(f, "{} against {}", short(self.left), short(self.right))?;
+        match self.apart {
+            Some(apart) => write!(f, " ± {}", short(apart)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A number in few digits, all of them if it is whole.
+fn short(x: f64) -> String {
+    if x.fract() == 0.0 && x.abs() < 1e15 {
+        return format!("{x:.0}");
+    }
+    let digits = (5 - x.abs().log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{x:.digits$}");
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
+    text.to_owned()
+}
+
+fn value(expr: &Expr, bound: &[(String, Bound)]) -> Result<f64> {
+    Ok(match expr {
+        Expr::Number(x) => *x,
+        Expr::Negative(of) => -value(of, bound)?,
+        Expr::Binary(how, a, b) => {
+            let (a, b) = (value(a, bound)?, value(b, bound)?);
+            match how {
+                '+' => a + b,
+                '-' => a - b,
+                '*' => a * b,
+                _ => a / b,
+            }
+        }
+        Expr::Field { run, field } => {
+            let id = run_id(run, bound)?;
+            let query = format!("SELECT \"{field}\" FROM runs WHERE run_id = '{id}'");
+            number(&sql::query(&query, bound)?, &format!("{run}.{field}"))?
+        }
+        Expr::Of(of) => {
+            let mut query = format!(
+                "SELECT {}(\"{}\") FROM {}",
+                of.function, of.column, of.table
+            );
+            let mut what = format!("{}.{}", of.table, of.column);
+            if let Some(condition) = &of.condition {
+                query.push_str(&format!(" WHERE {condition}"));
+                what.push_str(&format!(" where {condition}"));
+            }
+            number(&sql::query(&query, bound)?, &what)?
+        }
+    })
+}
+
+/// The id of the run that a name is bound to, or that the store knows by it.
+fn run_id(name: &str, bound: &[(String, Bound)]) -> Result<String> {
+    let dir = match bound.iter().find(|(known, _)| known == name) {
+        Some((_, Bound::Run(dir))) => dir.clone(),
+        Some((_, Bound::Frame(_))) => {
+            return Err(Error::refused(
+                format!("{name} is a frame, not a run"),
+                format!("write a function of a column, as in mean({name}.test)"),
+            ));
+        }
+        None => crate::store::run_dir(name)?,
+    };
+    let id = dir.file_name().unwrap_or_default();
+    Ok(id.to_string_lossy().into_owned())
+}
+
+/// The one number that a query answers.
+fn number(frame: &DataFrame, what: &str) -> Result<f64> {
+    let cell = frame
+        .columns()
+        .first()
+        .and_then(|column| column.get(0).ok());
+    let number = cell.and_then(|cell| cell.try_extract::<f64>().ok());
+    number.ok_or_else(|| {
+        Error::refused(
+            format!("{what} is no number"),
+            "nothing fits the condition, the run has no such value, or it is a text",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(text: &str) -> bool {
+        let claims = read(text).expect("claims");
+        let near = Tolerance::Relative(0.05);
+        let all = claims.iter().map(|c| c.judge(near, &[]).expect("numbers"));
+        all.fold(true, |so_far, verdict| so_far && verdict.holds)
+    }
+
+    #[test]
+    fn numbers_are_compared_as_written() {
+        assert!(holds(
+            "1 + 2 * 3 == 7\n(1 + 2) * 3 > 8.9 # a remark\n\n-2 < 1e-3 // another"
+        ));
+        assert!(holds("8 / 2 / 2 = 2\n1 - -1 >= 2\n3 != 4"));
+        assert!(!holds("1 == 2"));
+        assert!(!holds("0 / 0 == 0") && !holds("0 / 0 != 0") && !holds("0 / 0 ~ 1"));
+    }
+
+    #[test]
+    fn near_is_what_the_claim_or_the_cell_says() {
+        assert!(holds("1.04 ~ 1") && !holds("1.06 ~ 1"));
+        assert!(holds("1.06 ~ 1 +- 0.1") && !holds("1.06 ~ 1 ± 0.01"));
+        assert!(holds("103 ~ 100 within 3 %") && !holds("103 ~ 100 within 2%"));
+    }
+
+    #[test]
+    fn a_verdict_shows_both_numbers() {
+        let claims = read("\"twice as fast\": 10.5 / 4 > 3").expect("a claim");
+        let verdict = claims[0]
+            .judge(Tolerance::Relative(0.0), &[])
+            .expect("numbers");
+        assert_eq!(verdict.to_string(), "FAILS  twice as fast: 2.625 against 3");
+        assert_eq!(
+            [short(0.123_456_78), short(1234.5), short(3.0)],
+            ["0.123457", "1234.5", "3"]
+        );
+    }
+}
