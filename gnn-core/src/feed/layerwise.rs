@@ -22,10 +22,14 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
 use crate::model::{Flow, Input, Model, ModelKind};
+use crate::record::give_back;
 use crate::sample::Hop;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// Bytes of a layer's rows that are worth giving back to the system after an evaluation.
+const LARGE: usize = 16 << 20;
 
 /// Computes them.
 pub(crate) struct Layerwise {
@@ -86,7 +90,7 @@ impl Layerwise {
             (rows, store) = self.publish(cx, 0, Arc::new(input))?;
             made = true;
         }
-        let layers = model.layers();
+        let (layers, mut most) = (model.layers(), 0);
         for layer in 0..layers {
             self.collector.reach.rows = rows;
             self.collector.reach.hidden = made.then_some(layer);
@@ -97,10 +101,16 @@ impl Layerwise {
                 self.hidden.keep(layers);
                 self.collector.reach.rows = self.features.none();
                 self.collector.reach.cache = Arc::new(Cache::none(&self.features));
+                drop(store);
+                if most > LARGE {
+                    // A rank keeps what it frees, and training takes smaller pieces out of it.
+                    give_back();
+                }
                 return Ok(out);
             }
             drop(store);
             let out = Arc::new(cx.backend.take(out));
+            most = most.max(4 * out.len());
             (rows, store) = self.publish(cx, layer + 1, out)?;
             made = true;
         }

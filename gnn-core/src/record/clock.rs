@@ -50,16 +50,21 @@ fn own_status(name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// Gives memory that was freed back to the system, where the allocator can.
+pub(crate) fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: malloc_trim takes an integer, and may be called at any time by any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Does something, and says how many bytes more were resident at its peak than before it. What
 /// other threads of the process do meanwhile is in it. Where the peak cannot be reset (outside
 /// Linux), a process that once was larger looks as if nothing was needed.
 pub fn peak_during<T>(work: impl FnOnce() -> T) -> (T, u64) {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: malloc_trim takes an integer, and may be called at any time by any thread.
-    unsafe {
-        // Memory that was freed before would be used again and be missing from the count.
-        libc::malloc_trim(0);
-    }
+    // Memory that was freed before would be used again and be missing from the count.
+    give_back();
     let before = own_status("VmRSS:").unwrap_or_else(peak_memory_bytes);
     // Sets the peak to what is resident now. Refused by some sandboxes; then the peak is older.
     let _ = std::fs::write("/proc/self/clear_refs", "5");

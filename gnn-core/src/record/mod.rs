@@ -10,6 +10,7 @@ mod recorder;
 pub mod rows;
 pub mod state;
 
+pub(crate) use clock::give_back;
 pub use clock::{Times, now_ns};
 pub use meter::{Lane, Meter, Traffic, Work};
 pub use phase::{Direction, Freshness, Op, Pass, Phase};
