@@ -25,6 +25,7 @@
 pub mod bench;
 pub mod check;
 pub mod datasets;
+pub mod diff;
 pub mod doctor;
 mod error;
 pub mod frames;

@@ -33,7 +33,19 @@
 //! | R-MAT 18 | 542 / 445 | 947 | 525 | 1000 | 2448 |
 //!
 //! The machine's other tenants took more of it from round to round: on R-MAT 16 the ratio to DistDGL with
-//! two stores was between 2.5 and 4.1, with one between 1.9 and 4.1.
+//! two stores was between 2.5 and 4.1, with one between 1.9 and 4.1. On another machine of two cores (AMD,
+//! AVX-512 without matrix tiles), four rounds and two, with PyG 2.8 and `torch_sparse`'s sampler beside them;
+//! our figures are those of `prefetch = 0` and `2`:
+//!
+//! | graph | 1 rank, 2 threads | DGL GraphBolt, 2 threads | PyG, 2 threads | 2 MPI ranks | DistDGL, shared | DistDGL, two stores |
+//! |---|---|---|---|---|---|---|
+//! | R-MAT 16 | 55 / 55 | 120 | 498 | 78 / 61 | 134 | 178 |
+//! | R-MAT 18 | 276 / 263 | 572 | 2917 | 340 / 290 | 488 | 701 |
+//!
+//! So DistDGL whose trainers share one store takes 1.7 to 2.3 times as long as our two ranks, which share
+//! nothing, and with two stores 2.4 to 5. What is left is arithmetic: on R-MAT 16 one thread takes 77 ms an epoch
+//! (34 forward, 29 backward, 13 for batches), of which the 4.4 billion multiplications and additions of dense
+//! layers alone need more than half, and the second core brings that to 55.
 //!
 //! Accuracy, five seeds each, test score at the best validation score, hidden width 64 (SBM 128), dropout
 //! 0.5, the same steps for any number of ranks:
@@ -54,8 +66,9 @@
 //! # Not done
 //! Tensors of edges beyond weights and types, which owners hand out with what they draw: no model reads
 //! any. Embeddings are not cached. Every rank keeps the data set's id of every vertex, and two words a
-//! vertex for numbering batches. Evaluation computes all rows of a part at once, which takes more memory
-//! than training (`foreseen.rs`).
+//! vertex for numbering batches. Evaluation is layer by layer, a piece of a rank's vertices at a time
+//! (`feed/layerwise.rs`), but holds what a layer makes of all of them, which training does not
+//! (`foreseen.rs`).
 //! # Exact when
 //! `fanout = all` and `batch = 0`: every step reads whole neighbourhoods of all training vertices. For
 //! links also `exclude = false`, the default: full-graph training reads the edges it asks about. With

@@ -1,6 +1,6 @@
 //! The line magics. None of them needs rustc.
 
-use halobook::Run;
+use halobook::{Run, df_html};
 use launcher::LogQuery;
 
 use super::{Session, report};
@@ -15,6 +15,7 @@ pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
         "partition" => return super::partition::partition(line, session),
         "plot" => plot(line, session)?,
         "log" => log(line, session)?,
+        "diff" => diff(line, session)?,
         "stop" => stop(line, session)?,
         "doctor" => Shown::text(launcher::doctor::report().to_string()),
         "lsmagic" => help::list(),
@@ -89,6 +90,19 @@ fn log(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     } else {
         text.trim_end().to_owned()
     }))
+}
+
+fn diff(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
+    let [left, right] = line.args.as_slice() else {
+        return Err(Failure::config(
+            "%diff takes two runs",
+            ["help: for example %diff r1 r2".to_owned()],
+        ));
+    };
+    let dir = |name: &str| session.run_dir(name).map_err(|error| refused(&error));
+    let (left, right) = (dir(left)?, dir(right)?);
+    let frame = launcher::diff::diff(&left, &right).map_err(|error| refused(&error))?;
+    Ok(Shown::html(launcher::diff::text(&frame), df_html(&frame)))
 }
 
 fn stop(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {

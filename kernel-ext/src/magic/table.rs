@@ -277,6 +277,18 @@ of what was cut, and training takes them from there.
     %partition karate -n 4 --method metis --balance train -o part",
     },
     Magic {
+        name: "diff",
+        kind: Kind::Line,
+        args: &[("RUN", Value::Run), ("RUN", Value::Run)],
+        flags: &[],
+        summary: "which settings of two runs differ, and what that came to",
+        details: "\
+A row for each setting that differs, then results side by side, with the ratio of the second run's to the
+first one's, and for how many epochs both have the same losses bit by bit.
+
+    %diff r1 r2",
+    },
+    Magic {
         name: "log",
         kind: Kind::Line,
         args: &[("RUN", Value::Run)],

@@ -59,6 +59,21 @@ pub fn frames(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
+/// `halobook diff RUN RUN`.
+pub fn diff(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    let [left, right] = words.names(["RUN", "RUN"])?;
+    let frame = launcher::diff::diff(&run_dir(left)?, &run_dir(right)?)?;
+    if words.has("json") {
+        framing::json_lines(&frame)
+            .iter()
+            .for_each(|line| println!("{line}"));
+    } else {
+        print!("{}", launcher::diff::text(&frame));
+    }
+    Ok(0)
+}
+
 /// `halobook sql QUERY`.
 pub fn sql(words: &[String]) -> Result<i32> {
     ask_kernel("sql", words)

@@ -72,6 +72,12 @@ const COMMANDS: &[Command] = &[
         run: commands::check,
     },
     Command {
+        name: "diff",
+        arguments: "RUN RUN [--json]",
+        about: "which settings of two runs differ, and what that came to",
+        run: commands::diff,
+    },
+    Command {
         name: "log",
         arguments: "RUN [--rank K] [--tail N] [--grep TEXT]",
         about: "print what the ranks printed",

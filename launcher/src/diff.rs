@@ -1,0 +1,205 @@
+//! Two runs side by side: which settings differ, and what that came to. `%diff` and `halobook diff`.
+
+use crate::error::{Error, Result};
+use crate::frames;
+use crate::manifest::Manifest;
+use gnn_core::spec::Value;
+use polars::prelude::{AnyValue, Column, DataFrame, DataType};
+use std::path::Path;
+
+/// A row for each setting that differs, then one for each result, whether it differs or not:
+///
+/// | column | |
+/// |---|---|
+/// | `kind` | setting, machine or result |
+/// | `what` | a key of the request, or what was measured |
+/// | `left`, `right` | of the two runs, as text |
+/// | `ratio` | right over left, where both are numbers other than 0 |
+///
+/// The result `losses` says for how many epochs the training losses have the same bits.
+///
+/// # Errors
+/// When a run folder cannot be read.
+pub fn diff(left: &Path, right: &Path) -> Result<DataFrame> {
+    let (a, b) = (Manifest::read(left)?, Manifest::read(right)?);
+    let mut rows: Vec<Row> = Vec::new();
+    let keys: std::collections::BTreeSet<&String> = a.spec.keys().chain(b.spec.keys()).collect();
+    for key in keys {
+        let word = |of: &Manifest| of.spec.get(key).map(Value::to_string);
+        let number = |of: &Manifest| of.spec.get(key).and_then(Value::as_f64);
+        if word(&a) != word(&b) {
+            rows.push(Row::new(
+                "setting",
+                key,
+                [word(&a), word(&b)],
+                [number(&a), number(&b)],
+            ));
+        }
+    }
+    type Of = fn(&Manifest) -> Option<String>;
+    let machine: [(&str, Of); 5] = [
+        ("host_class", |m| Some(m.host_class.clone())),
+        ("threads_per_rank", |m| Some(m.threads_per_rank.to_string())),
+        ("mpi", |m| m.mpi.clone()),
+        ("strategy_hash", |m| Some(m.strategy_hash.clone())),
+        ("version", |m| Some(m.version.clone())),
+    ];
+    for (what, of) in machine {
+        if of(&a) != of(&b) {
+            rows.push(Row::new("machine", what, [of(&a), of(&b)], [None; 2]));
+        }
+    }
+    let status = [&a, &b].map(|m| Some(m.status.label().to_owned()));
+    rows.push(Row::new("result", "status", status, [None; 2]));
+    type Number = fn(&Manifest) -> Option<f64>;
+    let results: [(&str, Number); 6] = [
+        ("epochs_done", |m| Some(f64::from(m.epochs_done))),
+        ("train_loss", |m| m.result.as_ref()?.train_loss),
+        ("best_val", |m| m.result.as_ref()?.score?.val),
+        ("test", |m| m.result.as_ref()?.score?.test),
+        ("bytes_total", |m| Some(m.bytes_total as f64)),
+        ("mem_peak_bytes", |m| Some(m.mem_peak_bytes as f64)),
+    ];
+    for (what, of) in results {
+        rows.push(Row::numbers(what, [of(&a), of(&b)]));
+    }
+    let epochs = [epochs(left)?, epochs(right)?];
+    let times = [&epochs[0], &epochs[1]].map(|e| e.as_ref().and_then(|e| median(e, "wall_ms")));
+    rows.push(Row::numbers("epoch_ms", times));
+    if let [Some(a), Some(b)] = &epochs {
+        let said = same_losses(a, b)?;
+        rows.push(Row::new("result", "losses", [Some(said), None], [None; 2]));
+    }
+    frame(&rows)
+}
+
+/// A row of the answer.
+struct Row {
+    kind: &'static str,
+    what: String,
+    words: [Option<String>; 2],
+    ratio: Option<f64>,
+}
+
+impl Row {
+    fn new(
+        kind: &'static str,
+        what: &str,
+        words: [Option<String>; 2],
+        numbers: [Option<f64>; 2],
+    ) -> Row {
+        let ratio = match numbers {
+            [Some(a), Some(b)] if a != 0.0 && b != 0.0 => Some(b / a),
+            _ => None,
+        };
+        Row {
+            kind,
+            what: what.to_owned(),
+            words,
+            ratio,
+        }
+    }
+
+    fn numbers(what: &str, of: [Option<f64>; 2]) -> Row {
+        let word = |x: f64| match x.fract() == 0.0 {
+            true => format!("{x:.0}"),
+            false => format!("{x:.4}"),
+        };
+        Row::new("result", what, of.map(|x| x.map(word)), of)
+    }
+}
+
+/// A run's epochs; none where it has not finished any.
+fn epochs(run_dir: &Path) -> Result<Option<DataFrame>> {
+    match frames::load(run_dir, "epochs") {
+        Ok(frame) if frame.height() > 0 => Ok(Some(frame)),
+        Ok(_) => Ok(None),
+        Err(_) if !frames::path(run_dir, "epochs").exists() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The median of a column over the epochs that are no warm-up, or over all where all are.
+fn median(epochs: &DataFrame, name: &str) -> Option<f64> {
+    let column = epochs.column(name).ok()?;
+    let warm = epochs.column("is_warmup").ok().and_then(|w| w.bool().ok());
+    let is_warm = |k: usize| warm.and_then(|w| w.get(k)).unwrap_or(false);
+    let all: Vec<(bool, f64)> = (0..epochs.height())
+        .filter_map(|k| Some((is_warm(k), column.get(k).ok()?.try_extract().ok()?)))
+        .collect();
+    let mut of: Vec<f64> = all.iter().filter(|(warm, _)| !warm).map(|x| x.1).collect();
+    if of.is_empty() {
+        of = all.iter().map(|x| x.1).collect();
+    }
+    of.sort_by(f64::total_cmp);
+    let mid = of.len() / 2;
+    match of.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(of[mid]),
+        _ => Some((of[mid - 1] + of[mid]) / 2.0),
+    }
+}
+
+/// For how many epochs both have the same training losses.
+fn same_losses(a: &DataFrame, b: &DataFrame) -> Result<String> {
+    let losses = |of: &DataFrame| -> Result<Vec<Option<u64>>> {
+        let column = of.column("train_loss").map_err(Error::frame("epochs"))?;
+        let cell = |k: usize| column.get(k).ok().and_then(|x| bits(&x));
+        Ok((0..of.height()).map(cell).collect())
+    };
+    let (a, b) = (losses(a)?, losses(b)?);
+    let shared = a.len().min(b.len());
+    let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    Ok(match same == shared {
+        true => format!("the same bits in all {shared} epochs that both have"),
+        false => format!("the same bits in {same} of {shared} epochs"),
+    })
+}
+
+fn bits(cell: &AnyValue<'_>) -> Option<u64> {
+    cell.try_extract::<f64>().ok().map(f64::to_bits)
+}
+
+/// The answer as aligned lines, all of them.
+pub fn text(frame: &DataFrame) -> String {
+    let names = frame.columns().iter().map(|c| c.name().to_string());
+    let mut lines: Vec<Vec<String>> = vec![names.collect()];
+    for row in 0..frame.height() {
+        let cell = |column: &Column| match column.get(row) {
+            Ok(AnyValue::Float64(ratio)) => format!("{ratio:.3}"),
+            Ok(AnyValue::Null) | Err(_) => String::new(),
+            Ok(other) => other.str_value().into_owned(),
+        };
+        lines.push(frame.columns().iter().map(cell).collect());
+    }
+    let wide = |k: usize| {
+        lines
+            .iter()
+            .map(|l| l[k].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..frame.width()).map(wide).collect();
+    let line = |cells: &Vec<String>| {
+        let padded = cells.iter().zip(&widths).map(|(c, &w)| format!("{c:<w$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(|l| line(l) + "\n").collect()
+}
+
+fn frame(rows: &[Row]) -> Result<DataFrame> {
+    let text = |name: &str, of: &dyn Fn(&Row) -> Option<String>| {
+        Column::new(name.into(), rows.iter().map(of).collect::<Vec<_>>())
+    };
+    let ratio: Vec<Option<f64>> = rows.iter().map(|r| r.ratio).collect();
+    let columns = vec![
+        text("kind", &|r| Some(r.kind.to_owned())),
+        text("what", &|r| Some(r.what.clone())),
+        text("left", &|r| r.words[0].clone()),
+        text("right", &|r| r.words[1].clone()),
+        Column::new("ratio".into(), ratio)
+            .cast(&DataType::Float64)
+            .map_err(Error::frame("diff"))?,
+    ];
+    DataFrame::new(rows.len(), columns).map_err(Error::frame("diff"))
+}
