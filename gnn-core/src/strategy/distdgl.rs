@@ -53,7 +53,7 @@
 //! | data | full-graph training | 1, 2, 4 ranks |
 //! |---|---|---|
 //! | Coauthor Physics, GraphSAGE, fan-outs 5,10, 500 seeds, 6 epochs | 96.4 ± 0.1 (60 epochs) | 96.1, 96.3, 96.3, each ± 0.1 |
-//! | Amazon Computers, GraphSAGE, fan-outs 5,10, 500 seeds | 90.8 ± 0.5 (500 epochs) | 2, 4 ranks: 90.3 and 90.1, each ± 0.5, after 40 epochs, 90.9 and 90.8, each ± 0.4, after 70 |
+//! | Amazon Computers, GraphSAGE, fan-outs 5,10, 500 seeds | 90.8 ± 0.5 (500 epochs) | 90.8, 90.9, 90.8, each ± 0.4, after 70 epochs (2, 4 ranks after 40: 90.3 and 90.1, each ± 0.5) |
 //! | SBM 50 000, GraphSAGE, fan-outs 10,25, 1000 seeds, 16 epochs | 98.1 ± 0.0 (80 epochs) | 97.6, 97.7, 97.6, each ± 0.1 |
 //! | links of Cora, GCN, fan-out 10, 512 edges, 15 epochs, AUC | | 93.8 ± 0.5, 93.4 ± 0.7 (1, 2 ranks) |
 //!
