@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::manifest::Manifest;
+use crate::sweep::{Numbers, Row};
 use gnn_core::spec::Value;
 use polars::prelude::{AnyValue, Column, DataFrame, DataType};
 use std::path::Path;
@@ -22,13 +23,13 @@ use std::path::Path;
 /// When a run folder cannot be read.
 pub fn diff(left: &Path, right: &Path) -> Result<DataFrame> {
     let (a, b) = (Manifest::read(left)?, Manifest::read(right)?);
-    let mut rows: Vec<Row> = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
     let keys: std::collections::BTreeSet<&String> = a.spec.keys().chain(b.spec.keys()).collect();
     for key in keys {
         let word = |of: &Manifest| of.spec.get(key).map(Value::to_string);
         let number = |of: &Manifest| of.spec.get(key).and_then(Value::as_f64);
         if word(&a) != word(&b) {
-            rows.push(Row::new(
+            lines.push(Line::new(
                 "setting",
                 key,
                 [word(&a), word(&b)],
@@ -46,53 +47,48 @@ pub fn diff(left: &Path, right: &Path) -> Result<DataFrame> {
     ];
     for (what, of) in machine {
         if of(&a) != of(&b) {
-            rows.push(Row::new("machine", what, [of(&a), of(&b)], [None; 2]));
+            lines.push(Line::new("machine", what, [of(&a), of(&b)], [None; 2]));
         }
     }
     let status = [&a, &b].map(|m| Some(m.status.label().to_owned()));
-    rows.push(Row::new("result", "status", status, [None; 2]));
-    type Number = fn(&Manifest) -> Option<f64>;
-    let results: [(&str, Number); 6] = [
-        ("epochs_done", |m| Some(f64::from(m.epochs_done))),
-        ("train_loss", |m| m.result.as_ref()?.train_loss),
-        ("best_val", |m| m.result.as_ref()?.score?.val),
-        ("test", |m| m.result.as_ref()?.score?.test),
-        ("bytes_total", |m| Some(m.bytes_total as f64)),
-        ("mem_peak_bytes", |m| Some(m.mem_peak_bytes as f64)),
-    ];
-    for (what, of) in results {
-        rows.push(Row::numbers(what, [of(&a), of(&b)]));
+    lines.push(Line::new("result", "status", status, [None; 2]));
+    let [mut came, mut other] = [Row::default(), Row::default()];
+    came.take(left, &a);
+    other.take(right, &b);
+    for name in Numbers::NAMES {
+        lines.push(Line::numbers(
+            name,
+            [&came, &other].map(|row| row.numbers.get(name)),
+        ));
     }
     let epochs = [epochs(left)?, epochs(right)?];
-    let times = [&epochs[0], &epochs[1]].map(|e| e.as_ref().and_then(|e| median(e, "wall_ms")));
-    rows.push(Row::numbers("epoch_ms", times));
     if let [Some(a), Some(b)] = &epochs {
         let said = same_losses(a, b)?;
-        rows.push(Row::new("result", "losses", [Some(said), None], [None; 2]));
+        lines.push(Line::new("result", "losses", [Some(said), None], [None; 2]));
     }
-    frame(&rows)
+    frame(&lines)
 }
 
-/// A row of the answer.
-struct Row {
+/// A row of the answer, before it is one.
+struct Line {
     kind: &'static str,
     what: String,
     words: [Option<String>; 2],
     ratio: Option<f64>,
 }
 
-impl Row {
+impl Line {
     fn new(
         kind: &'static str,
         what: &str,
         words: [Option<String>; 2],
         numbers: [Option<f64>; 2],
-    ) -> Row {
+    ) -> Line {
         let ratio = match numbers {
             [Some(a), Some(b)] if a != 0.0 && b != 0.0 => Some(b / a),
             _ => None,
         };
-        Row {
+        Line {
             kind,
             what: what.to_owned(),
             words,
@@ -100,12 +96,12 @@ impl Row {
         }
     }
 
-    fn numbers(what: &str, of: [Option<f64>; 2]) -> Row {
+    fn numbers(what: &str, of: [Option<f64>; 2]) -> Line {
         let word = |x: f64| match x.fract() == 0.0 {
             true => format!("{x:.0}"),
             false => format!("{x:.4}"),
         };
-        Row::new("result", what, of.map(|x| x.map(word)), of)
+        Line::new("result", what, of.map(|x| x.map(word)), of)
     }
 }
 
@@ -116,27 +112,6 @@ fn epochs(run_dir: &Path) -> Result<Option<DataFrame>> {
         Ok(_) => Ok(None),
         Err(_) if !frames::path(run_dir, "epochs").exists() => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// The median of a column over the epochs that are no warm-up, or over all where all are.
-fn median(epochs: &DataFrame, name: &str) -> Option<f64> {
-    let column = epochs.column(name).ok()?;
-    let warm = epochs.column("is_warmup").ok().and_then(|w| w.bool().ok());
-    let is_warm = |k: usize| warm.and_then(|w| w.get(k)).unwrap_or(false);
-    let all: Vec<(bool, f64)> = (0..epochs.height())
-        .filter_map(|k| Some((is_warm(k), column.get(k).ok()?.try_extract().ok()?)))
-        .collect();
-    let mut of: Vec<f64> = all.iter().filter(|(warm, _)| !warm).map(|x| x.1).collect();
-    if of.is_empty() {
-        of = all.iter().map(|x| x.1).collect();
-    }
-    of.sort_by(f64::total_cmp);
-    let mid = of.len() / 2;
-    match of.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(of[mid]),
-        _ => Some((of[mid - 1] + of[mid]) / 2.0),
     }
 }
 
@@ -187,11 +162,11 @@ pub fn text(frame: &DataFrame) -> String {
     lines.iter().map(|l| line(l) + "\n").collect()
 }
 
-fn frame(rows: &[Row]) -> Result<DataFrame> {
-    let text = |name: &str, of: &dyn Fn(&Row) -> Option<String>| {
-        Column::new(name.into(), rows.iter().map(of).collect::<Vec<_>>())
+fn frame(lines: &[Line]) -> Result<DataFrame> {
+    let text = |name: &str, of: &dyn Fn(&Line) -> Option<String>| {
+        Column::new(name.into(), lines.iter().map(of).collect::<Vec<_>>())
     };
-    let ratio: Vec<Option<f64>> = rows.iter().map(|r| r.ratio).collect();
+    let ratio: Vec<Option<f64>> = lines.iter().map(|r| r.ratio).collect();
     let columns = vec![
         text("kind", &|r| Some(r.kind.to_owned())),
         text("what", &|r| Some(r.what.clone())),
@@ -201,5 +176,5 @@ fn frame(rows: &[Row]) -> Result<DataFrame> {
             .cast(&DataType::Float64)
             .map_err(Error::frame("diff"))?,
     ];
-    DataFrame::new(rows.len(), columns).map_err(Error::frame("diff"))
+    DataFrame::new(lines.len(), columns).map_err(Error::frame("diff"))
 }

@@ -32,6 +32,9 @@ pub fn command(command: &Command) -> String {
     if command.name == "sweep" {
         text.push_str(super::sweep::HELP);
     }
+    if command.name == "check" {
+        text.push_str(CHECK);
+    }
     if command.name == "partition" {
         text.push_str(&super::partition::help());
     }
@@ -46,6 +49,19 @@ pub fn command(command: &Command) -> String {
     }
     text
 }
+
+const CHECK: &str = "
+One claim a line, or several words: two numbers with <, <=, ==, !=, ~ (near), >= or > between them.
+
+  halobook check 'latest.test >= 0.9' 'count(runs.run_id where status = \'failed\') == 0'
+  halobook check 'max(r1_epochs.wall_ms) < 20' 'r1.test ~ 0.97 +- 0.01' --run r1=latest
+
+RUN.COLUMN is a column of a run's row in the frame runs; mean, median, min, max, sum, std, count, first and
+last take TABLE.COLUMN, with a condition in SQL if need be. Tables are runs, those of all runs (epochs,
+ranks, …), and NAME_epochs, NAME_ranks, … of a run that --run names. Near may say how near, +- 0.01 or
+within 5 %; --tol is for claims that do not, as a part of the right side [0.05].
+Exit status: 0 all hold, 1 one does not, 2 a claim was refused.
+";
 
 fn values(kind: KeyType) -> String {
     const MANY: i64 = 1 << 40;
