@@ -101,6 +101,27 @@ fn queries_reach_what_is_bound_and_the_store() -> Outcome {
         let answer = kernel.receive(&id, Duration::from_secs(120))?;
         ensure!(answer.is_ok(), "{:?}", answer.iopub);
     }
+    let cell = "%%params\ndata = \"karate\"; epochs = 3\nrates = [0.1, 0.2, 0.3]";
+    ensure!(kernel.execute(cell)?.is_ok());
+    let cell =
+        "%%sweep -o three\ndata = $data; epochs = $epochs; launch = \"threads\"; lr = $rates";
+    let id = kernel.begin(cell)?;
+    let answer = kernel.receive(&id, Duration::from_secs(120))?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let answer = kernel.execute("%%check\ncount(three.lr) == $epochs")?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let answer = kernel.execute("rates.len() as i64 + epochs + data.len() as i64")?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("12"),
+        "{:?}",
+        answer.iopub
+    );
+    let answer = kernel.execute("%%gnn\nepochs = $nothing")?;
+    ensure!(
+        answer.content()["evalue"] == "$nothing is no parameter",
+        "{:?}",
+        answer.iopub
+    );
     for (query, rows) in [
         (
             "SELECT rank, AVG(wait_ms) AS w FROM r1_ranks GROUP BY rank",
@@ -109,7 +130,7 @@ fn queries_reach_what_is_bound_and_the_store() -> Outcome {
         ("SELECT * FROM grid WHERE lr > 0.15", 1),
         (
             "SELECT run_id, MAX(epoch) AS last FROM epochs GROUP BY run_id",
-            3,
+            6,
         ),
         (
             "SELECT g.lr, r.seed FROM grid g JOIN runs r ON g.run_id = r.run_id",

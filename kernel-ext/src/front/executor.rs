@@ -21,7 +21,7 @@ use super::wire::{Channel, Parent, Wire};
 use crate::cell::engine::{Engine, Evaluated, Input};
 use crate::live::Bound;
 use crate::live::interrupt::Interrupt;
-use crate::magic::{self, Action};
+use crate::magic::{self, Action, TrainRequest};
 
 /// The handle on the executor thread.
 #[derive(Clone)]
@@ -317,15 +317,32 @@ impl Cell<'_> {
                     None => Ok(last),
                 }
             }
-            Action::Train(request) => {
+            Action::Train(mut request) => {
+                self.fill(&mut request)?;
                 self.training(|| crate::live::train(&request, &self.session()))
             }
-            Action::Sql(request) => crate::live::query(&request, &self.session()),
-            Action::Check(request) => crate::live::check(&request, &self.session()),
-            Action::Sweep(request) => {
+            Action::Sweep(mut request) => {
+                self.fill(&mut request.runs)?;
                 self.training(|| crate::live::sweep(&request, &self.session()))
             }
+            Action::Sql(mut request) => {
+                request.text = crate::live::fill(&request.text, &self.session())?;
+                crate::live::query(&request, &self.session())
+            }
+            Action::Check(mut request) => {
+                request.text = crate::live::fill(&request.text, &self.session())?;
+                crate::live::check(&request, &self.session())
+            }
+            Action::Params(request) => crate::live::params(&request, &self.session()),
         }
+    }
+
+    /// Fills parameters in.
+    fn fill(&self, request: &mut TrainRequest) -> Result<(), Failure> {
+        for (_, value) in &mut request.pairs {
+            *value = crate::live::fill(value, &self.session())?;
+        }
+        Ok(())
     }
 
     /// Does something that takes interrupts itself.

@@ -5,6 +5,7 @@ pub mod catalogue;
 mod check;
 pub mod interrupt;
 mod lines;
+mod params;
 mod partition;
 mod program;
 mod report;
@@ -20,13 +21,14 @@ use interrupt::Interrupt;
 
 pub use check::check;
 pub use lines::line;
+pub use params::{fill, params};
 pub use program::path as halobook_path;
 pub use sql::query;
 pub use sweep::sweep;
 pub use train::train;
 
 /// What is bound in this session: variable to run id, or `partition:`, `sweep:` or `frame:` and the id
-/// of such a thing.
+/// of such a thing, or `param:` and a value.
 pub type Bound = Mutex<BTreeMap<String, String>>;
 
 /// Before the id of a cut.
@@ -35,6 +37,9 @@ const CUT: &str = "partition:";
 const SWEEP: &str = "sweep:";
 /// Before the id of a query's answer.
 const FRAME: &str = "frame:";
+
+/// Before the value of a parameter.
+const PARAM: &str = "param:";
 
 /// What a magic may touch of the cell it stands in.
 pub struct Session<'a> {
@@ -64,6 +69,10 @@ impl Session<'_> {
             Some(id) if id.starts_with(CUT) => Err(launcher::Error::refused(
                 format!("{name} is a partition, not a run"),
                 format!("write %plot {name} partition"),
+            )),
+            Some(id) if id.starts_with(PARAM) => Err(launcher::Error::refused(
+                format!("{name} is a parameter, not a run"),
+                "%runs lists runs",
             )),
             Some(id) if id.contains(':') => Err(launcher::Error::refused(
                 format!("{name} is a frame, not a run"),

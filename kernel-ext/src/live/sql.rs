@@ -3,7 +3,7 @@
 use launcher::sql::{self, Bound};
 use launcher::{partition, store, sweep};
 
-use super::{CUT, FRAME, SWEEP, Session, lines, report};
+use super::{CUT, FRAME, PARAM, SWEEP, Session, lines, report};
 use crate::front::{Outcome, Shown};
 use crate::magic::SqlRequest;
 
@@ -33,6 +33,8 @@ pub(super) fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
             Bound::Frame(sweep::dir(id).ok()?.join("frame.parquet"))
         } else if let Some(id) = id.strip_prefix(FRAME) {
             Bound::Frame(sql::kept(id).ok()?)
+        } else if id.starts_with(PARAM) {
+            return None;
         } else {
             Bound::Run(store::run_dir(id).ok()?)
         };

@@ -27,6 +27,8 @@ pub enum Action {
     Sql(SqlRequest),
     /// Claims to be checked.
     Check(CheckRequest),
+    /// Named values.
+    Params(ParamsRequest),
     /// A magic's manual page; an empty name asks for the list.
     Help(String),
     /// Something is wrong with the magic itself.
@@ -84,6 +86,13 @@ pub struct SqlRequest {
     pub text: String,
     /// The variable to bind.
     pub output: Option<String>,
+}
+
+/// Parameters as the cell states them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ParamsRequest {
+    /// Names and defaults.
+    pub pairs: Vec<(String, toml::Value)>,
 }
 
 /// Claims as the cell states them.
@@ -158,6 +167,9 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
                 let body = &rest[line.len()..];
                 return match magic.name {
                     "sql" => sql(parsed, text, body).map(Action::Sql),
+                    "params" => {
+                        body::typed(body).map(|pairs| Action::Params(ParamsRequest { pairs }))
+                    }
                     "check" => check(parsed, text, body).map(Action::Check),
                     "sweep" => sweep(parsed, text, body).map(Action::Sweep),
                     _ => train(parsed, text, body, false).map(Action::Train),

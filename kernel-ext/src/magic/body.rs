@@ -26,6 +26,41 @@ pub fn parse(body: &str, lists: bool) -> Result<Vec<(String, String)>, Refusal> 
     Ok(pairs)
 }
 
+/// The parameters of a `%%params` cell: names in Rust, and values of TOML.
+///
+/// # Errors
+/// As [`parse`].
+pub fn typed(body: &str) -> Result<Vec<(String, toml::Value)>, Refusal> {
+    let mut pairs = Vec::new();
+    for line in body.lines() {
+        for (at, piece) in pieces(line) {
+            let text = piece.trim();
+            if text.is_empty() {
+                continue;
+            }
+            let start = at + piece.chars().take_while(|c| c.is_whitespace()).count();
+            let refuse = |message: String| Refusal {
+                message,
+                line: line.to_owned(),
+                span: (start, text.chars().count()),
+                help: "write for example: epochs = 60, data = \"karate\" or ranks = [1, 2]".into(),
+            };
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            let (name, value) = (name.trim(), value.trim());
+            let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !starts || !plain {
+                return Err(refuse(format!("`{name}` cannot be a variable's name")));
+            }
+            let table: Result<toml::Table, _> = toml::from_str(&format!("value = {value}"));
+            let read = table.ok().and_then(|mut table| table.remove("value"));
+            let value = read.ok_or_else(|| refuse(format!("`{value}` is no value")))?;
+            pairs.push((name.to_owned(), value));
+        }
+    }
+    Ok(pairs)
+}
+
 /// The pieces between `;`, outside quotes, each with its place in characters. Comments (`#`,
 /// `//`) end the line.
 fn pieces(line: &str) -> Vec<(usize, String)> {
@@ -68,6 +103,13 @@ fn pair(text: &str, lists: bool) -> Result<(String, String), (String, String)> {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if key.is_empty() || !key.chars().all(bare) {
         return Err((format!("`{key}` is no key"), String::new()));
+    }
+    let parameter = value.strip_prefix('$').is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    });
+    if parameter {
+        // Filled in when the cell is run.
+        return Ok((key.replace('_', "-"), value.to_owned()));
     }
     let table: toml::Table = toml::from_str(&format!("value = {value}")).map_err(|_| {
         let word = value

@@ -11,7 +11,10 @@ pub mod help;
 pub mod run_flags;
 pub mod table;
 
-pub use action::{Action, CheckRequest, Line, SqlRequest, SweepRequest, TrainRequest, expand};
+pub use action::{
+    Action, CheckRequest, Line, ParamsRequest, SqlRequest, SweepRequest, TrainRequest, expand,
+};
+pub use body::typed;
 
 use crate::text::Completeness;
 
@@ -24,7 +27,8 @@ pub fn completeness(code: &str) -> Completeness {
         | Action::Train(_)
         | Action::Sweep(_)
         | Action::Sql(_)
-        | Action::Check(_) => Completeness::Complete,
+        | Action::Check(_)
+        | Action::Params(_) => Completeness::Complete,
         Action::Refused(_) => Completeness::Invalid,
     }
 }

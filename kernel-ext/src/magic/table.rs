@@ -202,6 +202,25 @@ have bound, by their names. `-o frame` binds the answer as a DataFrame.
     SELECT rank, AVG(wait_ms) AS wait_ms FROM r1_ranks GROUP BY rank ORDER BY rank",
     },
     Magic {
+        name: "params",
+        kind: Kind::Cell,
+        args: &[],
+        flags: &[],
+        summary: "name parameters with defaults, that the environment may override",
+        details: "\
+Lines of TOML. Each is bound as a variable (i64, f64, bool, String or a Vec of them), and `$name` stands for
+its value in the cells of %%gnn, %%sweep, %%sql and %%check, on their first lines as well.
+HALOBOOK_PARAMS, with lines like those of the cell, overrides defaults by values of the same type, so that
+a notebook can be executed with others.
+
+    %%params
+    data = \"karate\"; epochs = 60
+    ranks = [1, 2, 4]
+
+    %%sweep -o grid
+    data = $data; epochs = $epochs; ranks = $ranks",
+    },
+    Magic {
         name: "check",
         kind: Kind::Cell,
         args: &[],
