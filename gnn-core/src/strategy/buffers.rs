@@ -41,8 +41,8 @@ impl Sizes<'_> {
         (0..self.wants.layers).map(layer).sum::<f64>() + 13.0 * seeds
     }
 
-    /// Bytes of all batches that exist at once.
-    pub(super) fn batches(&self, ahead: usize, workers: usize) -> usize {
+    /// Bytes of all batches that exist at once while one is trained on, and while none is.
+    pub(super) fn batches(&self, ahead: usize, workers: usize) -> (usize, usize) {
         let (r, m) = (self.expected.rows[0], self.expected.edges[0]);
         let row = 4.0 * self.widths[0] as f64;
         // The first hop before it is taken apart, and the words in which vertices were numbered.
@@ -51,7 +51,13 @@ impl Sizes<'_> {
             // What owners drew before it was stitched, and rows on their way from here.
             making += 8.0 * (r + m) + row * self.fetched;
         }
-        ((ahead + 1) as f64 * self.batch() + workers as f64 * making) as usize
+        let making = workers as f64 * making;
+        let waiting = match ahead {
+            0 => 0.0,
+            _ => ahead as f64 * self.batch() + making,
+        };
+        let trained = (ahead + 1) as f64 * self.batch() + making;
+        (trained as usize, waiting as usize)
     }
 
     fn rows(&self, l: usize) -> usize {
@@ -119,7 +125,8 @@ impl Sizes<'_> {
             let out = pool.fresh(if whole { 0 } else { own * w[l + 1] });
             // Edges by where their sources lie and before, rows that were fetched and their messages, and
             // the piece's own.
-            let edges = 2 * most.rows + 4 * most.edges;
+            let copies = if self.places > 1 { 2 } else { 1 };
+            let edges = copies * (most.rows + 2 * most.edges);
             let rows = 2 * most.fetched + if self.wants.own { most.rows } else { 0 };
             let piece = pool.adopt(edges + rows * w[l]);
             let mean = pool.fresh(most.rows * w[l]);

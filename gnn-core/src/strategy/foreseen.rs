@@ -12,7 +12,7 @@
 //! | cache | `4·d` a row, and its place in a table of 9 bytes an entry | exact |
 //! | parameters | weights, gradients and the optimiser's moments | exact |
 //! | batches | `P + 1` of them, and beside each that is being made the first hop once more, and the rows on their way to others | of expected sizes |
-//! | buffers | matrices of a step and of evaluation, as the pool keeps them | of expected sizes |
+//! | buffers | matrices of a step, and of evaluation, which begins when a batch is done with, as the pool keeps them | of expected sizes |
 //!
 //! A batch is, by layer, a block `8·r + 8·m` with its transposed `8·c + 8·m` and ids `4·c`. A first layer
 //! whose features are summed where they lie is instead `8·r` for each place where they can lie, `8·m`, the
@@ -86,7 +86,8 @@ pub(super) struct Foreseen {
     pub(super) parameters: usize,
     /// Batches made ahead and in the making.
     pub(super) batches: usize,
-    /// Matrices of a step, and of evaluation beside those.
+    /// Matrices of a step, and what evaluation needs beside those and in the place of the batch that is
+    /// trained on.
     pub(super) step: usize,
     pub(super) evaluation: usize,
 }
@@ -174,6 +175,7 @@ impl Foreseen {
         sizes.step(&mut pool, spec.model == ModelKind::Sage, spec.dropout > 0.0);
         let step = pool.most;
         sizes.evaluation(&mut pool, o, known.pieces);
+        let (trained, waiting) = sizes.batches(ahead, workers);
         Some(Foreseen {
             graph: part.block.bytes()
                 + same * part.column_ids.len()
@@ -184,9 +186,9 @@ impl Foreseen {
             features: known.features,
             cache: known.hot * row + table(known.hot),
             parameters: 4 * (2 + moments) * known.model.parameters(),
-            batches: sizes.batches(ahead, workers),
+            batches: trained,
             step: 4 * step,
-            evaluation: 4 * (pool.most - step),
+            evaluation: (4 * (pool.most - step) + waiting).saturating_sub(trained),
         })
     }
 }

@@ -16,6 +16,11 @@ pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
         "plot" => plot(line, session)?,
         "log" => log(line, session)?,
         "diff" => diff(line, session)?,
+        "run" => {
+            let page = launcher::page::page(&the_run(line, session)?);
+            Shown::text(page.map_err(|error| refused(&error))?.trim_end())
+        }
+        "pin" | "rm" => return keep(line, session),
         "stop" => stop(line, session)?,
         "doctor" => Shown::text(launcher::doctor::report().to_string()),
         "lsmagic" => help::list(),
@@ -103,6 +108,27 @@ fn diff(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     let (left, right) = (dir(left)?, dir(right)?);
     let frame = launcher::diff::diff(&left, &right).map_err(|error| refused(&error))?;
     Ok(Shown::html(launcher::diff::text(&frame), df_html(&frame)))
+}
+
+/// `%pin` and `%rm`, which have to name their run.
+fn keep(line: &Line, session: &Session<'_>) -> Outcome {
+    if line.args.is_empty() {
+        return Err(Failure::config(
+            format!("%{} needs a run", line.name),
+            [format!("help: for example %{} r1", line.name)],
+        ));
+    }
+    let dir = the_run(line, session)?;
+    let (done, what) = match (line.name, line.flag("off").is_some()) {
+        ("rm", _) => (launcher::keep::remove(&dir), "is deleted"),
+        (_, off) => {
+            let what = if off { "may be deleted" } else { "is pinned" };
+            (launcher::keep::pin(&dir, !off), what)
+        }
+    };
+    done.map_err(|error| refused(&error))?;
+    let id = dir.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Some(Shown::text(format!("{id} {what}"))))
 }
 
 fn stop(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {

@@ -113,7 +113,7 @@ impl Claim {
             Relation::Greater => left > right,
             Relation::GreaterOrEqual => left >= right,
             Relation::Equal => left == right,
-            Relation::Different => left < right || left > right,
+            Relation::Different => !left.is_nan() && !right.is_nan() && left != right,
             Relation::Near => (left - right).abs() <= apart.unwrap_or(0.0),
         };
         Ok(Verdict {
@@ -229,8 +229,8 @@ mod tests {
     fn holds(text: &str) -> bool {
         let claims = read(text).expect("claims");
         let near = Tolerance::Relative(0.05);
-        let all = claims.iter().map(|c| c.judge(near, &[]).expect("numbers"));
-        all.fold(true, |so_far, verdict| so_far && verdict.holds)
+        let judge = |c: &Claim| c.judge(near, &[]).expect("numbers");
+        claims.iter().all(|claim| judge(claim).holds)
     }
 
     #[test]

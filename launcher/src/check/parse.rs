@@ -170,7 +170,7 @@ impl<'a> Words<'a> {
         while let Some(&c) = rest.get(end) {
             let after_e = end > 0 && matches!(rest[end - 1], b'e' | b'E');
             let part = c.is_ascii_digit() || matches!(c, b'.' | b'_' | b'e' | b'E');
-            if !part && !(after_e && matches!(c, b'+' | b'-')) {
+            if !(part || after_e && matches!(c, b'+' | b'-')) {
                 break;
             }
             end += 1;

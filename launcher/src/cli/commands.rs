@@ -59,6 +59,30 @@ pub fn frames(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
+/// `halobook run RUN`.
+pub fn run(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &[], &[])?;
+    let [run] = words.names(["RUN"])?;
+    print!("{}", launcher::page::page(&run_dir(run)?)?);
+    Ok(0)
+}
+
+/// `halobook pin RUN`.
+pub fn pin(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["off"], &[])?;
+    let [run] = words.names(["RUN"])?;
+    launcher::keep::pin(&run_dir(run)?, !words.has("off"))?;
+    Ok(0)
+}
+
+/// `halobook rm RUN`.
+pub fn rm(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &[], &[])?;
+    let [run] = words.names(["RUN"])?;
+    launcher::keep::remove(&run_dir(run)?)?;
+    Ok(0)
+}
+
 /// `halobook diff RUN RUN`.
 pub fn diff(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &["json"], &[])?;

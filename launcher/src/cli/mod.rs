@@ -78,6 +78,24 @@ const COMMANDS: &[Command] = &[
         run: commands::diff,
     },
     Command {
+        name: "run",
+        arguments: "RUN",
+        about: "one run in a page: what was asked for, where it ran, what it came to",
+        run: commands::run,
+    },
+    Command {
+        name: "pin",
+        arguments: "RUN [--off]",
+        about: "keep a run from being deleted, or let it be again",
+        run: commands::pin,
+    },
+    Command {
+        name: "rm",
+        arguments: "RUN",
+        about: "delete a run with its frames, logs and checkpoints",
+        run: commands::rm,
+    },
+    Command {
         name: "log",
         arguments: "RUN [--rank K] [--tail N] [--grep TEXT]",
         about: "print what the ranks printed",

@@ -2,9 +2,9 @@
 
 use super::own::Own;
 use super::progress::Progress;
-use gnn_core::record::rows::Metric;
 use launcher::frames;
-use launcher::manifest::{Final, Manifest, Status};
+use launcher::manifest::{Manifest, Status};
+use launcher::page;
 use launcher::request::parse_pairs;
 use launcher::resolve::{Resolved, resolve};
 use launcher::resume::resolve_resumed;
@@ -52,7 +52,7 @@ pub fn train(words: &[String]) -> Result<i32> {
     if own.has("json") {
         println!("{}", result_json(&run_dir, &manifest));
     } else if !own.has("quiet") {
-        print!("{}", result_text(&run_dir, &manifest));
+        print!("{}", page::outcome(&run_dir, &manifest));
     }
     complain(&manifest);
     Ok(manifest.status.exit_code())
@@ -135,73 +135,6 @@ fn result_json(run_dir: &Path, manifest: &Manifest) -> Value {
         object["error"] = json!(error);
     }
     object
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or("-".into(), |x| format!("{:.1} %", 100.0 * x))
-}
-
-/// The line of a run's loss and scores; those at the best epoch where there is one.
-fn scores(end: &Final) -> String {
-    let loss = end.train_loss.map_or("-".into(), |x| format!("{x:.4}"));
-    let mut text = format!("  train loss {loss}");
-    // Without validation there is no best epoch, and nothing but the training accuracy.
-    let metric = end.score.map_or(Metric::Acc, |s| s.metric).label();
-    let train = end.train_acc.or(end.score.and_then(|s| s.train));
-    let (val, test) = end.score.map_or((None, None), |s| (s.val, s.test));
-    for (name, share) in [("train", train), ("val", val), ("test", test)] {
-        if share.is_some() {
-            text.push_str(&format!("   {name} {metric} {}", percent(share)));
-        }
-    }
-    for (name, share) in [("AP", end.test_ap), ("MRR", end.test_mrr)] {
-        if share.is_some() {
-            text.push_str(&format!("   test {name} {}", percent(share)));
-        }
-    }
-    if let Some(epoch) = end.best_epoch {
-        text.push_str(&format!("   (best epoch {epoch})"));
-    }
-    text
-}
-
-fn result_text(run_dir: &Path, manifest: &Manifest) -> String {
-    let mut text = String::new();
-    let launch = manifest.mpi.as_deref().unwrap_or(&manifest.launch);
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        text,
-        "run {}: {}\n  {} on {} with {} on {} rank{} ({launch})",
-        manifest.run_id,
-        manifest.status.label(),
-        manifest.model,
-        manifest.data,
-        manifest.strategy,
-        manifest.ranks,
-        if manifest.ranks == 1 { "" } else { "s" },
-    );
-    let _ = writeln!(
-        text,
-        "  {} epochs in {:.2} s, {} bytes sent, peak memory of a rank {:.0} MiB",
-        manifest.epochs_done,
-        manifest.wall_ms / 1e3,
-        manifest.bytes_total,
-        manifest.mem_peak_bytes as f64 / f64::from(1 << 20),
-    );
-    if manifest.stopped_early {
-        let _ = writeln!(
-            text,
-            "  stopped early: the validation score no longer improved (patience)"
-        );
-    }
-    if let Some(end) = &manifest.result {
-        let _ = writeln!(text, "{}", scores(end));
-    }
-    for note in &manifest.notes {
-        let _ = writeln!(text, "  note: {note}");
-    }
-    let _ = writeln!(text, "  frames: {}", run_dir.join("frames").display());
-    text
 }
 
 fn dry_json(resolved: &Resolved) -> String {
