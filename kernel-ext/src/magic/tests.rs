@@ -78,7 +78,7 @@ fn an_unknown_flag_is_marked_and_the_nearest_named() {
 
 #[test]
 fn an_unknown_magic_names_the_nearest() {
-    assert_eq!(refusal("%run\n").help, "did you mean %runs?");
+    assert_eq!(refusal("%docter\n").help, "did you mean %doctor?");
     assert_eq!(refusal("%gnn -n 2\n").message, "%gnn is written %%gnn");
 }
 
@@ -147,8 +147,8 @@ fn magics_complete() {
             .unwrap_or_default()
     };
     assert_eq!(texts("%%gn"), ["%%gnn"]);
-    assert_eq!(texts("%ru"), ["%runs"]);
-    assert_eq!(texts(":ru"), [":runs"]);
+    assert_eq!(texts("%ru"), ["%runs", "%run"]);
+    assert_eq!(texts(":ru"), [":runs", ":run"]);
     assert_eq!(texts("%%gnn --ep"), ["--epochs"]);
     assert_eq!(texts("%%gnn --data ka"), ["karate"]);
     assert_eq!(texts("%%gnn --partition=me"), ["metis"]);
