@@ -53,9 +53,10 @@
 //! With evaluation, what was measured was at most 15 % more than foreseen, and no more than 3 % less; training
 //! alone took at most 11 % more, but for a quarter more on R-MAT 20 with kept rows, which are fetched at once,
 //! and a fifth more on R-MAT 18 on four ranks without batches ahead. With `b` the bytes of one batch, training
-//! stayed below graph, tables, features, cache, parameters and `2·P·b` for `P = 8`; for `P = 2` it was up to a tenth above that on R-MAT
-//! graphs, since a step has matrices of its own. Evaluation holds `4·o` times the hidden width more: what a layer
-//! has made of the rank's vertices. Before it went piece by piece, R-MAT 18 on four hashed ranks took 370 MB with evaluation.
+//! stayed below graph, tables, features, cache, parameters and `2·P·b` for `P = 8`; for `P = 2` it was up to a
+//! tenth above that on R-MAT graphs, since a step has matrices of its own. Evaluation holds `4·o` times the
+//! hidden width more: what a layer has made of the rank's vertices. Before it went piece by piece, R-MAT 18 on
+//! four hashed ranks took 370 MB with it.
 //! # Not done
 //! The rows that are kept are fetched all at once, and exist twice while they are. Sparse features, and data
 //! that is not in the mapped form, are read whole by every rank before it keeps its part; nothing of that
