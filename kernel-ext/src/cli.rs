@@ -2,8 +2,6 @@
 
 mod ask;
 
-pub use ask::NEAR;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -43,7 +43,7 @@
 //! | R-MAT 18 | 276 / 263 | 572 | 2917 | 340 / 290 | 488 | 701 |
 //!
 //! So DistDGL whose trainers share one store takes 1.7 to 2.3 times as long as our two ranks, which share
-//! nothing, and with two stores 2.4 to 5. What is left is arithmetic: on R-MAT 16 one thread takes 77 ms an epoch
+//! nothing, and with two stores 2.4 to 4.7. What is left is arithmetic: on R-MAT 16 one thread takes 77 ms an epoch
 //! (34 forward, 29 backward, 13 for batches), of which the 4.4 billion multiplications and additions of dense
 //! layers alone need more than half, and the second core brings that to 55.
 //!

@@ -2,12 +2,9 @@
 
 use std::process::ExitCode;
 
-use launcher::check::{Claim, Tolerance, Verdict, read};
+use launcher::check::{Claim, NEAR, Tolerance, Verdict, read};
 use launcher::sql::Bound;
 use launcher::{Error, Result, frames, store};
-
-/// What `~` means where nobody says so.
-pub const NEAR: f64 = 0.05;
 
 /// Prints what a query over the run store answers; exit status 2 if it is refused.
 pub fn sql(words: &[String]) -> ExitCode {

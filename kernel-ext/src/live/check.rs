@@ -1,9 +1,8 @@
 //! `%%check`: claims about what is bound and about the run store.
 
-use launcher::check::{Claim, Tolerance, Verdict, read};
+use launcher::check::{Claim, NEAR, Tolerance, Verdict, read};
 
 use super::{Session, lines, sql};
-use crate::cli::NEAR;
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::CheckRequest;
 use crate::text::escape;

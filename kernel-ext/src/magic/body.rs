@@ -7,23 +7,7 @@ use super::action::Refusal;
 /// # Errors
 /// A piece that is no pair or whose value is no TOML, or a list where `lists` are not wanted.
 pub fn parse(body: &str, lists: bool) -> Result<Vec<(String, String)>, Refusal> {
-    let mut pairs = Vec::new();
-    for line in body.lines() {
-        for (at, piece) in pieces(line) {
-            let text = piece.trim();
-            if text.is_empty() {
-                continue;
-            }
-            let start = at + piece.chars().take_while(|c| c.is_whitespace()).count();
-            pairs.push(pair(text, lists).map_err(|(message, help)| Refusal {
-                message,
-                line: line.to_owned(),
-                span: (start, text.chars().count()),
-                help,
-            })?);
-        }
-    }
-    Ok(pairs)
+    each(body, |text| pair(text, lists))
 }
 
 /// The parameters of a `%%params` cell: names in Rust, and values of TOML.
@@ -31,7 +15,29 @@ pub fn parse(body: &str, lists: bool) -> Result<Vec<(String, String)>, Refusal> 
 /// # Errors
 /// As [`parse`].
 pub fn typed(body: &str) -> Result<Vec<(String, toml::Value)>, Refusal> {
-    let mut pairs = Vec::new();
+    each(body, |text| {
+        let help = "write for example: epochs = 60, data = \"karate\" or ranks = [1, 2]";
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        let (name, value) = (name.trim(), value.trim());
+        let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !starts || !plain {
+            let what = format!("`{name}` cannot be a variable's name");
+            return Err((what, help.into()));
+        }
+        let table: Result<toml::Table, _> = toml::from_str(&format!("value = {value}"));
+        let read = table.ok().and_then(|mut table| table.remove("value"));
+        let value = read.ok_or_else(|| (format!("`{value}` is no value"), help.into()))?;
+        Ok((name.to_owned(), value))
+    })
+}
+
+/// What `read` makes of every piece that is not empty; it says what is wrong and what to do.
+fn each<T>(
+    body: &str,
+    read: impl Fn(&str) -> Result<T, (String, String)>,
+) -> Result<Vec<T>, Refusal> {
+    let mut all = Vec::new();
     for line in body.lines() {
         for (at, piece) in pieces(line) {
             let text = piece.trim();
@@ -39,26 +45,15 @@ pub fn typed(body: &str) -> Result<Vec<(String, toml::Value)>, Refusal> {
                 continue;
             }
             let start = at + piece.chars().take_while(|c| c.is_whitespace()).count();
-            let refuse = |message: String| Refusal {
+            all.push(read(text).map_err(|(message, help)| Refusal {
                 message,
                 line: line.to_owned(),
                 span: (start, text.chars().count()),
-                help: "write for example: epochs = 60, data = \"karate\" or ranks = [1, 2]".into(),
-            };
-            let (name, value) = text.split_once('=').unwrap_or((text, ""));
-            let (name, value) = (name.trim(), value.trim());
-            let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if !starts || !plain {
-                return Err(refuse(format!("`{name}` cannot be a variable's name")));
-            }
-            let table: Result<toml::Table, _> = toml::from_str(&format!("value = {value}"));
-            let read = table.ok().and_then(|mut table| table.remove("value"));
-            let value = read.ok_or_else(|| refuse(format!("`{value}` is no value")))?;
-            pairs.push((name.to_owned(), value));
+                help,
+            })?);
         }
     }
-    Ok(pairs)
+    Ok(all)
 }
 
 /// The pieces between `;`, outside quotes, each with its place in characters. Comments (`#`,

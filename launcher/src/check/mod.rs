@@ -20,6 +20,9 @@ use crate::sql::{self, Bound};
 pub use parse::read;
 use polars::prelude::DataFrame;
 
+/// What is near where nobody says so, as a part of the right side.
+pub const NEAR: f64 = 0.05;
+
 /// A comparison of two numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {

@@ -191,16 +191,15 @@ impl<'a> Words<'a> {
 
     /// `run.field`, or a function of a column.
     fn named(&mut self) -> Read<Expr> {
-        // A run's id has dashes, as a name in Rust has not.
-        let name = self.run(|c| c.is_ascii_alphanumeric() || c == '_');
+        let name = self.identifier()?;
         if self.takes("(") {
-            return self.aggregate(name).map(Expr::Of);
+            return self.aggregate(&name).map(Expr::Of);
         }
         if !self.takes(".") {
             return Err(format!("expected `{name}.FIELD` or a function"));
         }
         Ok(Expr::Field {
-            run: name.to_owned(),
+            run: name,
             field: self.identifier()?,
         })
     }
