@@ -20,10 +20,12 @@
 //! | [`datasets`] | the catalogue, and fetching what is in it |
 //! | [`tables`] | edges from Parquet files |
 //! | [`mod@bench`] | epochs timed, beside what libraries in a Python take |
+//! | [`cli`] | the command line over all of them |
 //! | [`tail`], [`mod@log`], [`mod@stop`], [`doctor`] | follow, read, end, check |
 
 pub mod bench;
 pub mod check;
+pub mod cli;
 pub mod datasets;
 pub mod diff;
 pub mod doctor;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use gnn_core::spec::{KEYS, RunSpec, Value, find_key};
+use gnn_core::strategy::Entry;
 use std::path::Path;
 
 /// One `key = value` of a request, in the order written; a later one overrides an earlier one.
@@ -13,9 +14,9 @@ pub type Flag = (String, Option<String>);
 /// Turns pairs into a request with every default filled in.
 ///
 /// # Errors
-/// What [`RunSpec::from_pairs`] refuses, with the nearest right name.
-pub fn parse_pairs(pairs: impl IntoIterator<Item = Pair>) -> Result<RunSpec> {
-    Ok(RunSpec::from_pairs(pairs)?)
+/// What [`RunSpec::from_pairs_in`] refuses, with the nearest right name.
+pub fn parse_pairs(strategies: &[Entry], pairs: impl IntoIterator<Item = Pair>) -> Result<RunSpec> {
+    Ok(RunSpec::from_pairs_in(strategies, pairs)?)
 }
 
 /// Reads the body of a cell or a specification file: `key = value`, one a line or separated by
@@ -249,6 +250,7 @@ fn looks_like_a_flag(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gnn_core::strategy::STRATEGIES;
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
@@ -270,8 +272,8 @@ mod tests {
         let body = "data = \"karate\"; ranks = 2 # two\nstrategy = halo\n\n// rate\nlr = 0.5; weight_decay = 5e-4\nseed=7";
         let by_body = parse_body(body).expect("body");
         assert_eq!(
-            parse_pairs(by_flags).expect("spec"),
-            parse_pairs(by_body).expect("spec")
+            parse_pairs(STRATEGIES, by_flags).expect("spec"),
+            parse_pairs(STRATEGIES, by_body).expect("spec")
         );
     }
 
@@ -312,7 +314,7 @@ mod tests {
             ("--partition mettis", "metis"),
         ] {
             let pairs = flags(line).expect("flags").0;
-            let error = parse_pairs(pairs).unwrap_err().to_string();
+            let error = parse_pairs(STRATEGIES, pairs).unwrap_err().to_string();
             assert!(error.contains(nearest), "{line}: {error}");
         }
     }
@@ -354,7 +356,7 @@ mod tests {
         let path = dir.path().join("run.toml");
         std::fs::write(&path, "epochs = 1_000\ndata = \"karate\"\n").expect("writes");
         let line = format!("--config {} --set epochs=5", path.display());
-        let spec = parse_pairs(flags(&line).expect("flags").0).expect("spec");
+        let spec = parse_pairs(STRATEGIES, flags(&line).expect("flags").0).expect("spec");
         assert_eq!((spec.epochs, spec.data.as_str()), (5, "karate"));
         let error = flags("--config /nowhere/run.toml").unwrap_err();
         assert!(error.to_string().contains("/nowhere/run.toml"), "{error}");

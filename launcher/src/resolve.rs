@@ -88,16 +88,20 @@ pub struct Resolved {
 /// # Errors
 /// Whatever is wrong with the request: [`Error::Core`] for data and combinations,
 /// [`Error::Refused`] for what this machine cannot do.
-pub fn resolve(spec: RunSpec) -> Result<Resolved> {
-    resolve_with(spec, Some(&crate::partition::cache()))
+pub fn resolve(strategies: &'static [Entry], spec: RunSpec) -> Result<Resolved> {
+    resolve_with(strategies, spec, Some(&crate::partition::cache()))
 }
 
 /// [`resolve`] with cuts taken from a cache and kept there, or cut anew without one.
 ///
 /// # Errors
 /// As [`resolve`].
-pub fn resolve_with(spec: RunSpec, cache: Option<&Cache>) -> Result<Resolved> {
-    let entry = strategy::find(&spec.strategy)?;
+pub fn resolve_with(
+    strategies: &'static [Entry],
+    spec: RunSpec,
+    cache: Option<&Cache>,
+) -> Result<Resolved> {
+    let entry = strategy::find_in(strategies, &spec.strategy)?;
     entry.check(&spec)?;
     let host = Host::this();
     let starter = starter(&spec)?;
@@ -297,10 +301,11 @@ pub fn determinism(entry: &Entry, spec: &RunSpec) -> &'static str {
 mod tests {
     use super::*;
     use gnn_core::spec::Value;
+    use gnn_core::strategy::STRATEGIES;
 
     fn refuse(pairs: &[(&str, Value)]) -> Error {
         let spec = RunSpec::from_pairs(pairs.iter().cloned()).expect("a well-formed request");
-        match resolve_with(spec, None) {
+        match resolve_with(STRATEGIES, spec, None) {
             Ok(_) => panic!("{pairs:?} should have been refused"),
             Err(error) => error,
         }
@@ -345,8 +350,8 @@ mod tests {
             ("ranks", word("3")),
             ("launch", word("threads")),
         ];
-        let resolved =
-            resolve_with(RunSpec::from_pairs(pairs).expect("valid"), None).expect("runs");
+        let resolved = resolve_with(STRATEGIES, RunSpec::from_pairs(pairs).expect("valid"), None)
+            .expect("runs");
         let owner = resolved.owner.expect("more than one rank");
         assert_eq!(owner.len(), 34);
         assert!(owner.iter().all(|&r| r < 3));

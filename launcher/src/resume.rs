@@ -11,6 +11,7 @@ use crate::store;
 use gnn_core::checkpoint::{self, Found, MAY_CHANGE};
 use gnn_core::plan::Plan;
 use gnn_core::spec::{RunSpec, find_key, normalise};
+use gnn_core::strategy::Entry;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,11 @@ pub struct Origin {
 /// # Errors
 /// [`Error::Refused`] when that run is still at work, has no checkpoint or nothing left to do; else as
 /// [`resolve`].
-pub fn resolve_resumed(name: &str, pairs: Vec<Pair>) -> Result<Resolved> {
+pub fn resolve_resumed(
+    strategies: &'static [Entry],
+    name: &str,
+    pairs: Vec<Pair>,
+) -> Result<Resolved> {
     let run_dir = store::run_dir(name)?;
     let manifest = Manifest::read(&run_dir)?;
     let run_id = manifest.run_id.clone();
@@ -47,7 +52,7 @@ pub fn resolve_resumed(name: &str, pairs: Vec<Pair>) -> Result<Resolved> {
         serde_json::from_slice(&bytes).map_err(|source| Error::Json { path, source })?;
     let old = plan.spec;
     pairs.iter().try_for_each(|pair| check_pair(&old, pair))?;
-    let spec = RunSpec::from_pairs(old.to_pairs().into_iter().chain(pairs))?;
+    let spec = RunSpec::from_pairs_in(strategies, old.to_pairs().into_iter().chain(pairs))?;
     let found = checkpoint::find(&run_dir).ok_or_else(|| {
         Error::refused(
             format!("resume: run {run_id} has no whole checkpoint"),
@@ -55,7 +60,7 @@ pub fn resolve_resumed(name: &str, pairs: Vec<Pair>) -> Result<Resolved> {
         )
     })?;
     check_left(&manifest, &old, &spec, &found)?;
-    let mut resolved = resolve(spec)?;
+    let mut resolved = resolve(strategies, spec)?;
     if resolved.digest != found.digest {
         return Err(Error::refused(
             format!("resume: the checkpoint of run {run_id} is of other data or another version"),

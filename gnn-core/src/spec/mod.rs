@@ -14,6 +14,7 @@ pub use knobs::{Knob, Knobs};
 use crate::comm::Link;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
+use crate::strategy::{Entry, STRATEGIES, find_in};
 use serde::{Deserialize, Serialize};
 
 /// A value as it was written, before its key gives it a type.
@@ -357,6 +358,18 @@ impl RunSpec {
         I: IntoIterator<Item = (K, Value)>,
         K: AsRef<str>,
     {
+        RunSpec::from_pairs_in(STRATEGIES, pairs)
+    }
+
+    /// [`RunSpec::from_pairs`], of a program that has these strategies.
+    ///
+    /// # Errors
+    /// As [`RunSpec::from_pairs`].
+    pub fn from_pairs_in<I, K>(strategies: &[Entry], pairs: I) -> Result<RunSpec>
+    where
+        I: IntoIterator<Item = (K, Value)>,
+        K: AsRef<str>,
+    {
         let mut spec = RunSpec::default();
         let mut rest = Vec::new();
         for (key, value) in pairs {
@@ -366,8 +379,8 @@ impl RunSpec {
                 None => rest.push((key, value)),
             }
         }
+        let entry = find_in(strategies, &spec.strategy)?;
         spec.check_names()?;
-        let entry = crate::strategy::find(&spec.strategy)?;
         spec.knobs = entry.parse_knobs(rest)?;
         (entry.settle)(&mut spec)?;
         spec.check_first_aggregate()?;
@@ -376,7 +389,6 @@ impl RunSpec {
     }
 
     fn check_names(&self) -> Result<()> {
-        crate::strategy::find(&self.strategy)?;
         crate::partition::Method::parse(&self.partition)?;
         if !crate::backend::DEVICES.contains(&self.backend.as_str()) {
             return Err(Error::Spec {

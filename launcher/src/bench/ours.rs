@@ -7,6 +7,7 @@ use crate::resolve::{Resolved, resolve};
 use crate::{Options, prepare};
 use gnn_core::record::rows::RankRow;
 use gnn_core::spec::RunSpec;
+use gnn_core::strategy::STRATEGIES;
 use serde::Serialize;
 use std::path::Path;
 
@@ -47,7 +48,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// As [`resolve`].
     pub fn new(spec: RunSpec, worker: &'a Path) -> Result<Runner<'a>> {
-        let resolved = resolve(spec)?;
+        let resolved = resolve(STRATEGIES, spec)?;
         Ok(Runner { resolved, worker })
     }
 

@@ -1,9 +1,10 @@
 //! The small commands: looking at runs, and ending them.
 
+use super::Program;
 use super::words::Words;
-use gnn_core::strategy::{Exact, STRATEGIES};
-use launcher::store::{list, run_dir};
-use launcher::{Error, LogQuery, Result, doctor as doctors, frames as framing};
+use crate::store::{list, run_dir};
+use crate::{Error, LogQuery, Result, doctor as doctors, frames as framing};
+use gnn_core::strategy::Exact;
 use serde_json::json;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -63,7 +64,7 @@ pub fn frames(words: &[String]) -> Result<i32> {
 pub fn run(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &[], &[])?;
     let [run] = words.names(["RUN"])?;
-    print!("{}", launcher::page::page(&run_dir(run)?)?);
+    print!("{}", crate::page::page(&run_dir(run)?)?);
     Ok(0)
 }
 
@@ -71,7 +72,7 @@ pub fn run(words: &[String]) -> Result<i32> {
 pub fn pin(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &["off"], &[])?;
     let [run] = words.names(["RUN"])?;
-    launcher::keep::pin(&run_dir(run)?, !words.has("off"))?;
+    crate::keep::pin(&run_dir(run)?, !words.has("off"))?;
     Ok(0)
 }
 
@@ -79,7 +80,7 @@ pub fn pin(words: &[String]) -> Result<i32> {
 pub fn rm(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &[], &[])?;
     let [run] = words.names(["RUN"])?;
-    launcher::keep::remove(&run_dir(run)?)?;
+    crate::keep::remove(&run_dir(run)?)?;
     Ok(0)
 }
 
@@ -87,13 +88,13 @@ pub fn rm(words: &[String]) -> Result<i32> {
 pub fn diff(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &["json"], &[])?;
     let [left, right] = words.names(["RUN", "RUN"])?;
-    let frame = launcher::diff::diff(&run_dir(left)?, &run_dir(right)?)?;
+    let frame = crate::diff::diff(&run_dir(left)?, &run_dir(right)?)?;
     if words.has("json") {
         framing::json_lines(&frame)
             .iter()
             .for_each(|line| println!("{line}"));
     } else {
-        print!("{}", launcher::diff::text(&frame));
+        print!("{}", crate::diff::text(&frame));
     }
     Ok(0)
 }
@@ -129,7 +130,7 @@ pub fn log(words: &[String]) -> Result<i32> {
         tail: words.number("tail")?,
         grep: words.value("grep").map(str::to_owned),
     };
-    let text = launcher::log(&run_dir(run)?, query)?;
+    let text = crate::log(&run_dir(run)?, query)?;
     if !text.is_empty() {
         println!("{text}");
     }
@@ -142,7 +143,7 @@ pub fn stop(words: &[String]) -> Result<i32> {
     let [run] = words.names(["RUN"])?;
     let dir = run_dir(run)?;
     let id = dir.file_name().unwrap_or_default().to_string_lossy();
-    match (launcher::stop(&dir, words.has("now"))?, words.has("now")) {
+    match (crate::stop(&dir, words.has("now"))?, words.has("now")) {
         (true, true) => println!("run {id} is being ended"),
         (true, false) => println!("run {id} ends after its epoch"),
         (false, _) => println!("run {id} is not running"),
@@ -151,10 +152,10 @@ pub fn stop(words: &[String]) -> Result<i32> {
 }
 
 /// `halobook strategies`.
-pub fn strategies(words: &[String]) -> Result<i32> {
+pub fn strategies(words: &[String], program: &Program) -> Result<i32> {
     let words = Words::sort(words, &["json"], &[])?;
     words.names([])?;
-    for entry in STRATEGIES {
+    for entry in program.strategies {
         let models: Vec<&str> = entry.models.iter().map(|m| m.name()).collect();
         let exact = match entry.exact {
             Exact::Always => "always".to_owned(),

@@ -2,6 +2,8 @@
 
 use super::pace::Pace;
 use super::words::Words;
+use crate::tables::{self, TableEdges};
+use crate::{Error, Result, sys};
 use gnn_core::convert::{
     self as converting, EdgeSource, Ids, NpyEdges, Options, Relabel, Summary, TextEdges,
 };
@@ -9,8 +11,6 @@ use gnn_core::dataset::{self, Limit};
 use gnn_core::graph::SelfLoops;
 use gnn_core::record::clock::peak_memory_bytes;
 use gnn_core::store::{self, Stored};
-use launcher::tables::{self, TableEdges};
-use launcher::{Error, Result, sys};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

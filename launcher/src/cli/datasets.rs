@@ -1,8 +1,8 @@
 //! `halobook datasets`: what there is to train on, and how to get it.
 
 use super::words::Words;
-use launcher::datasets::{self, ALL, Entry, Payload};
-use launcher::{Error, Result};
+use crate::datasets::{self, ALL, Entry, Payload};
+use crate::{Error, Result};
 use serde_json::json;
 
 /// What `--help` says beyond the first lines.

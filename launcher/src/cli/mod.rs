@@ -1,4 +1,5 @@
-//! The command line: words in, exit status out.
+//! The command line: words in, exit status out. A library, so that a program that has strategies of its
+//! own is the same command line.
 //!
 //! Exit status: 0 ok, 1 the run failed, 2 the request was wrong and nothing was started, 130
 //! interrupted. Errors are two lines on standard error: what is wrong, what to do.
@@ -18,14 +19,43 @@ mod train;
 mod words;
 mod worker;
 
-use launcher::{Error, Result, sys};
+use crate::{Error, Result, sys};
+use gnn_core::comm::Transport;
+use gnn_core::strategy::Entry;
+
+/// What a program is made of beside this library.
+#[derive(Clone, Copy)]
+pub struct Program {
+    /// The strategies that it knows.
+    pub strategies: &'static [Entry],
+    /// The MPI that its ranks speak, if it was built with one.
+    pub mpi: Option<MpiLibrary>,
+}
+
+/// An MPI that is linked into the program.
+#[derive(Clone, Copy)]
+pub struct MpiLibrary {
+    /// Joins the world.
+    pub init: fn() -> gnn_core::Result<Box<dyn Transport>>,
+    /// What it calls itself.
+    pub name: fn() -> String,
+}
+
+/// What a subcommand does.
+enum Run {
+    /// With its words.
+    Plain(fn(&[String]) -> Result<i32>),
+    /// With its words, and what this program knows.
+    Knowing(fn(&[String], &Program) -> Result<i32>),
+}
+use Run::{Knowing, Plain};
 
 /// A subcommand: its name, its arguments, one line about it, and what it does.
 struct Command {
     name: &'static str,
     arguments: &'static str,
     about: &'static str,
-    run: fn(&[String]) -> Result<i32>,
+    run: Run,
 }
 
 const COMMANDS: &[Command] = &[
@@ -33,120 +63,120 @@ const COMMANDS: &[Command] = &[
         name: "train",
         arguments: "[--key value …]",
         about: "train once and wait; --help lists the keys",
-        run: train::train,
+        run: Knowing(train::train),
     },
     Command {
         name: "sweep",
         arguments: "[--key value|[list] …] [--repeat K] [--resume]",
         about: "train many settings, lists crossed; --help says how",
-        run: sweep::sweep,
+        run: Knowing(sweep::sweep),
     },
     Command {
         name: "partition",
         arguments: "--data NAME|PATH -n PARTS [--method metis] [--balance train,edges]",
         about: "cut a graph and see what that costs; --help lists methods and knobs",
-        run: partition::partition,
+        run: Plain(partition::partition),
     },
     Command {
         name: "runs",
         arguments: "[--json]",
         about: "list runs",
-        run: commands::runs,
+        run: Plain(commands::runs),
     },
     Command {
         name: "frames",
         arguments: "RUN FRAME [--json]",
         about: "print a frame of a run: runs, epochs, ranks, comm, partition",
-        run: commands::frames,
+        run: Plain(commands::frames),
     },
     Command {
         name: "sql",
         arguments: "QUERY [--json]",
         about: "ask the run store: tables runs, epochs, ranks, comm, … of all runs",
-        run: commands::sql,
+        run: Plain(commands::sql),
     },
     Command {
         name: "check",
         arguments: "CLAIMS [--run NAME=RUN] [--tol PART] [--json]",
         about: "check claims about runs, as in 'latest.test >= 0.9'; exit status 1 if one does not hold",
-        run: commands::check,
+        run: Plain(commands::check),
     },
     Command {
         name: "diff",
         arguments: "RUN RUN [--json]",
         about: "which settings of two runs differ, and what that came to",
-        run: commands::diff,
+        run: Plain(commands::diff),
     },
     Command {
         name: "run",
         arguments: "RUN",
         about: "one run in a page: what was asked for, where it ran, what it came to",
-        run: commands::run,
+        run: Plain(commands::run),
     },
     Command {
         name: "pin",
         arguments: "RUN [--off]",
         about: "keep a run from being deleted, or let it be again",
-        run: commands::pin,
+        run: Plain(commands::pin),
     },
     Command {
         name: "rm",
         arguments: "RUN",
         about: "delete a run with its frames, logs and checkpoints",
-        run: commands::rm,
+        run: Plain(commands::rm),
     },
     Command {
         name: "log",
         arguments: "RUN [--rank K] [--tail N] [--grep TEXT]",
         about: "print what the ranks printed",
-        run: commands::log,
+        run: Plain(commands::log),
     },
     Command {
         name: "stop",
         arguments: "RUN [--now]",
         about: "end a run after its epoch, or at once",
-        run: commands::stop,
+        run: Plain(commands::stop),
     },
     Command {
         name: "strategies",
         arguments: "[--json]",
         about: "list strategies and their knobs",
-        run: commands::strategies,
+        run: Knowing(commands::strategies),
     },
     Command {
         name: "datasets",
         arguments: "[get NAME | verify PATH] [--to DIR] [--json]",
         about: "list data sets, built-in ones and a catalogue; get one of them",
-        run: datasets::datasets,
+        run: Plain(datasets::datasets),
     },
     Command {
         name: "convert",
         arguments: "SRC DST [--mem 1GB] [--symmetrise] [--relabel degree] …",
         about: "write a data set or an edge list in the form that is mapped into memory",
-        run: convert::convert,
+        run: Plain(convert::convert),
     },
     Command {
         name: "doctor",
         arguments: "[--json]",
         about: "look at what this machine has and lacks",
-        run: commands::doctor,
+        run: Plain(commands::doctor),
     },
     Command {
         name: "bench",
         arguments: "machine|kernels|epoch [--against python] [--json]",
         about: "time this machine, the kernels, or whole epochs; --help lists the flags",
-        run: bench::bench,
+        run: Plain(bench::bench),
     },
     Command {
         name: "worker",
         arguments: "--run-dir DIR",
         about: "be a rank of a run (started by the launcher)",
-        run: worker::worker,
+        run: Knowing(worker::worker),
     },
 ];
 
 /// Runs the command that the process's arguments name; returns the exit status.
-pub fn main() -> i32 {
+pub fn main(program: &Program) -> i32 {
     let words: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|w| w.to_string_lossy().into_owned())
@@ -175,7 +205,10 @@ pub fn main() -> i32 {
                 print!("{}", help::command(command));
                 return 0;
             }
-            (command.run)(rest)
+            match command.run {
+                Plain(run) => run(rest),
+                Knowing(run) => run(rest, program),
+            }
         }
         None => Err(unknown_command(name)),
     };

@@ -1,7 +1,7 @@
 //! Flags of a command that takes a run's keys, and are no keys.
 
-use launcher::Result;
-use launcher::request::{Flag, Pair, parse_flags, parse_flags_with_lists};
+use crate::Result;
+use crate::request::{Flag, Pair, parse_flags, parse_flags_with_lists};
 
 /// They, as they were given.
 pub struct Own(Vec<Flag>);

@@ -1,11 +1,11 @@
 //! `halobook partition`: cut a graph and see what that costs, before any training.
 
 use super::words::Words;
+use crate::partition::{self as cutting, Done, Wanted};
+use crate::{Error, Result, frames};
 use gnn_core::dataset::STANDARD;
 use gnn_core::partition::{Limits, Method, PARTITIONERS, machine_bytes};
 use gnn_core::spec::Value;
-use launcher::partition::{self as cutting, Done, Wanted};
-use launcher::{Error, Result, frames};
 use serde_json::json;
 use std::fmt::Write;
 

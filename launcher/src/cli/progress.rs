@@ -1,7 +1,7 @@
 //! One line of progress, from the run's own event stream.
 
+use crate::tail::Tail;
 use gnn_core::record::rows::Metric;
-use launcher::tail::Tail;
 use serde::Deserialize;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};

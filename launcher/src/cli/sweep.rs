@@ -1,8 +1,9 @@
 //! `halobook sweep`: many settings, one run each.
 
+use super::Program;
 use super::own::Own;
-use launcher::sweep::{self, Condition, Ended, Event, Grid, Request, Row, Sweep};
-use launcher::{Error, Result, store, sys};
+use crate::sweep::{self, Condition, Ended, Event, Grid, Request, Row, Sweep};
+use crate::{Error, Result, store, sys};
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -36,7 +37,7 @@ are kept: `halobook sweep … --resume` goes on. A setting that is refused or fa
 ";
 
 /// Runs the command.
-pub fn sweep(words: &[String]) -> Result<i32> {
+pub fn sweep(words: &[String], program: &Program) -> Result<i32> {
     let (pairs, own) = Own::sort(words, &SWITCHES, &VALUED, true)?;
     let count = |name: &str| -> Result<usize> {
         let Some(text) = own.value(name) else {
@@ -53,6 +54,7 @@ pub fn sweep(words: &[String]) -> Result<i32> {
     let mut grid = Grid::of(pairs)?;
     grid.repeat(count("repeat")?)?;
     let request = Request {
+        strategies: program.strategies,
         grid,
         side_by_side: own.has("zip"),
         jobs: count("jobs")?,
@@ -70,7 +72,7 @@ pub fn sweep(words: &[String]) -> Result<i32> {
         return Ok(0);
     }
     let id = own.value("sweep-id").unwrap_or_else(store::new_id);
-    let program = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
+    let halobook = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
     sys::catch_interrupts();
     let mut progress = Progress {
         shown: !own.has("quiet") && !own.has("json"),
@@ -78,7 +80,7 @@ pub fn sweep(words: &[String]) -> Result<i32> {
         done: 0,
     };
     let mut told = |event: &Event| progress.tell(event);
-    let (how, rows) = Sweep::new(&id, program, request, &mut told)?.run()?;
+    let (how, rows) = Sweep::new(&id, halobook, request, &mut told)?.run()?;
     if own.has("json") {
         // Without a row there is no frame.
         let path = sweep::dir(&id)?.join("frame.parquet");

@@ -1,14 +1,15 @@
 //! `halobook train`: one run, waited for.
 
+use super::Program;
 use super::own::Own;
 use super::progress::Progress;
-use launcher::frames;
-use launcher::manifest::{Manifest, Status};
-use launcher::page;
-use launcher::request::parse_pairs;
-use launcher::resolve::{Resolved, resolve};
-use launcher::resume::resolve_resumed;
-use launcher::{Error, Options, Result, prepare, sys};
+use crate::frames;
+use crate::manifest::{Manifest, Status};
+use crate::page;
+use crate::request::parse_pairs;
+use crate::resolve::{Resolved, resolve};
+use crate::resume::resolve_resumed;
+use crate::{Error, Options, Result, prepare, sys};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -17,12 +18,15 @@ const SWITCHES: [&str; 3] = ["json", "dry-run", "quiet"];
 const VALUED: [&str; 2] = ["run-id", "resume"];
 
 /// Runs the command.
-pub fn train(words: &[String]) -> Result<i32> {
+pub fn train(words: &[String], program: &Program) -> Result<i32> {
     let (pairs, own) = Own::sort(words, &SWITCHES, &VALUED, false)?;
     let run_id = own.value("run-id");
     let resolved = match own.value("resume") {
-        Some(run) => resolve_resumed(&run, pairs).map_err(also_our_flags)?,
-        None => resolve(parse_pairs(pairs).map_err(also_our_flags)?)?,
+        Some(run) => resolve_resumed(program.strategies, &run, pairs).map_err(also_our_flags)?,
+        None => resolve(
+            program.strategies,
+            parse_pairs(program.strategies, pairs).map_err(also_our_flags)?,
+        )?,
     };
     if own.has("dry-run") {
         print!(

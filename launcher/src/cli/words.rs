@@ -1,6 +1,6 @@
 //! The words of the small commands: names in order, and a few flags.
 
-use launcher::{Error, Result};
+use crate::{Error, Result};
 
 /// Words sorted into names and flags.
 pub struct Words {

@@ -1,11 +1,11 @@
 //! `halobook worker`: what a rank executes.
 
+use super::Program;
 use super::words::Words;
+use crate::rank_error::{self, Kind};
+use crate::{Error, Result, sys};
 use gnn_core::plan::Plan;
-use gnn_core::strategy::STRATEGIES;
 use gnn_core::{World, work};
-use launcher::rank_error::{self, Kind};
-use launcher::{Error, Result, sys};
 use std::path::{Path, PathBuf};
 
 /// Exit status of a rank that panicked.
@@ -13,7 +13,7 @@ const PANICKED: i32 = 101;
 
 /// Runs this process's rank or ranks. A failure is written into the run folder, and the process
 /// ends at once: clean-up in a library would wait for ranks that are still at work.
-pub fn worker(words: &[String]) -> Result<i32> {
+pub fn worker(words: &[String], program: &Program) -> Result<i32> {
     sys::keep_freed_memory();
     let words = Words::sort(words, &[], &["run-dir"])?;
     words.names([])?;
@@ -40,7 +40,7 @@ pub fn worker(words: &[String]) -> Result<i32> {
     let log = run_dir.join(format!("logs/rank-{rank}.log"));
     sys::redirect_output(&log).map_err(Error::io(&log))?;
     report_panics(&run_dir, &plan, rank);
-    match run(&plan, &run_dir) {
+    match run(&plan, &run_dir, program) {
         Ok(()) => Ok(0),
         Err(error) => {
             let rank = if plan.in_process {
@@ -99,48 +99,41 @@ fn report_panics(run_dir: &Path, plan: &Plan, rank: u32) {
     }));
 }
 
-fn run(plan: &Plan, run_dir: &Path) -> gnn_core::Result<()> {
+fn run(plan: &Plan, run_dir: &Path, program: &Program) -> gnn_core::Result<()> {
     let world = if plan.in_process {
         World::Threads(plan.spec.ranks)
     } else {
-        mpi_world(plan)?
+        mpi_world(plan, program)?
     };
-    let outcome = work(plan, run_dir, world, STRATEGIES)?;
+    let outcome = work(plan, run_dir, world, program.strategies)?;
     println!("{} of {} epochs", outcome.epochs_done, plan.spec.epochs);
     Ok(())
 }
 
-#[cfg(feature = "mpi")]
-fn mpi_world(plan: &Plan) -> gnn_core::Result<World> {
-    use gnn_core::comm::Transport;
-    let transport = gnn_mpi::init()?;
+fn mpi_world(plan: &Plan, program: &Program) -> gnn_core::Result<World> {
+    let Some(mpi) = program.mpi else {
+        return Err(gnn_core::Error::Unsupported {
+            what: "launch mpi".into(),
+            reason: "this program was built without MPI".into(),
+            help: "build halobook with the feature mpi, or use --launch threads".into(),
+        });
+    };
+    let transport = (mpi.init)()?;
     let (size, ranks) = (transport.size(), plan.spec.ranks);
     if size != ranks {
         return Err(gnn_core::Error::Unsupported {
             what: format!("a world of {size} ranks where {ranks} were started"),
             reason: format!(
                 "this program speaks {}, and the starter another MPI",
-                gnn_mpi::library()
+                (mpi.name)()
             ),
             help: "build halobook with the MPI whose mpirun comes first on the search path".into(),
         });
     }
-    Ok(World::Transport(Box::new(self::held::Held::new(Box::new(
-        transport,
-    )))))
-}
-
-#[cfg(not(feature = "mpi"))]
-fn mpi_world(_plan: &Plan) -> gnn_core::Result<World> {
-    Err(gnn_core::Error::Unsupported {
-        what: "launch mpi".into(),
-        reason: "this halobook was built without MPI".into(),
-        help: "build it with the feature mpi, or use --launch threads".into(),
-    })
+    Ok(World::Transport(Box::new(held::Held::new(transport))))
 }
 
 /// A transport whose abort only marks it, so that the error that led to it can be written first.
-#[cfg(feature = "mpi")]
 mod held {
     use gnn_core::Result;
     use gnn_core::comm::{Handle, Progress, Transport, Words};

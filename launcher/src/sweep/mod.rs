@@ -28,6 +28,7 @@ use crate::request::{Pair, parse_pairs};
 use crate::{frames, store, sys};
 use gnn_core::rng;
 use gnn_core::spec::Value;
+use gnn_core::strategy::Entry;
 use polars::prelude::DataFrame;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -41,8 +42,10 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What is to be done.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Request {
+    /// The strategies there are.
+    pub strategies: &'static [Entry],
     /// What is swept.
     pub grid: Grid,
     /// All lists side by side instead of crossed.
@@ -68,7 +71,7 @@ impl Request {
         let mut settings = Vec::with_capacity(sets.len());
         for set in sets {
             let pairs: Vec<Pair> = grid.fixed.iter().chain(&set).cloned().collect();
-            let spec = parse_pairs(pairs.clone())?;
+            let spec = parse_pairs(self.strategies, pairs.clone())?;
             let request = serde_json::to_string(&spec.to_pairs());
             settings.push(Setting {
                 row: Row {

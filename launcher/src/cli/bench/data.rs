@@ -5,9 +5,9 @@
 use super::super::step::Steps;
 use super::super::words::Words;
 use super::{disturbed, positive};
-use launcher::bench::others::{Watch, wait_for_quiet};
-use launcher::host::Host;
-use launcher::{Error, Result};
+use crate::bench::others::{Watch, wait_for_quiet};
+use crate::host::Host;
+use crate::{Error, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -151,7 +151,7 @@ fn text(stored: &[Value], cuts: &[Value]) -> String {
     );
     for one in stored {
         let (edges, seconds) = (number(one, "edges"), number(one, "seconds"));
-        let cores = launcher::host::cores() as f64;
+        let cores = crate::host::cores() as f64;
         let _ = writeln!(
             text,
             "{:<10} {:>12} {:>9.2} {:>9.2} {:>22.2} {:>15.2} {:>10.1}",
@@ -202,7 +202,7 @@ mod tests {
         });
         let text = text(&[stored], &[cut]);
         let lines: Vec<&str> = text.lines().collect();
-        let rate = 6.0 / launcher::host::cores() as f64;
+        let rate = 6.0 / crate::host::cores() as f64;
         assert!(lines[3].contains(&format!("{rate:.2}")) && lines[3].contains("1.50"));
         let last = lines.last().expect("the cut");
         assert!(

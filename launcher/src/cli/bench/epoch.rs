@@ -2,12 +2,13 @@
 
 use super::super::step::Steps;
 use super::{at_least_one, disturbed, pythons, spread_json};
+use crate::bench::epoch::{self, Form, Kind, Outcome, Request};
+use crate::bench::ours::PHASES;
+use crate::host::Host;
+use crate::request::{Flag, Pair, parse_flags, parse_pairs};
+use crate::{Error, Result, sys};
 use gnn_core::model::{Memory, ModelKind};
-use launcher::bench::epoch::{self, Form, Kind, Outcome, Request};
-use launcher::bench::ours::PHASES;
-use launcher::host::Host;
-use launcher::request::{Flag, Pair, parse_flags, parse_pairs};
-use launcher::{Error, Result, sys};
+use gnn_core::strategy::STRATEGIES;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -68,10 +69,10 @@ fn request(pairs: Vec<Pair>, flags: &[Flag]) -> Result<Request> {
         let of_flag = flags.iter().filter(|(flag, _)| flag == name);
         of_flag.filter_map(|(_, value)| value.as_deref()).collect()
     };
-    let defaults = launcher::request::parse_body(DEFAULTS)?;
+    let defaults = crate::request::parse_body(DEFAULTS)?;
     let keys: Vec<String> = pairs.iter().map(|(key, _)| key.replace('-', "_")).collect();
     let given = |key: &str| keys.iter().any(|k| k == key);
-    let mut spec = parse_pairs(defaults.into_iter().chain(pairs))?;
+    let mut spec = parse_pairs(STRATEGIES, defaults.into_iter().chain(pairs))?;
     if spec.model == ModelKind::Gat && !given("hidden") {
         spec.hidden = HEAD;
     }

@@ -8,10 +8,10 @@ mod machine;
 mod sample;
 
 use super::words::Words;
+use crate::bench::others;
+use crate::bench::python::{self, Python};
+use crate::{Error, Result, sys};
 use kernels_bench::Spread;
-use launcher::bench::others;
-use launcher::bench::python::{self, Python};
-use launcher::{Error, Result, sys};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

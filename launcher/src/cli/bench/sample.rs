@@ -3,10 +3,10 @@
 use super::super::step::Steps;
 use super::super::words::Words;
 use super::{disturbed, positive, pythons, spread_json};
+use crate::bench::sample::{self, Form, Outcome, Request};
+use crate::host::{self, Host};
+use crate::{Error, Result, sys};
 use kernels::bench::Spread;
-use launcher::bench::sample::{self, Form, Outcome, Request};
-use launcher::host::{self, Host};
-use launcher::{Error, Result, sys};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
