@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 pub struct Knob {
     /// Name, as in a cell.
     pub name: &'static str,
-    /// Default, as it would be written.
+    /// Default, as it would be written; empty, where empty text is not allowed, for one that has to be
+    /// given.
     pub default: &'static str,
     /// What it does, with its unit.
     pub doc: &'static str,
@@ -59,6 +60,17 @@ impl Knobs {
             }
             knobs.insert(key, value);
         }
+        let missing = |knob: &&Knob| {
+            let given = &knobs[knob.name];
+            *given == Value::Str(String::new()) && !(knob.check)(given)
+        };
+        if let Some(knob) = list.iter().find(missing) {
+            return Err(Error::Spec {
+                key: knob.name.to_owned(),
+                reason: format!("{owner} needs it, and it has no default"),
+                help: format!("{}: {}", knob.name, knob.doc),
+            });
+        }
         Ok(Knobs(knobs))
     }
 
@@ -70,6 +82,11 @@ impl Knobs {
     /// Sets one; the caller knows that the value is allowed.
     pub(crate) fn set(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
+    }
+
+    /// A setting by its name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
     }
 
     /// A yes-or-no setting; false when there is none of that name.

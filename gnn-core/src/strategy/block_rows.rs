@@ -12,12 +12,13 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, Aggregation, At, Input, Model, in_pieces};
 use crate::record::{Direction, PredictedLane, rows::PartRow};
+use crate::spec::Value;
 use kernels::{Csr, CsrBuf};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A rank's rows of Â and of Âᵀ, by the owner of their columns.
-pub(super) struct BlockRows {
+pub struct BlockRows {
     /// `Â_ij` for each rank `j`: `[n_i, n_j]`.
     forward: Vec<Sparse>,
     /// `(Âᵀ)_ij` for each rank `j`: `[n_i, n_j]`.
@@ -27,19 +28,19 @@ pub(super) struct BlockRows {
 }
 
 /// What travels for one product.
-pub(super) struct Trip<'a> {
+pub struct Trip<'a> {
     /// Where in the model.
-    pub(super) at: At,
+    pub at: At,
     /// This rank's rows, as they are multiplied: `[n_i, d]`.
-    pub(super) own: &'a Mat,
+    pub own: &'a Mat,
     /// This rank's rows, as they are sent: `[n_i, d]`.
-    pub(super) sent: &'a Mat,
+    pub sent: &'a Mat,
     /// Whose rows travel; the same on every rank.
-    pub(super) travels: &'a [bool],
+    pub travels: &'a [bool],
 }
 
 /// Another rank's rows, given what arrived of them, if anything did: `[n_j, d]`.
-pub(super) type RowsOf<'a> = &'a mut dyn FnMut(&Ctx, usize, Option<Mat>) -> Rc<Mat>;
+pub type RowsOf<'a> = &'a mut dyn FnMut(&Ctx, usize, Option<Mat>) -> Rc<Mat>;
 
 impl BlockRows {
     /// This rank's blocks, the vertices of every rank, and this rank's row of the `partition` frame.
@@ -53,7 +54,7 @@ impl BlockRows {
         let blocks = BlockRows {
             forward: rows_of(ordered.whole.csr()),
             backward: rows_of(ordered.whole.edges_t().view()),
-            overlap: cx.plan.spec.knobs.flag("overlap"),
+            overlap: cx.plan.spec.knobs.get("overlap") != Some(&Value::Bool(false)),
         };
         let row = ordered.part_row(setup, cx);
         let members = members.iter().map(|numbers| ordered.vertices(numbers));
@@ -61,7 +62,7 @@ impl BlockRows {
     }
 
     /// Rows of a rank.
-    pub(super) fn rows_of(&self, rank: usize) -> usize {
+    pub fn rows_of(&self, rank: usize) -> usize {
         self.forward[rank].n_cols()
     }
 
@@ -82,12 +83,10 @@ impl BlockRows {
     }
 
     /// This rank's rows of Â · X, or Âᵀ · X when the trip goes backward: `[n_i, d]`. Collective.
-    pub(super) fn product(
-        &self,
-        cx: &mut Ctx,
-        trip: &Trip<'_>,
-        rows_of: RowsOf<'_>,
-    ) -> Result<Mat> {
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    pub fn product(&self, cx: &mut Ctx, trip: &Trip<'_>, rows_of: RowsOf<'_>) -> Result<Mat> {
         let (me, width) = (cx.rank(), trip.own.ncols());
         let blocks = if trip.at.direction == Direction::Backward {
             &self.backward
@@ -137,7 +136,10 @@ impl BlockRows {
     }
 
     /// The product of rows that all travel: `x: [n_i, d]` to `[n_i, d]`. Collective.
-    pub(super) fn exact(&self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    pub fn exact(&self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
         let trip = Trip {
             at,
             own: x,
@@ -198,20 +200,25 @@ fn predict(
 }
 
 /// What a strategy of block rows is made of.
-pub(super) struct Parts<'a> {
+pub struct Parts<'a> {
     /// This rank's rows of Â and Âᵀ.
-    pub(super) blocks: BlockRows,
+    pub blocks: BlockRows,
     /// The vertices of every rank.
-    pub(super) members: &'a [Vec<u32>],
-    pub(super) model: &'a Model,
-    pub(super) input: &'a Input,
+    pub members: &'a [Vec<u32>],
+    /// What is trained.
+    pub model: &'a Model,
+    /// Features of this rank's rows.
+    pub input: &'a Input,
     /// The aggregations of an epoch.
-    pub(super) aggregations: Vec<Aggregation>,
+    pub aggregations: Vec<Aggregation>,
 }
 
 /// Training on block rows. `seam` says how rows reach other ranks, and in which aggregations all
-/// ranks' rows travel in every epoch.
-pub(super) fn build<A: Aggregate + 'static>(
+/// ranks' rows travel in every epoch. Collective.
+///
+/// # Errors
+/// As building any strategy.
+pub fn build<A: Aggregate + 'static>(
     setup: Setup,
     cx: &mut Ctx,
     seam: impl FnOnce(&mut Ctx, Parts<'_>) -> (A, Vec<Aggregation>),

@@ -14,6 +14,8 @@ pub enum Exact {
     Always,
     /// With these knobs.
     With(&'static [(&'static str, &'static str)]),
+    /// Nobody has said so; whoever wants to know compares it with `single`.
+    Unclaimed,
 }
 
 /// What is promised about repeating a run.

@@ -70,8 +70,48 @@ impl Halo {
     }
 
     /// Rows before the remote ones of a matrix of `rows` rows.
-    fn local_rows(&self, rows: usize) -> usize {
+    pub(super) fn local_rows(&self, rows: usize) -> usize {
         rows - self.read.iter().sum::<usize>()
+    }
+
+    /// Rows that each peer reads of this rank's, and that this rank reads of each peer's.
+    pub(super) fn counts(&self) -> (Vec<usize>, &[usize]) {
+        (
+            self.send.iter().map(|rows| rows.len()).collect(),
+            &self.read,
+        )
+    }
+
+    /// Sends the remote rows of `g: [n_local + n_remote, d]` to their owners; what the others sent of this
+    /// rank's rows, for each peer the rows that it reads.
+    pub(super) fn send_back(
+        &self,
+        cx: &mut Ctx,
+        at: At,
+        g: &mut Mat,
+        meanwhile: &mut dyn FnMut(&mut Ctx, &mut Mat) -> Result<()>,
+    ) -> Result<Vec<Mat>> {
+        let width = g.ncols();
+        let mut first = self.local_rows(g.nrows());
+        let mut send = Vec::with_capacity(self.read.len());
+        for &rows in &self.read {
+            let mut packed = cx.backend.fresh(rows, width);
+            cx.backend.copy_rows(g, first, rows, &mut packed, 0);
+            send.push(cx.message(packed));
+            first += rows;
+        }
+        let lens: Vec<usize> = self.send.iter().map(|rows| rows.len() * width).collect();
+        let parts = self.exchange(cx, at, send, &lens, &mut |cx| meanwhile(cx, g))?;
+        let rows = self.send.iter().zip(parts);
+        rows.map(|(rows, part)| cx.received(rows.len(), width, part))
+            .collect()
+    }
+
+    /// Adds what the others sent of this rank's rows.
+    pub(super) fn add(&self, cx: &Ctx, parts: &[Mat], g: &mut Mat) {
+        for (rows, part) in self.send.iter().zip(parts) {
+            cx.backend.scatter_add_rows(part, rows, g);
+        }
     }
 }
 
@@ -109,21 +149,8 @@ impl Neighbours for Halo {
         g: &mut Mat,
         meanwhile: &mut dyn FnMut(&mut Ctx, &mut Mat) -> Result<()>,
     ) -> Result<()> {
-        let width = g.ncols();
-        let mut first = self.local_rows(g.nrows());
-        let mut send = Vec::with_capacity(self.read.len());
-        for &rows in &self.read {
-            let mut packed = cx.backend.fresh(rows, width);
-            cx.backend.copy_rows(g, first, rows, &mut packed, 0);
-            send.push(cx.message(packed));
-            first += rows;
-        }
-        let lens: Vec<usize> = self.send.iter().map(|rows| rows.len() * width).collect();
-        let parts = self.exchange(cx, at, send, &lens, &mut |cx| meanwhile(cx, g))?;
-        for (rows, part) in self.send.iter().zip(parts) {
-            let part = cx.received(rows.len(), width, part)?;
-            cx.backend.scatter_add_rows(&part, rows, g);
-        }
+        let parts = self.send_back(cx, at, g, meanwhile)?;
+        self.add(cx, &parts, g);
         Ok(())
     }
 }
@@ -151,6 +178,22 @@ pub(super) fn predict(
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
+    let overlap = cx.plan.spec.knobs.flag("overlap");
+    build_over(setup, cx, overlap, |halo, aggregations| {
+        let (sends, reads) = halo.counts();
+        let predicted = predict(aggregations, &sends, reads);
+        (halo, predicted)
+    })
+}
+
+/// Training on a part and its halo; `seam` says how rows cross the cut, and what that will send in every
+/// epoch.
+pub(super) fn build_over<N: Neighbours + 'static>(
+    setup: Setup,
+    cx: &mut Ctx,
+    overlap: bool,
+    seam: impl FnOnce(Halo, &[Aggregation]) -> (N, Vec<(PredictedLane, u64)>),
+) -> Result<Built> {
     let ordered = Ordered::of(&setup, cx);
     let part = LocalPart::new(&ordered.whole, &ordered.owner, cx.rank(), cx.size())?;
     let row = ordered.part_row(&setup, cx);
@@ -160,14 +203,11 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let rows = Rows::of(&setup.data, &own);
     let model = model_of(&setup, cx);
     let input = input_of(setup.data, cx, &own);
-    let sends: Vec<usize> = part.send.iter().map(Vec::len).collect();
     let aggregations = aggregations(&model, input.is_sparse(), cx);
-    let predicted = predict(&aggregations, &sends, &read);
-    let overlap = cx.plan.spec.knobs.flag("overlap");
     let (halo_nodes, sources) = (halo.len(), [own, halo].concat());
-    let halo = Halo::new(part.send, read, overlap);
+    let (neighbours, predicted) = seam(Halo::new(part.send, read, overlap), &aggregations);
     let prepared = Prepared {
-        aggregate: OverBlock::new(halo, part.block, part.n_interior, sources),
+        aggregate: OverBlock::new(neighbours, part.block, part.n_interior, sources),
         model,
         input,
         rows,

@@ -6,6 +6,7 @@
 
 mod buffers;
 mod entry;
+pub mod exchange;
 mod foreseen;
 mod full_graph;
 mod mini_batch;
@@ -14,8 +15,9 @@ mod ordered;
 mod part;
 mod reduce;
 mod sampled;
+pub mod written;
 
-mod block_rows;
+pub mod block_rows;
 mod broadcast;
 mod depcache;
 mod distdgl;

@@ -9,6 +9,7 @@ mod features;
 mod learnt;
 mod order;
 mod sampled;
+mod written;
 
 use super::{Entry, Exact, STRATEGIES, Setup};
 use crate::dataset::Dataset;
@@ -84,7 +85,7 @@ pub(super) fn spec(entry: &Entry, model: ModelKind, layers: usize, hidden: usize
                 .map(|(k, v)| ((*k).to_owned(), Value::from_word(v))),
         );
     }
-    RunSpec::from_pairs(pairs).expect("valid pairs")
+    RunSpec::from_pairs_in(std::slice::from_ref(entry), pairs).expect("valid pairs")
 }
 
 pub(super) fn train(

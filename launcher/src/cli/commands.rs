@@ -159,6 +159,7 @@ pub fn strategies(words: &[String], program: &Program) -> Result<i32> {
         let models: Vec<&str> = entry.models.iter().map(|m| m.name()).collect();
         let exact = match entry.exact {
             Exact::Always => "always".to_owned(),
+            Exact::Unclaimed => "not claimed".to_owned(),
             Exact::With(knobs) => {
                 let knobs: Vec<String> = knobs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
                 format!("with {}", knobs.join(", "))

@@ -1,0 +1,158 @@
+//! Strategies as cells write them: exact when they leave nothing out, and what they reuse is counted.
+
+use super::*;
+use crate::backend::Mat;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::{Aggregate, At};
+use crate::strategy::block_rows::BlockRows;
+use crate::strategy::exchange::{self, Exchange, Strategy};
+use crate::strategy::written::{About, knob, on_block_rows};
+
+/// Fetches every so many epochs.
+struct Every(usize);
+
+impl Strategy for Every {
+    fn exchange(&mut self, x: &mut Exchange<'_>) -> Result<()> {
+        if x.epoch().is_multiple_of(self.0) {
+            x.fetch_fresh()
+        } else {
+            x.reuse_last()
+        }
+    }
+}
+
+fn every() -> Entry {
+    About {
+        name: "every",
+        summary: "fetches every so many epochs",
+        knobs: vec![knob::<usize>("every", "epochs", Some(1))],
+    }
+    .exchange(|setup, cx| exchange::build(setup, cx, |knobs| Every(knobs.count("every"))))
+}
+
+struct Blocks(BlockRows);
+
+impl Aggregate for Blocks {
+    fn aggregate(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
+        self.0.exact(cx, at, x)
+    }
+}
+
+fn blocks() -> Entry {
+    About {
+        name: "blocks",
+        summary: "all rows to everybody",
+        knobs: Vec::new(),
+    }
+    .block_rows(|setup, cx| on_block_rows(setup, cx, |blocks, _| Blocks(blocks)))
+}
+
+#[test]
+fn what_leaves_nothing_out_equals_single() {
+    let plain = Arc::new(random_dataset(45, 160, 6, 3, false, 5));
+    let typed = random_dataset(45, 160, 6, 3, false, 5);
+    let typed = Arc::new(with_relations(typed, 3, 2));
+    let single = &STRATEGIES[0];
+    for entry in [every(), blocks()] {
+        for model in coupled(&entry) {
+            let data = if model == ModelKind::Rgcn {
+                &typed
+            } else {
+                &plain
+            };
+            let expected = train(single, &spec(single, model, 2, 5), data, None, 1);
+            for ranks in 1..=4 {
+                let owner = random_owner(45, ranks, ranks == 4, 3);
+                let got = train(&entry, &spec(&entry, model, 2, 5), data, Some(owner), ranks);
+                let what = format!("{} {model} on {ranks} ranks", entry.name);
+                assert_same(&what, model, &expected[0], &got);
+                if entry.name == "every" {
+                    got.iter().for_each(|rank| rank.assert_predicted(&what));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn reused_rows_are_not_sent_and_have_an_age() {
+    let data = Arc::new(random_dataset(45, 160, 6, 3, false, 5));
+    let entry = every();
+    let mut pairs = spec(&entry, ModelKind::Gcn, 2, 5).to_pairs();
+    pairs.push(("every".into(), Value::Int(2)));
+    let spec = RunSpec::from_pairs_in(&[every()], pairs).expect("valid pairs");
+    let owner = random_owner(45, 3, false, 3);
+    for rank in train(&entry, &spec, &data, Some(owner), 3) {
+        rank.assert_predicted("every second epoch");
+        let halo = |epoch: usize| -> u64 {
+            let lanes = rank.sent[epoch].iter();
+            let of = |lane: &PredictedLane| lane.1 != Direction::Grad;
+            lanes.filter(|(lane, _)| of(lane)).map(|l| l.1).sum()
+        };
+        assert!(halo(0) > 0 && halo(1) == 0 && halo(2) == halo(0));
+        assert!(rank.cached > 0);
+        for row in &rank.stale {
+            let reused = row.epoch == 1;
+            assert_eq!(row.age_max_epochs, u32::from(reused));
+            assert_eq!(row.bytes_sent == 0, reused);
+            assert_eq!(row.bytes_saved > 0, reused);
+        }
+    }
+}
+
+/// Fetches when rows have drifted by more than a part.
+struct Drifting(f64);
+
+impl Strategy for Drifting {
+    fn exchange(&mut self, x: &mut Exchange<'_>) -> Result<()> {
+        if x.drift()? > self.0 {
+            x.fetch_fresh()
+        } else {
+            x.reuse_last()
+        }
+    }
+}
+
+#[test]
+fn ranks_decide_alike_by_drift() {
+    let data = Arc::new(random_dataset(45, 160, 6, 3, false, 5));
+    let entry = |knobs| About {
+        name: "drifting",
+        summary: "fetches what has drifted",
+        knobs,
+    };
+    let limit = knob::<f64>("limit", "part", Some(0.0));
+    let entry = entry(vec![limit])
+        .exchange(|setup, cx| exchange::build(setup, cx, |knobs| Drifting(knobs.number("limit"))));
+    let single = &STRATEGIES[0];
+    let expected = train(single, &spec(single, ModelKind::Gcn, 2, 5), &data, None, 1);
+    let owner = random_owner(45, 3, false, 3);
+    let got = train(
+        &entry,
+        &spec(&entry, ModelKind::Gcn, 2, 5),
+        &data,
+        Some(owner),
+        3,
+    );
+    assert_same("no drift allowed", ModelKind::Gcn, &expected[0], &got);
+}
+
+#[test]
+fn a_setting_without_a_default_has_to_be_given() {
+    let entry = About {
+        name: "every",
+        summary: "",
+        knobs: vec![knob::<usize>("every", "epochs between fetches", None)],
+    }
+    .exchange(|_, _| unreachable!("not built"));
+    let error = entry.parse_knobs(Vec::new()).unwrap_err().to_string();
+    assert!(
+        error.contains("every") && error.contains("no default"),
+        "{error}"
+    );
+    let given = vec![("every".to_owned(), Value::Int(3))];
+    assert_eq!(entry.parse_knobs(given).expect("given").count("every"), 3);
+    let wrong = vec![("every".to_owned(), Value::Int(-3))];
+    assert!(entry.parse_knobs(wrong).is_err());
+}
