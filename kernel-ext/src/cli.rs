@@ -1,6 +1,7 @@
 //! The command line of `halobook-kernel`.
 
 mod ask;
+mod strategy;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ usage:
   halobook-kernel run CONNECTION_FILE
   halobook-kernel sql QUERY [--json]
   halobook-kernel check CLAIMS [--run NAME=RUN] [--tol PART] [--json]
+  halobook-kernel strategy NAME FILE [--no-verify] [--set KEY=VALUE] [--json]
   halobook-kernel --version
 ";
 
@@ -47,6 +49,7 @@ fn dispatch() -> Result<ExitCode> {
         "prepare" => crate::cell::prepare::main(&Options::parse(&rest)?),
         "sql" => Ok(ask::sql(&rest)),
         "check" => Ok(ask::check(&rest)),
+        "strategy" => Ok(strategy::strategy(&rest)),
         "--version" | "-V" => {
             println!("halobook-kernel {}", env!("CARGO_PKG_VERSION"));
             Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@
 
 mod cell;
 mod cli;
+mod compile;
 mod front;
 mod install;
 mod live;

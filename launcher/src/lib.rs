@@ -46,6 +46,7 @@ pub mod resume;
 pub mod sql;
 pub mod stop;
 pub mod store;
+pub mod strategies;
 mod supervise;
 pub mod sweep;
 pub mod sys;
@@ -53,6 +54,7 @@ pub mod tables;
 pub mod tail;
 mod time;
 mod train;
+pub mod verify;
 
 pub use error::{Error, Result};
 pub use log::{LogQuery, log};

@@ -31,6 +31,7 @@ pub enum Determinism {
 }
 
 /// All that is known of a strategy without running it.
+#[derive(Clone, Copy)]
 pub struct Entry {
     /// Name in a cell.
     pub name: &'static str,

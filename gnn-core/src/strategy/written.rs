@@ -95,6 +95,8 @@ pub fn knob<T: Setting>(name: &'static str, doc: &'static str, default: Option<T
 pub struct About {
     /// Name in other cells.
     pub name: &'static str,
+    /// Of its source, so that runs of another one are told apart.
+    pub source: &'static str,
     /// One line.
     pub summary: &'static str,
     /// Its settings.
@@ -119,7 +121,7 @@ impl About {
     ) -> Entry {
         Entry {
             name: self.name,
-            paper: "a cell",
+            paper: format!("cell {}", self.source).leak(),
             summary: self.summary,
             models,
             ranks: (1, usize::MAX),

@@ -47,6 +47,7 @@ pub mod prelude;
 mod run;
 mod show;
 mod source;
+pub mod strategy;
 mod train;
 
 pub use frame_html::df_html;

@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use evcxr::{CommandContext, Error, EvalCallbacks};
 
 use super::IMPORT;
+use super::facts::Facts;
 use super::pump::{Pump, Seen};
 use super::scratch::Scratch;
 use crate::front::CellOutput;
@@ -94,6 +95,11 @@ impl Engine {
             .spawn(move || Worker::run(&inbox, &shared))
             .expect("the system refuses a thread at start");
         engine
+    }
+
+    /// What set-up prepared, if it did.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.shared.scratch.facts.as_ref()
     }
 
     /// Evaluates a cell's Rust code; blocks until it has ended and its output is sent.

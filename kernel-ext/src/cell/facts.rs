@@ -26,6 +26,12 @@ pub struct Facts {
     pub dylib: PathBuf,
     /// Where the crates below the prelude lie compiled.
     pub deps: PathBuf,
+    /// The prelude as a library to be linked into a program of its own.
+    pub rlib: PathBuf,
+    /// The MPI transport likewise, where it was built.
+    pub mpi: Option<PathBuf>,
+    /// Where the linker finds libraries of other languages.
+    pub native: Vec<String>,
     /// `rustc --print cfg -O`.
     pub cfg: String,
     /// `rustc --print target-spec-json`.

@@ -58,6 +58,7 @@ pub fn main(options: &Options) -> Result<ExitCode> {
     let deps = keep(&built.deps, &version)?;
     let dylib = link(&built, &deps, &toolchain, &version)?;
     let dylib_ms = u64::try_from(link_started.elapsed().as_millis())?;
+    let kept = |built: &Path| deps.join(built.file_name().unwrap_or_default());
     println!("prelude linked ({dylib_ms} ms)");
     let facts = Facts {
         key: key.clone(),
@@ -68,6 +69,9 @@ pub fn main(options: &Options) -> Result<ExitCode> {
         sysroot: toolchain.sysroot,
         host: toolchain.host,
         dylib,
+        rlib: kept(&built.rlib),
+        mpi: built.mpi.as_deref().map(kept),
+        native: native(&target),
         deps,
         dylib_ms,
     };
@@ -86,37 +90,73 @@ pub fn main(options: &Options) -> Result<ExitCode> {
 struct Built {
     deps: PathBuf,
     rlib: PathBuf,
-    stamp: (u64, u128),
+    mpi: Option<PathBuf>,
+    stamps: Vec<Stamp>,
 }
+
+/// Length and time of a file, in nanoseconds.
+type Stamp = (u64, u128);
 
 impl Built {
     /// Finds the prelude's latest library. Which of its crates' files belong to it is written
     /// inside it, so older files beside them do no harm.
     fn find(target: &Path) -> Result<Built> {
         let deps = target.join("release/deps");
-        let mut found: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-        for entry in fs::read_dir(&deps)
+        let (rlib, stamp) = latest(&deps, "libhalobook-")
             .with_context(|| format!("there is no release build at {}", target.display()))?
-        {
-            let entry = entry?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.starts_with("libhalobook-") && name.ends_with(".rlib") {
-                let facts = entry.metadata()?;
-                found.push((facts.modified()?, facts.len(), entry.path()));
-            }
-        }
-        found.sort();
-        let (modified, len, rlib) = found
-            .pop()
             .context("the prelude is not built; run `cargo build --release --workspace` first")?;
-        let nanos = modified.duration_since(SystemTime::UNIX_EPOCH)?.as_nanos();
+        let (mpi, mpi_stamp) = latest(&deps, "libgnn_mpi-")?.unzip();
         Ok(Built {
             deps,
             rlib,
-            stamp: (len, nanos),
+            mpi,
+            stamps: [stamp].into_iter().chain(mpi_stamp).collect(),
         })
     }
+}
+
+/// The latest library whose name begins so.
+fn latest(deps: &Path, name: &str) -> Result<Option<(PathBuf, Stamp)>> {
+    let mut found: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(deps)? {
+        let entry = entry?;
+        let file = entry.file_name();
+        let file = file.to_string_lossy();
+        if file.starts_with(name) && file.ends_with(".rlib") {
+            let facts = entry.metadata()?;
+            found.push((facts.modified()?, facts.len(), entry.path()));
+        }
+    }
+    found.sort();
+    let Some((modified, len, path)) = found.pop() else {
+        return Ok(None);
+    };
+    let nanos = modified.duration_since(SystemTime::UNIX_EPOCH)?.as_nanos();
+    Ok(Some((path, (len, nanos))))
+}
+
+/// Where build scripts found libraries of other languages, which a compiled crate does not say itself.
+fn native(target: &Path) -> Vec<String> {
+    let scripts = fs::read_dir(target.join("release/build"))
+        .into_iter()
+        .flatten();
+    let said = scripts
+        .flatten()
+        .filter_map(|script| fs::read_to_string(script.path().join("output")).ok());
+    let mut found: Vec<String> = said
+        .flat_map(|text| {
+            let lines = text.lines().filter_map(|line| {
+                let line = line.strip_prefix("cargo:")?;
+                line.trim_start_matches(':')
+                    .strip_prefix("rustc-link-search=")
+                    .map(str::to_owned)
+            });
+            lines.collect::<Vec<_>>()
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// The toolchain in use, past any proxy.
@@ -178,7 +218,7 @@ fn key(built: &Built, toolchain: &Toolchain, workspace: &Path) -> Result<String>
         .hash(&mut hasher);
     toolchain.verbose.hash(&mut hasher);
     built.rlib.hash(&mut hasher);
-    built.stamp.hash(&mut hasher);
+    built.stamps.hash(&mut hasher);
     ROOT.hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))

@@ -36,7 +36,7 @@ impl Scratch {
     /// # Errors
     /// When the folder cannot be made.
     pub fn enter() -> Result<Scratch> {
-        let prepared = find_prepared().map(|dir| version(&dir));
+        let prepared = prepared_version();
         let facts = prepared.as_deref().and_then(|dir| Facts::load(dir).ok());
         if let Some(dir) = std::env::var_os(SCRATCH_ENV) {
             return Ok(Scratch {
@@ -123,6 +123,11 @@ pub fn find_prepared() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?.canonicalize().ok()?;
     let target = program.parent()?.parent()?;
     Some(target.join("prepared")).filter(|dir| dir.join(CURRENT).exists())
+}
+
+/// The version of the prepared folder that would be used now.
+pub fn prepared_version() -> Option<PathBuf> {
+    find_prepared().map(|dir| version(&dir))
 }
 
 /// The version of a prepared folder that a kernel starts with and stays with.

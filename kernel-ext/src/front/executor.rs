@@ -333,6 +333,9 @@ impl Cell<'_> {
                 request.text = crate::live::fill(&request.text, &self.session())?;
                 crate::live::check(&request, &self.session())
             }
+            Action::Strategy(request) => {
+                self.training(|| crate::live::strategy(&request, &self.session()))
+            }
             Action::Params(request) => crate::live::params(&request, &self.session()),
         }
     }
@@ -359,6 +362,7 @@ impl Cell<'_> {
             output: self.output,
             interrupt: &self.worker.shared.interrupt,
             bind: Box::new(|code| self.rust(code)),
+            facts: self.worker.shared.engine.facts(),
             bound: &self.worker.shared.bound,
         }
     }

@@ -9,10 +9,12 @@ const LATEST: usize = 20;
 /// What can stand where a `value` is asked for.
 pub fn names(value: Value, bound: &Bound) -> Vec<String> {
     match value {
-        Value::Strategy => gnn_core::strategy::STRATEGIES
-            .iter()
-            .map(|entry| entry.name.to_owned())
-            .collect(),
+        Value::Strategy => {
+            let own = gnn_core::strategy::STRATEGIES.iter();
+            let own = own.map(|entry| entry.name.to_owned());
+            own.chain(launcher::strategies::all().into_iter().map(|s| s.name))
+                .collect()
+        }
         Value::Run => runs(bound),
         _ => Vec::new(),
     }

@@ -10,12 +10,14 @@ mod partition;
 mod program;
 mod report;
 mod sql;
+mod strategy;
 mod sweep;
 mod train;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use crate::cell::facts::Facts;
 use crate::front::{CellOutput, Outcome};
 use interrupt::Interrupt;
 
@@ -24,6 +26,7 @@ pub use lines::line;
 pub use params::{fill, params};
 pub use program::path as halobook_path;
 pub use sql::query;
+pub use strategy::{strategy, unprepared};
 pub use sweep::sweep;
 pub use train::train;
 
@@ -49,6 +52,8 @@ pub struct Session<'a> {
     pub interrupt: &'a Interrupt,
     /// Evaluates Rust in the session.
     pub bind: Box<dyn Fn(&str) -> Outcome + 'a>,
+    /// What set-up prepared, if it did.
+    pub facts: Option<&'a Facts>,
     /// The runs bound so far.
     pub bound: &'a Bound,
 }

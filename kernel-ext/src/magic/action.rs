@@ -1,6 +1,7 @@
 //! What a cell asks for.
 
 use super::body;
+use super::compiled::{self, StrategyRequest};
 use super::flags::{self, Parsed};
 use super::run_flags::SWEEP_OWN;
 use super::table::{self, Kind, Magic};
@@ -29,6 +30,8 @@ pub enum Action {
     Check(CheckRequest),
     /// Named values.
     Params(ParamsRequest),
+    /// A strategy.
+    Strategy(StrategyRequest),
     /// A magic's manual page; an empty name asks for the list.
     Help(String),
     /// Something is wrong with the magic itself.
@@ -171,6 +174,10 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
                         body::typed(body).map(|pairs| Action::Params(ParamsRequest { pairs }))
                     }
                     "check" => check(parsed, text, body).map(Action::Check),
+                    "strategy" => {
+                        let head = &cell[..cell.len() - body.len()];
+                        compiled::strategy(parsed, head, text, body).map(Action::Strategy)
+                    }
                     "sweep" => sweep(parsed, text, body).map(Action::Sweep),
                     _ => train(parsed, text, body, false).map(Action::Train),
                 };

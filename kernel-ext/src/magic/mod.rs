@@ -5,6 +5,7 @@
 
 pub mod action;
 mod body;
+mod compiled;
 pub mod complete;
 pub mod flags;
 pub mod help;
@@ -15,6 +16,7 @@ pub use action::{
     Action, CheckRequest, Line, ParamsRequest, SqlRequest, SweepRequest, TrainRequest, expand,
 };
 pub use body::typed;
+pub use compiled::{StrategyRequest, check_name};
 
 use crate::text::Completeness;
 
@@ -28,7 +30,8 @@ pub fn completeness(code: &str) -> Completeness {
         | Action::Sweep(_)
         | Action::Sql(_)
         | Action::Check(_)
-        | Action::Params(_) => Completeness::Complete,
+        | Action::Params(_)
+        | Action::Strategy(_) => Completeness::Complete,
         Action::Refused(_) => Completeness::Invalid,
     }
 }

@@ -182,6 +182,50 @@ seconds ends it. Finished rows are bound, and `--resume` takes them over.
     ranks = [1, 2, 4]",
     },
     Magic {
+        name: "strategy",
+        kind: Kind::Cell,
+        args: &[("NAME", Value::Free)],
+        flags: &[
+            switch("no-verify", "do not compare it with single"),
+            value(
+                "ranks",
+                Some('n'),
+                "LIST",
+                Value::Free,
+                "numbers of ranks to compare it on (default [1,2,3,4])",
+            ),
+            value(
+                "model",
+                None,
+                "NAME",
+                Value::Free,
+                "model to compare it with (default gcn)",
+            ),
+            value(
+                "set",
+                None,
+                "KEY=VALUE",
+                Value::Free,
+                "a setting to compare it with",
+            ),
+            switch("show-trait", "show what can be implemented"),
+        ],
+        summary: "write a strategy in this cell, then use it by name",
+        details: "\
+The cell's Rust is compiled once, trained beside `single` on a small graph, and from then on NAME is a
+strategy like a built-in one, in %%gnn, %%sweep and on the command line, until its cell is run again.
+Numbers, bool and String among its struct's fields are its settings.
+
+    %%strategy halo_stale --set every=1
+    /// Halo rows travel every so many epochs.
+    struct HaloStale { every: usize }
+    impl Strategy for HaloStale {
+        fn exchange(&mut self, x: &mut Exchange) -> Result<()> {
+            if x.epoch() % self.every == 0 { x.fetch_fresh() } else { x.reuse_last() }
+        }
+    }",
+    },
+    Magic {
         name: "sql",
         kind: Kind::Cell,
         args: &[],

@@ -104,6 +104,11 @@ pub fn sql(words: &[String]) -> Result<i32> {
     ask_kernel("sql", words)
 }
 
+/// `halobook strategy NAME FILE`.
+pub fn strategy(words: &[String]) -> Result<i32> {
+    ask_kernel("strategy", words)
+}
+
 /// `halobook check CLAIMS`.
 pub fn check(words: &[String]) -> Result<i32> {
     ask_kernel("check", words)
@@ -116,7 +121,7 @@ fn ask_kernel(command: &str, words: &[String]) -> Result<i32> {
     let error = Command::new(&program).arg(command).args(words).exec();
     Err(Error::refused(
         format!("{} cannot be started: {error}", program.display()),
-        "queries are answered by halobook-kernel, which should lie beside halobook; \
+        "halobook-kernel does that, and should lie beside halobook; \
          `cargo build --release --workspace` builds both",
     ))
 }
@@ -155,7 +160,7 @@ pub fn stop(words: &[String]) -> Result<i32> {
 pub fn strategies(words: &[String], program: &Program) -> Result<i32> {
     let words = Words::sort(words, &["json"], &[])?;
     words.names([])?;
-    for entry in program.strategies {
+    for entry in crate::strategies::known(program.strategies) {
         let models: Vec<&str> = entry.models.iter().map(|m| m.name()).collect();
         let exact = match entry.exact {
             Exact::Always => "always".to_owned(),
@@ -183,7 +188,11 @@ pub fn strategies(words: &[String], program: &Program) -> Result<i32> {
             entry.paper
         );
         for knob in entry.knobs {
-            println!("{:<10} {} = {}: {}", "", knob.name, knob.default, knob.doc);
+            let default = match knob.default {
+                "" => "(no default)".to_owned(),
+                value => format!("= {value}"),
+            };
+            println!("{:<10} {} {default}: {}", "", knob.name, knob.doc);
         }
     }
     Ok(0)

@@ -16,6 +16,7 @@ mod progress;
 mod step;
 mod sweep;
 mod train;
+mod verify;
 mod words;
 mod worker;
 
@@ -144,6 +145,18 @@ const COMMANDS: &[Command] = &[
         run: Knowing(commands::strategies),
     },
     Command {
+        name: "strategy",
+        arguments: "NAME FILE [--no-verify] [--set KEY=VALUE] [--json]",
+        about: "compile a strategy written in Rust, as %%strategy does, and compare it with single",
+        run: Plain(commands::strategy),
+    },
+    Command {
+        name: "verify",
+        arguments: "STRATEGY [-n [1,2,3,4]] [--key value …] [--json]",
+        about: "compare a strategy with single on a small graph; exit status 1 if it is not exact",
+        run: Knowing(verify::verify),
+    },
+    Command {
         name: "datasets",
         arguments: "[get NAME | verify PATH] [--to DIR] [--json]",
         about: "list data sets, built-in ones and a catalogue; get one of them",
@@ -198,7 +211,7 @@ pub fn main(program: &Program) -> i32 {
     }
     let outcome = match COMMANDS.iter().find(|c| c.name == name) {
         Some(command) => {
-            if !matches!(command.name, "train" | "sweep" | "worker") {
+            if !matches!(command.name, "train" | "sweep" | "verify" | "worker") {
                 sys::restore_sigpipe();
             }
             if rest.iter().any(|w| w == "--help" || w == "-h") {

@@ -54,7 +54,7 @@ pub fn sweep(words: &[String], program: &Program) -> Result<i32> {
     let mut grid = Grid::of(pairs)?;
     grid.repeat(count("repeat")?)?;
     let request = Request {
-        strategies: program.strategies,
+        strategies: crate::strategies::known(program.strategies),
         grid,
         side_by_side: own.has("zip"),
         jobs: count("jobs")?,

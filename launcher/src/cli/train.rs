@@ -9,10 +9,12 @@ use crate::page;
 use crate::request::parse_pairs;
 use crate::resolve::{Resolved, resolve};
 use crate::resume::resolve_resumed;
-use crate::{Error, Options, Result, prepare, sys};
+use crate::{Error, Options, Result, prepare, strategies, sys};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 const SWITCHES: [&str; 3] = ["json", "dry-run", "quiet"];
 const VALUED: [&str; 2] = ["run-id", "resume"];
@@ -23,10 +25,14 @@ pub fn train(words: &[String], program: &Program) -> Result<i32> {
     let run_id = own.value("run-id");
     let resolved = match own.value("resume") {
         Some(run) => resolve_resumed(program.strategies, &run, pairs).map_err(also_our_flags)?,
-        None => resolve(
-            program.strategies,
-            parse_pairs(program.strategies, pairs).map_err(also_our_flags)?,
-        )?,
+        None => {
+            let known = strategies::known(program.strategies);
+            let spec = parse_pairs(known, pairs).map_err(also_our_flags)?;
+            if let Some(other) = strategies::program(program.strategies, &spec.strategy)? {
+                return Err(become_program(&other, words));
+            }
+            resolve(program.strategies, spec)?
+        }
     };
     if own.has("dry-run") {
         print!(
@@ -60,6 +66,15 @@ pub fn train(words: &[String], program: &Program) -> Result<i32> {
     }
     complain(&manifest);
     Ok(manifest.status.exit_code())
+}
+
+/// Becomes the program that has the strategy; comes back when it cannot be started.
+fn become_program(program: &Path, words: &[String]) -> Error {
+    let error = Command::new(program).arg("train").args(words).exec();
+    Error::refused(
+        format!("{} cannot be started: {error}", program.display()),
+        "run the cell of that strategy again",
+    )
 }
 
 /// An unknown key that is nearly one of the flags which are no keys.

@@ -28,7 +28,7 @@ use crate::request::{Pair, parse_pairs};
 use crate::{frames, store, sys};
 use gnn_core::rng;
 use gnn_core::spec::Value;
-use gnn_core::strategy::Entry;
+use gnn_core::strategy::{Entry, Exact, find_in};
 use polars::prelude::DataFrame;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -72,7 +72,13 @@ impl Request {
         for set in sets {
             let pairs: Vec<Pair> = grid.fixed.iter().chain(&set).cloned().collect();
             let spec = parse_pairs(self.strategies, pairs.clone())?;
-            let request = serde_json::to_string(&spec.to_pairs());
+            let mut request = spec.to_pairs();
+            // A strategy written in a cell is another one when its source is.
+            let entry = find_in(self.strategies, &spec.strategy)?;
+            if entry.exact == Exact::Unclaimed {
+                request.push(("source".into(), Value::Str(entry.paper.into())));
+            }
+            let request = serde_json::to_string(&request);
             settings.push(Setting {
                 row: Row {
                     set,

@@ -25,6 +25,7 @@ impl Strategy for Every {
 fn every() -> Entry {
     About {
         name: "every",
+        source: "",
         summary: "fetches every so many epochs",
         knobs: vec![knob::<usize>("every", "epochs", Some(1))],
     }
@@ -42,6 +43,7 @@ impl Aggregate for Blocks {
 fn blocks() -> Entry {
     About {
         name: "blocks",
+        source: "",
         summary: "all rows to everybody",
         knobs: Vec::new(),
     }
@@ -119,6 +121,7 @@ fn ranks_decide_alike_by_drift() {
     let data = Arc::new(random_dataset(45, 160, 6, 3, false, 5));
     let entry = |knobs| About {
         name: "drifting",
+        source: "",
         summary: "fetches what has drifted",
         knobs,
     };
@@ -142,6 +145,7 @@ fn ranks_decide_alike_by_drift() {
 fn a_setting_without_a_default_has_to_be_given() {
     let entry = About {
         name: "every",
+        source: "",
         summary: "",
         knobs: vec![knob::<usize>("every", "epochs between fetches", None)],
     }

@@ -1,0 +1,166 @@
+//! `%%strategy`: compiled once, compared with `single`, then a name like a built-in one.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use launcher::strategies::About;
+use launcher::verify::Verdict;
+use serde::Deserialize;
+
+use super::{Session, lines, program};
+use crate::cell::facts::Facts;
+use crate::compile::{self, Source};
+use crate::front::{Failure, Outcome, Shown};
+use crate::magic::StrategyRequest;
+
+/// How often an interrupt is looked for.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What can be implemented, as `--show-trait` shows it.
+const TRAITS: &str = "\
+impl Strategy for X: when do halo rows and their gradients travel?
+
+    trait Strategy {
+        fn exchange(&mut self, x: &mut Exchange) -> Result<()>;
+    }
+    x.epoch() x.layer() x.backward() x.rank() x.size()   where it is
+    x.age() -> Option<usize>                             epochs since the rows at hand travelled
+    x.drift()? -> f64                                    how far rows have moved since, of all ranks the most
+    x.fetch_fresh()  x.reuse_last()                      the decision, the same on every rank
+
+impl Aggregate for X, with a field `blocks: BlockRows`: the product of the graph and this rank's rows
+
+    trait Aggregate {
+        fn aggregate(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat>;
+    }
+    self.blocks.exact(cx, at, x)?                        every rank's rows travel
+    self.blocks.product(cx, &Trip { at, own, sent, travels }, &mut |cx, rank, arrived| rows)?
+
+pub const ENTRY: Entry: all of it, as the built-in strategies are written
+
+Fields that are numbers, bool or String are settings: keys of %%gnn like any other.";
+
+/// Compiles, compares, and keeps it under its name.
+pub fn strategy(request: &StrategyRequest, session: &Session<'_>) -> Outcome {
+    if request.show_trait {
+        return Ok(Some(Shown::text(TRAITS)));
+    }
+    let facts = session.facts.ok_or_else(|| unprepared("%%strategy"))?;
+    let started = Instant::now();
+    let (about, missing) = compiled(request, facts, session)?;
+    let took = started.elapsed().as_secs_f64();
+    let mut text = format!("strategy {}: {} ({took:.1} s)\n", about.name, about.summary);
+    for knob in &about.knobs {
+        let default = match knob.default.as_str() {
+            "" => "no default".to_owned(),
+            value => format!("default {value}"),
+        };
+        let doc = match knob.doc.as_str() {
+            "" => String::new(),
+            doc => format!(": {doc}"),
+        };
+        text.push_str(&format!("  {} ({default}){doc}\n", knob.name));
+    }
+    if let Some(verdict) = &about.verified {
+        text.push_str(&verdict.to_string());
+        if let Some((ranks, why)) = verdict.failed() {
+            return Err(Failure::new(
+                "HaloCheckFailed",
+                format!("{} does not train on {ranks} ranks: {why}", about.name),
+                text.lines().map(str::to_owned),
+            ));
+        }
+    } else if let Some(knob) = missing {
+        text.push_str(&format!(
+            "not compared with single: {knob} has no default; name one with --set {knob}=…, or \
+             implement Default\n"
+        ));
+    }
+    text.push_str(&format!("use it: %%gnn -n 2 -s {}", about.name));
+    Ok(Some(Shown::text(text)))
+}
+
+/// What set-up did not leave.
+pub fn unprepared(magic: &str) -> Failure {
+    Failure::config(
+        format!("{magic} has nothing to compile against"),
+        ["help: run `cargo quickstart`, then start the kernel again".to_owned()],
+    )
+}
+
+/// The strategy, kept; and the setting for want of which it was not compared.
+fn compiled(
+    request: &StrategyRequest,
+    facts: &Facts,
+    session: &Session<'_>,
+) -> Result<(About, Option<String>), Failure> {
+    let source = Source {
+        name: &request.name,
+        code: &request.code,
+    };
+    let mut about = compile::compile(&source, facts, Some(session.interrupt))?;
+    let kept = |about: &About| about.keep().map_err(|error| lines::refused(&error));
+    // `halobook verify` finds it by its name.
+    kept(&about)?;
+    let given = |name: &str| request.pairs.iter().any(|(key, _)| key == name);
+    let missing = about
+        .knobs
+        .iter()
+        .find(|knob| knob.default.is_empty() && !given(&knob.name));
+    let missing = missing.map(|knob| knob.name.clone());
+    if request.verify && missing.is_none() {
+        about.verified = Some(verify(request, session)?);
+        kept(&about)?;
+    }
+    Ok((about, missing))
+}
+
+#[derive(Deserialize)]
+struct Said {
+    verdict: Verdict,
+}
+
+/// `halobook verify`, interruptible.
+fn verify(request: &StrategyRequest, session: &Session<'_>) -> Result<Verdict, Failure> {
+    let mut command: Command = program::halobook();
+    command.args(["verify", &request.name, "--json"]);
+    if let Some(ranks) = &request.ranks {
+        command.args(["--ranks", ranks]);
+    }
+    for (key, value) in &request.pairs {
+        command.arg("--set").arg(format!("{key}={value}"));
+    }
+    let mut child = program::start(&mut command)?;
+    let readers = program::readers(&mut child);
+    let mut interrupts = session.interrupt.watch();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) => std::thread::sleep(LOOK),
+            Err(error) => return Err(Failure::config(format!("{error}"), [])),
+        }
+        if interrupts.look().is_some() {
+            launcher::sys::signal_group(child.id(), libc::SIGKILL);
+            let _ = child.wait();
+            return Err(Failure::new(
+                "HaloInterrupted",
+                format!(
+                    "interrupted while {} was being compared with single; it can be used",
+                    request.name
+                ),
+                [],
+            ));
+        }
+    };
+    let texts: Vec<String> = readers
+        .into_iter()
+        .map(|reader| reader.join().unwrap_or_default())
+        .collect();
+    let last = texts[0].lines().last().unwrap_or_default();
+    match serde_json::from_str::<Said>(last) {
+        Ok(said) => Ok(said.verdict),
+        Err(_) => Err(program::refusal(&texts[1], || {
+            format!("`halobook verify` ended with {status}")
+        })),
+    }
+}

@@ -1,0 +1,61 @@
+//! `halobook verify`: a strategy beside `single`.
+
+use super::Program;
+use super::own::Own;
+use crate::verify::{Request, verify as compare};
+use crate::{Error, Result, strategies};
+use gnn_core::strategy::find_in;
+use serde_json::json;
+use std::path::Path;
+
+/// Numbers of ranks where none are given.
+const RANKS: &[usize] = &[1, 2, 3, 4];
+
+/// Runs the command.
+pub fn verify(words: &[String], program: &Program) -> Result<i32> {
+    let usage = || {
+        Error::refused(
+            "verify takes a strategy's name",
+            "for example: halobook verify sancus --set bound=epoch-fixed=0",
+        )
+    };
+    let (name, words) = words.split_first().ok_or_else(usage)?;
+    if name.starts_with('-') {
+        return Err(usage());
+    }
+    let (mut pairs, own) = Own::sort(words, &["json"], &[], true)?;
+    find_in(strategies::known(program.strategies), name)?;
+    let (ranks, rest): (Vec<_>, Vec<_>) = pairs.drain(..).partition(|pair| pair.0 == "ranks");
+    let ranks = match ranks.last() {
+        None => RANKS.to_vec(),
+        Some((_, written)) => numbers(&written.to_string())?,
+    };
+    let here = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
+    let program = strategies::program(program.strategies, name)?.unwrap_or(here);
+    let request = Request {
+        strategy: name.clone(),
+        ranks,
+        pairs: rest,
+    };
+    let verdict = compare(&program, &request)?;
+    if own.has("json") {
+        println!("{}", json!({"exact": verdict.exact(), "verdict": verdict}));
+    } else {
+        print!("{verdict}");
+    }
+    Ok(i32::from(!verdict.exact()))
+}
+
+/// `4`, or `[1, 2, 4]`.
+fn numbers(written: &str) -> Result<Vec<usize>> {
+    let list = written.trim_matches(['[', ']', '"']).split(',');
+    let number = |word: &str| word.trim().parse().ok().filter(|n| *n > 0);
+    list.map(number)
+        .collect::<Option<Vec<usize>>>()
+        .ok_or_else(|| {
+            Error::refused(
+                format!("ranks: expected numbers from 1 on, got {written}"),
+                "write -n 4, or -n [1,2,4]",
+            )
+        })
+}

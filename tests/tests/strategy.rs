@@ -1,0 +1,144 @@
+//! A strategy written in a cell: compiled, compared with `single`, then a name like any other.
+//!
+//! Can catch: errors that do not point at the cell's lines, a strategy that is called exact and is not, a
+//! name that runs and sweeps do not find. What the seams compute is tested in `gnn-core`.
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tests::Outcome;
+use tests::kernel::Kernel;
+use tests::runs::Store;
+
+const LONG: Duration = Duration::from_secs(120);
+
+const STALE: &str = "%%strategy halo_stale --set every=1\n\
+    /// Halo rows travel every so many epochs.\n\
+    struct HaloStale { every: usize }\n\
+    impl Strategy for HaloStale {\n\
+        fn exchange(&mut self, x: &mut Exchange) -> Result<()> {\n\
+            if x.epoch() % self.every == 0 { x.fetch_fresh() } else { x.reuse_last() }\n\
+        }\n\
+    }\n";
+
+#[test]
+fn a_strategy_of_a_cell_is_compared_and_used_by_name() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let id = kernel.begin(STALE)?;
+    let answer = kernel.receive(&id, LONG)?;
+    let shown = answer.shown("text/plain").context("nothing shown")?;
+    ensure!(shown.contains("exact: the losses of single"), "{shown}");
+    ensure!(shown.contains("every (no default)"), "{shown}");
+    let cell = "%%gnn -n 2 -s halo_stale -o r1\ndata = \"karate\"; epochs = 6; every = 3";
+    let id = kernel.begin(cell)?;
+    let answer = kernel.receive(&id, LONG)?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let cell = "r1.stale().column(\"rows_reused\").unwrap().u64().unwrap().sum().unwrap() > 0";
+    let answer = kernel.execute(cell)?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("true"),
+        "{:?}",
+        answer.iopub
+    );
+    let cell = "%%sweep -o both\ndata = \"karate\"; epochs = 3; launch = \"threads\"\n\
+                strategy = [\"halo\", \"halo_stale\"]; ranks = 2";
+    let id = kernel.begin(cell)?;
+    let answer = kernel.receive(&id, LONG)?;
+    // `halo_stale` needs a setting that `halo` does not know: a row without a result.
+    let shown = answer.shown("text/plain").context("no table")?;
+    ensure!(shown.contains("1 without a result"), "{shown}");
+    let cell = "%%sweep -o both\ndata = \"karate\"; epochs = 3; launch = \"threads\"\n\
+                strategy = \"halo_stale\"; every = [1, 2]; ranks = 2";
+    let id = kernel.begin(cell)?;
+    let answer = kernel.receive(&id, LONG)?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    ensure!(kernel.complete("%%gnn -s halo_s")? == ["halo_stale"]);
+    Ok(())
+}
+
+#[test]
+fn the_compiler_speaks_of_the_cells_lines() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let cell = STALE.replace("x.reuse_last()", "7");
+    let id = kernel.begin(&cell)?;
+    let answer = kernel.receive(&id, LONG)?;
+    let content = answer.content();
+    ensure!(content["ename"] == "HaloCompileError", "{content}");
+    let lines = content["traceback"].to_string();
+    ensure!(lines.contains("6 | if x.epoch()"), "{lines}");
+    for (cell, said) in [
+        ("%%strategy mine\nfn f() {}", "no strategy"),
+        ("%%strategy halo\nstruct X;", "built-in"),
+        ("%%strategy ../up\nstruct X;", "cannot be"),
+    ] {
+        let answer = kernel.execute(cell)?;
+        let content = answer.content();
+        let evalue = content["evalue"].as_str().unwrap_or_default();
+        ensure!(evalue.contains(said), "{cell}: {content}");
+    }
+    let traits = kernel.execute("%%strategy --show-trait")?;
+    let shown = traits.shown("text/plain").context("nothing shown")?;
+    ensure!(shown.contains("fn exchange"), "{shown}");
+    Ok(())
+}
+
+#[test]
+fn ranks_that_disagree_are_named_and_an_aggregate_is_exact() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let blocks = "%%strategy mine\n\
+        struct Mine { blocks: BlockRows }\n\
+        impl Aggregate for Mine {\n\
+            fn aggregate(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {\n\
+                self.blocks.exact(cx, at, x)\n\
+            }\n\
+        }\n";
+    let id = kernel.begin(blocks)?;
+    let answer = kernel.receive(&id, LONG)?;
+    let shown = answer.shown("text/plain").context("nothing shown")?;
+    ensure!(shown.contains("exact: the losses of single"), "{shown}");
+    // Rank 0 never fetches again and rank 1 does: their messages do not match.
+    let torn = "%%strategy torn -n 2\n\
+        struct Torn { }\n\
+        impl Strategy for Torn {\n\
+            fn exchange(&mut self, x: &mut Exchange) -> Result<()> {\n\
+                if x.rank() == 0 { x.reuse_last() } else { x.fetch_fresh() }\n\
+            }\n\
+        }\n";
+    let started = Instant::now();
+    let id = kernel.begin(torn)?;
+    let answer = kernel.receive(&id, LONG)?;
+    ensure!(started.elapsed() < LONG);
+    let content = answer.content();
+    ensure!(content["ename"] == "HaloCheckFailed", "{content}");
+    let evalue = content["evalue"].as_str().unwrap_or_default();
+    ensure!(
+        evalue.contains("torn does not train on 2 ranks"),
+        "{evalue}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_command_line_compiles_and_compares_too() -> Outcome {
+    let store = Store::new()?;
+    let file = store.home().join("stale.rs");
+    let (_, code) = STALE.split_once('\n').context("two lines")?;
+    std::fs::write(&file, code)?;
+    let file = file.display();
+    let done = store.halobook(&format!("strategy halo_stale {file} --set every=1"))?;
+    ensure!(done.status.success(), "{}", done.stderr);
+    ensure!(
+        done.stdout.contains("exact: the losses of single"),
+        "{}",
+        done.stdout
+    );
+    let done = store.halobook("verify halo_stale --set every=2 --json -n [2]")?;
+    ensure!(done.status.code() == Some(1), "{}", done.stderr);
+    ensure!(done.json()?["exact"] == json!(false), "{}", done.stdout);
+    let done = store.halobook("verify broadcast -n [3]")?;
+    ensure!(done.status.success(), "{}", done.stdout);
+    let done = store.halobook("train --data karate -s halo_stale -n 2 --launch threads")?;
+    ensure!(done.status.code() == Some(2), "{}", done.stdout);
+    ensure!(done.stderr.contains("every"), "{}", done.stderr);
+    Ok(())
+}
