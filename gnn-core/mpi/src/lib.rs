@@ -10,7 +10,7 @@
 //! Messages above 2³⁰ words travel in pieces, since MPI counts are 32-bit.
 #![allow(unsafe_code)] // the non-blocking C calls; each block names its facts
 
-use gnn_core::comm::{Handle, Progress, Transport, Words};
+use gnn_core::comm::{Handle, Progress, Settle, Transport, Words};
 use gnn_core::error::{Error, Result};
 use mpi::environment::Universe;
 use mpi::ffi;
@@ -18,6 +18,7 @@ use mpi::traits::Communicator as _;
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::raw::c_int;
+use std::time::Duration;
 
 /// Words in one MPI message at most.
 const PIECE: usize = 1 << 30;
@@ -46,6 +47,9 @@ pub struct MpiTransport {
     outgoing: VecDeque<Outgoing>,
     incoming: HashMap<Handle, Incoming>,
     next: u64,
+    /// Messages of MPI that went to each rank, and that came from it.
+    sent: Vec<u64>,
+    matched: Vec<u64>,
 }
 
 fn broken(op: &str, peer: Option<usize>, reason: impl Into<String>) -> Error {
@@ -86,6 +90,8 @@ pub fn init() -> Result<MpiTransport> {
         outgoing: VecDeque::new(),
         incoming: HashMap::new(),
         next: 0,
+        sent: vec![0; size],
+        matched: vec![0; size],
     })
 }
 
@@ -209,6 +215,7 @@ impl Transport for MpiTransport {
                 )
             };
             checked("MPI_Isend", to, code)?;
+            self.sent[to] += 1;
             // SAFETY: MPI_Isend succeeded and so wrote the request.
             requests.push(unsafe { request.assume_init() });
         }
@@ -243,7 +250,10 @@ impl Transport for MpiTransport {
             .get_mut(&handle)
             .ok_or_else(|| broken("poll", None, "the message was taken already"))?;
         while incoming.matched < incoming.words.len() {
-            if !Self::match_piece(incoming)? {
+            let from = incoming.from;
+            if Self::match_piece(incoming)? {
+                self.matched[from] += 1;
+            } else {
                 let moving = incoming.matched > 0;
                 return Ok(if moving {
                     Progress::Moving
@@ -289,6 +299,104 @@ impl Transport for MpiTransport {
 
     fn abort(&mut self, code: i32) {
         self.universe.world().abort(code);
+    }
+}
+
+/// How long a rank sleeps that has nothing to do but wait for the others.
+const PAUSE: Duration = Duration::from_micros(100);
+
+impl MpiTransport {
+    /// How many messages of MPI every rank has sent to this one so far. Returns when every rank has asked.
+    fn sent_to_me(&self) -> Result<Vec<u64>> {
+        let mut theirs = vec![0u64; self.size];
+        let mut request = MaybeUninit::<ffi::MPI_Request>::uninit();
+        // SAFETY: both buffers hold one number for each rank of the world and outlive the request, which
+        // the loop below sees completed.
+        let code = unsafe {
+            ffi::MPI_Ialltoall(
+                self.sent.as_ptr().cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                theirs.as_mut_ptr().cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                ffi::RSMPI_COMM_WORLD,
+                request.as_mut_ptr(),
+            )
+        };
+        checked("MPI_Ialltoall", self.rank, code)?;
+        // SAFETY: MPI_Ialltoall succeeded and so wrote the request.
+        let mut requests = vec![unsafe { request.assume_init() }];
+        while !test_all(&mut requests, self.rank)? {
+            std::thread::sleep(PAUSE);
+        }
+        Ok(theirs)
+    }
+
+    /// Receives one message of a rank that nobody waits for, if there is one, and throws it away.
+    fn throw_away(&mut self, from: usize) -> Result<bool> {
+        let (mut found, mut count) = (0 as c_int, 0 as c_int);
+        let mut message = MaybeUninit::<ffi::MPI_Message>::uninit();
+        let mut status = MaybeUninit::<ffi::MPI_Status>::uninit();
+        // SAFETY: all out-pointers are valid for the call; the source is a rank of the world.
+        let code = unsafe {
+            ffi::MPI_Improbe(
+                from as c_int,
+                ffi::RSMPI_ANY_TAG,
+                ffi::RSMPI_COMM_WORLD,
+                &mut found,
+                message.as_mut_ptr(),
+                status.as_mut_ptr(),
+            )
+        };
+        checked("MPI_Improbe", from, code)?;
+        if found == 0 {
+            return Ok(false);
+        }
+        // SAFETY: `found` says that MPI has written the status.
+        let code = unsafe { ffi::MPI_Get_count(status.as_ptr(), ffi::RSMPI_UINT32_T, &mut count) };
+        checked("MPI_Get_count", from, code)?;
+        let mut words: Words = vec![0; usize::try_from(count).unwrap_or(0)];
+        let mut request = MaybeUninit::<ffi::MPI_Request>::uninit();
+        // SAFETY: the buffer holds `count` words and outlives the request, which the loop below sees
+        // completed; `message` was written because `found` is set.
+        let code = unsafe {
+            ffi::MPI_Imrecv(
+                words.as_mut_ptr().cast(),
+                count,
+                ffi::RSMPI_UINT32_T,
+                message.as_mut_ptr(),
+                request.as_mut_ptr(),
+            )
+        };
+        checked("MPI_Imrecv", from, code)?;
+        // SAFETY: MPI_Imrecv succeeded and so wrote the request.
+        let mut requests = vec![unsafe { request.assume_init() }];
+        while !test_all(&mut requests, from)? {
+            std::thread::yield_now();
+        }
+        self.matched[from] += 1;
+        Ok(true)
+    }
+}
+
+impl Settle for MpiTransport {
+    fn settle(&mut self) -> Result<()> {
+        for (_, mut incoming) in std::mem::take(&mut self.incoming) {
+            // MPI writes into the buffer of what it has matched.
+            while !test_all(&mut incoming.requests, incoming.from)? {
+                std::thread::yield_now();
+            }
+        }
+        let theirs = self.sent_to_me()?;
+        for (from, sent) in theirs.into_iter().enumerate() {
+            while self.matched[from] < sent {
+                if !self.throw_away(from)? {
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+        self.drain()
     }
 }
 

@@ -21,6 +21,10 @@ const TAGS: u16 = 1 << 14;
 const PAIR_TAGS: u16 = HEAD_TAG - TAGS;
 /// Polls before a waiting rank gives its core away.
 const SPINS: u32 = 64;
+/// Tries between two questions whether to give up.
+const ASK_EVERY: u32 = 64;
+/// Why a rank stopped waiting that was told to.
+pub const GIVEN_UP: &str = "given up on request";
 /// More than the longest sleep takes.
 const SLEEP_NS: u64 = 300_000;
 
@@ -48,6 +52,8 @@ pub struct Communicator {
     collectives: u16,
     pairs: Vec<[u16; 2]>,
     give_way: bool,
+    /// Asked while this rank waits: whether it shall give up.
+    cancel: Option<Box<dyn Fn() -> bool>>,
     /// Up to when movement beside other work has been counted.
     counted_ns: u64,
 }
@@ -63,8 +69,16 @@ impl Communicator {
             collectives: 0,
             pairs: vec![[0; 2]; size],
             give_way,
+            cancel: None,
             counted_ns: now_ns(),
         }
+    }
+
+    /// From now on a rank that waits asks `cancel` now and then, and gives up with [`GIVEN_UP`] when it
+    /// says so. What was posted then is lost: use [`Settle::settle`](super::Settle) before another
+    /// communicator on the same transport.
+    pub fn cancel_when(&mut self, cancel: impl Fn() -> bool + 'static) {
+        self.cancel = Some(Box::new(cancel));
     }
 
     /// This rank.
@@ -416,6 +430,14 @@ impl Communicator {
                 self.meter.page(|page| page.waiting(op, peer as u32, 0));
                 shown = Some(peer);
             }
+            if tries > SPINS && tries.is_multiple_of(ASK_EVERY) && self.is_cancelled() {
+                self.meter.page(crate::record::state::StatePage::resumed);
+                return Err(Error::Comm {
+                    op: op.label().into(),
+                    peer: Some(peer as u32),
+                    reason: GIVEN_UP.into(),
+                });
+            }
             self.rest(tries, arrives);
             tries = tries.saturating_add(1);
             let now = now_ns();
@@ -428,6 +450,10 @@ impl Communicator {
         }
         self.meter.moved(posted.label, op, moving, waiting);
         Ok(())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|cancel| cancel())
     }
 
     /// Waits a little: less, the sooner something `arrives`, where that is known.

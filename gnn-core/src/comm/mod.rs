@@ -15,14 +15,14 @@ mod port;
 mod threads;
 mod transport;
 
-pub use communicator::{Communicator, Label, Ticket};
+pub use communicator::{Communicator, GIVEN_UP, Label, Ticket};
 pub(crate) use hub::with_hub;
 pub use link::Link;
 pub(crate) use link::{behind_link, same_clock};
 pub use mail::{Letter, MailLane, Mailbox, Post, unreadable};
 pub use threads::ThreadTransport;
 pub(crate) use transport::NOTICE_TAG;
-pub use transport::{Handle, Progress, Transport, Words};
+pub use transport::{Handle, Progress, Settle, Transport, Words};
 
 #[cfg(test)]
 mod tests;

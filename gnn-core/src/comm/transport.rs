@@ -4,7 +4,9 @@
 //! transport gives bit-identical sums, and the bytes of every pair of ranks are known exactly.
 
 use crate::error::Result;
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// A message: 32-bit words, reinterpreted by the communicator as floats or ids.
 pub type Words = Vec<u32>;
@@ -77,4 +79,48 @@ pub trait Transport {
 
     /// Ends every rank of the world. May not return.
     fn abort(&mut self, code: i32);
+}
+
+/// A transport that several communicators use one after the other.
+pub trait Settle: Transport {
+    /// Throws away whatever has been sent and not received, posted and not finished, on every rank: the
+    /// next communicator begins anew. Collective; it waits for ranks that still use the last one.
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] when a peer is gone.
+    fn settle(&mut self) -> Result<()>;
+}
+
+/// One transport that its owner lends to one communicator after the other.
+impl<T: Transport> Transport for Rc<RefCell<T>> {
+    fn rank(&self) -> usize {
+        self.borrow().rank()
+    }
+    fn size(&self) -> usize {
+        self.borrow().size()
+    }
+    fn post_send(&mut self, to: usize, tag: u16, words: Words) -> Result<()> {
+        self.borrow_mut().post_send(to, tag, words)
+    }
+    fn post_recv(&mut self, from: usize, tag: u16, len: usize) -> Result<Handle> {
+        self.borrow_mut().post_recv(from, tag, len)
+    }
+    fn poll(&mut self, handle: Handle) -> Result<Progress> {
+        self.borrow_mut().poll(handle)
+    }
+    fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
+        self.borrow().travelled(handle)
+    }
+    fn take(&mut self, handle: Handle) -> Result<Words> {
+        self.borrow_mut().take(handle)
+    }
+    fn forget(&mut self, handle: Handle) {
+        self.borrow_mut().forget(handle);
+    }
+    fn drain(&mut self) -> Result<()> {
+        self.borrow_mut().drain()
+    }
+    fn abort(&mut self, code: i32) {
+        self.borrow_mut().abort(code);
+    }
 }

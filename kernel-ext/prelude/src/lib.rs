@@ -44,6 +44,7 @@ mod frame_html;
 mod or_end;
 pub mod plot;
 pub mod prelude;
+pub mod ranks;
 mod run;
 mod show;
 mod source;

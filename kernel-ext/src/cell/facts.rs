@@ -30,6 +30,8 @@ pub struct Facts {
     pub rlib: PathBuf,
     /// The MPI transport likewise, where it was built.
     pub mpi: Option<PathBuf>,
+    /// The program that a rank of a pool is, where MPI was built.
+    pub ranks: Option<PathBuf>,
     /// Where the linker finds libraries of other languages.
     pub native: Vec<String>,
     /// `rustc --print cfg -O`.

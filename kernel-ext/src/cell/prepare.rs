@@ -17,6 +17,18 @@ use super::facts::Facts;
 use super::{CURRENT, graph};
 use crate::cli::Options;
 
+/// The whole source of a rank of a pool.
+const RANKS: &str = r#"fn main() {
+    match gnn_mpi::init() {
+        Ok(transport) => halobook::ranks::serve(transport),
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::exit(1);
+        }
+    }
+}
+"#;
+
 /// The whole source of the library: everything the prelude has, under the prelude's name.
 const ROOT: &str = "pub use prelude_as_built::*;\n";
 
@@ -57,6 +69,16 @@ pub fn main(options: &Options) -> Result<ExitCode> {
     let link_started = Instant::now();
     let deps = keep(&built.deps, &version)?;
     let dylib = link(&built, &deps, &toolchain, &version)?;
+    let native = native(&target);
+    let ranks = match &built.mpi {
+        Some(mpi) => {
+            let mpi = deps.join(mpi.file_name().unwrap_or_default());
+            Some(link_ranks(
+                &dylib, &mpi, &native, &deps, &toolchain, &version,
+            )?)
+        }
+        None => None,
+    };
     let dylib_ms = u64::try_from(link_started.elapsed().as_millis())?;
     let kept = |built: &Path| deps.join(built.file_name().unwrap_or_default());
     println!("prelude linked ({dylib_ms} ms)");
@@ -71,7 +93,8 @@ pub fn main(options: &Options) -> Result<ExitCode> {
         dylib,
         rlib: kept(&built.rlib),
         mpi: built.mpi.as_deref().map(kept),
-        native: native(&target),
+        native,
+        ranks,
         deps,
         dylib_ms,
     };
@@ -219,7 +242,7 @@ fn key(built: &Built, toolchain: &Toolchain, workspace: &Path) -> Result<String>
     toolchain.verbose.hash(&mut hasher);
     built.rlib.hash(&mut hasher);
     built.stamps.hash(&mut hasher);
-    ROOT.hash(&mut hasher);
+    (ROOT, RANKS).hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))
 }
@@ -325,4 +348,42 @@ fn link(built: &Built, deps: &Path, toolchain: &Toolchain, out: &Path) -> Result
     fs::rename(draft.join("libhalobook.so"), &dylib)?;
     fs::remove_dir_all(&draft)?;
     Ok(dylib)
+}
+
+/// The program of a rank that loads cells: it has the prelude from the same library as they.
+fn link_ranks(
+    dylib: &Path,
+    mpi: &Path,
+    native: &[String],
+    deps: &Path,
+    toolchain: &Toolchain,
+    out: &Path,
+) -> Result<PathBuf> {
+    let main = out.join("ranks.rs");
+    fs::write(&main, RANKS)?;
+    let program = out.join("lib/halobook-ranks");
+    let flag = |flag: &str, path: &Path| {
+        let mut whole = std::ffi::OsString::from(flag);
+        whole.push(path);
+        whole
+    };
+    let std = toolchain.sysroot.join("lib/rustlib");
+    let std = std.join(&toolchain.host).join("lib");
+    output(
+        Command::new(toolchain.sysroot.join("bin/rustc"))
+            .args(["--crate-name", "halobook_ranks", "--edition", "2024"])
+            .args(["--crate-type", "bin", "-Cprefer-dynamic", "-Copt-level=2"])
+            .arg("-Cstrip=debuginfo")
+            .arg(flag("--extern=halobook=", dylib))
+            .arg(flag("--extern=gnn_mpi=", mpi))
+            .arg(flag("-Ldependency=", deps))
+            .args(native.iter().map(|place| format!("-L{place}")))
+            .arg(flag("-Clink-arg=-Wl,-rpath,", &out.join("lib")))
+            .arg(flag("-Clink-arg=-Wl,-rpath,", &std))
+            .arg("-o")
+            .arg(&program)
+            .arg(&main),
+    )
+    .context("the program of a rank cannot be linked")?;
+    Ok(program)
 }

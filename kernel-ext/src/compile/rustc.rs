@@ -25,25 +25,59 @@ pub fn program(
     lines: usize,
     interrupt: Option<&Interrupt>,
 ) -> Result<(), Failure> {
-    let extern_flag = |name: &str, path: &Path| format!("--extern={name}={}", path.display());
-    let mut command = Command::new(facts.rustc());
-    shim::restore_environment(&mut command);
+    let mut command = rustc(facts);
     command
-        .args(["--crate-name", "strategy", "--edition", "2024", "main.rs"])
-        .args([
-            "--crate-type",
-            "bin",
-            "--error-format=json",
-            "-o",
-            "program",
-        ])
-        .args(["-Copt-level=3", "-Cdebuginfo=0", "-Cstrip=debuginfo"])
-        .arg(extern_flag("halobook", &facts.rlib))
-        .arg(format!("-Ldependency={}", facts.deps.display()));
+        .args(["--crate-name", "strategy", "main.rs", "-o", "program"])
+        .args(["--crate-type", "bin", "-Copt-level=3"])
+        .arg(extern_flag("halobook", &facts.rlib));
     if let Some(mpi) = &facts.mpi {
         command.arg(extern_flag("gnn_mpi", mpi));
     }
     command.args(facts.native.iter().map(|place| format!("-L{place}")));
+    run(&mut command, dir, lines, interrupt)
+}
+
+/// Compiles `cell.rs` in `dir`, of `lines` lines, into the library `libcell.so` there, which is loaded
+/// beside the prelude's own.
+///
+/// # Errors
+/// What the compiler says; an interrupt.
+pub fn library(
+    facts: &Facts,
+    dir: &Path,
+    lines: usize,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let mut command = rustc(facts);
+    command
+        .args(["--crate-name", "cell", "cell.rs", "-o", "libcell.so"])
+        .args(["--crate-type", "cdylib", "-Cprefer-dynamic"])
+        .arg("-Copt-level=1")
+        .arg(extern_flag("halobook", &facts.dylib));
+    run(&mut command, dir, lines, Some(interrupt))
+}
+
+fn extern_flag(name: &str, path: &Path) -> String {
+    format!("--extern={name}={}", path.display())
+}
+
+fn rustc(facts: &Facts) -> Command {
+    let mut command = Command::new(facts.rustc());
+    shim::restore_environment(&mut command);
+    command
+        .args(["--edition", "2024", "--error-format=json"])
+        .args(["-Cdebuginfo=0", "-Cstrip=debuginfo"])
+        .arg(format!("-Ldependency={}", facts.deps.display()));
+    command
+}
+
+/// Runs the compiler, which an interrupt ends.
+fn run(
+    command: &mut Command,
+    dir: &Path,
+    lines: usize,
+    interrupt: Option<&Interrupt>,
+) -> Result<(), Failure> {
     command
         .current_dir(dir)
         .stdin(Stdio::null())

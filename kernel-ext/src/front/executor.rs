@@ -19,8 +19,8 @@ use super::output::{CellOutput, media};
 use super::user_error;
 use super::wire::{Channel, Parent, Wire};
 use crate::cell::engine::{Engine, Evaluated, Input};
-use crate::live::Bound;
 use crate::live::interrupt::Interrupt;
+use crate::live::{Bound, Pool};
 use crate::magic::{self, Action, TrainRequest};
 
 /// The handle on the executor thread.
@@ -35,6 +35,8 @@ struct Shared {
     engine: Engine,
     interrupt: Interrupt,
     bound: Arc<Bound>,
+    /// Ranks that wait for cells.
+    pool: Mutex<Option<Pool>>,
     /// A run is under way: interrupts are its own, also while its result is being bound.
     training: AtomicBool,
     closed: AtomicBool,
@@ -53,6 +55,7 @@ impl Executor {
             engine,
             interrupt: Interrupt::default(),
             bound: Arc::default(),
+            pool: Mutex::default(),
             training: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             abort_up_to: AtomicU64::new(0),
@@ -333,6 +336,9 @@ impl Cell<'_> {
                 request.text = crate::live::fill(&request.text, &self.session())?;
                 crate::live::check(&request, &self.session())
             }
+            Action::Ranks(request) => {
+                self.training(|| crate::live::ranks(&request, &self.session()))
+            }
             Action::Strategy(request) => {
                 self.training(|| crate::live::strategy(&request, &self.session()))
             }
@@ -362,6 +368,7 @@ impl Cell<'_> {
             output: self.output,
             interrupt: &self.worker.shared.interrupt,
             bind: Box::new(|code| self.rust(code)),
+            pool: &self.worker.shared.pool,
             facts: self.worker.shared.engine.facts(),
             bound: &self.worker.shared.bound,
         }

@@ -3,11 +3,14 @@
 mod card;
 pub mod catalogue;
 mod check;
+mod grouped;
 pub mod interrupt;
 mod lines;
 mod params;
 mod partition;
+mod pool;
 mod program;
+mod ranks;
 mod report;
 mod sql;
 mod strategy;
@@ -15,7 +18,7 @@ mod sweep;
 mod train;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use crate::cell::facts::Facts;
 use crate::front::{CellOutput, Outcome};
@@ -24,7 +27,9 @@ use interrupt::Interrupt;
 pub use check::check;
 pub use lines::line;
 pub use params::{fill, params};
+pub use pool::Pool;
 pub use program::path as halobook_path;
+pub use ranks::ranks;
 pub use sql::query;
 pub use strategy::{strategy, unprepared};
 pub use sweep::sweep;
@@ -52,6 +57,8 @@ pub struct Session<'a> {
     pub interrupt: &'a Interrupt,
     /// Evaluates Rust in the session.
     pub bind: Box<dyn Fn(&str) -> Outcome + 'a>,
+    /// Ranks that wait for cells.
+    pub pool: &'a Mutex<Option<Pool>>,
     /// What set-up prepared, if it did.
     pub facts: Option<&'a Facts>,
     /// The runs bound so far.
@@ -66,6 +73,13 @@ impl Session<'_> {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         bound.get(name).cloned()
+    }
+
+    /// The pool of ranks, if it is up.
+    fn pool(&self) -> MutexGuard<'_, Option<Pool>> {
+        self.pool
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The run folder of a bound variable, an id, its beginning or `latest`.

@@ -44,6 +44,6 @@ pub(super) fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
 }
 
 /// The Rust that binds a frame. Its type is written out, so that nothing has to be inferred.
-fn binding(name: &str, id: &str) -> String {
+pub(super) fn binding(name: &str, id: &str) -> String {
     format!("let {name}: halobook::polars::prelude::DataFrame = halobook::kept({id:?});\n")
 }

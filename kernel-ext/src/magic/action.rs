@@ -1,7 +1,7 @@
 //! What a cell asks for.
 
 use super::body;
-use super::compiled::{self, StrategyRequest};
+use super::compiled::{self, RanksRequest, StrategyRequest};
 use super::flags::{self, Parsed};
 use super::run_flags::SWEEP_OWN;
 use super::table::{self, Kind, Magic};
@@ -32,6 +32,8 @@ pub enum Action {
     Params(ParamsRequest),
     /// A strategy.
     Strategy(StrategyRequest),
+    /// Something for every rank.
+    Ranks(RanksRequest),
     /// A magic's manual page; an empty name asks for the list.
     Help(String),
     /// Something is wrong with the magic itself.
@@ -174,6 +176,10 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
                         body::typed(body).map(|pairs| Action::Params(ParamsRequest { pairs }))
                     }
                     "check" => check(parsed, text, body).map(Action::Check),
+                    "ranks" => {
+                        let head = &cell[..cell.len() - body.len()];
+                        compiled::ranks(parsed, head, text, body).map(Action::Ranks)
+                    }
                     "strategy" => {
                         let head = &cell[..cell.len() - body.len()];
                         compiled::strategy(parsed, head, text, body).map(Action::Strategy)
@@ -326,7 +332,7 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
 }
 
 /// A name that can be bound in Rust.
-fn identifier(name: String, line: &str) -> Result<String, Refusal> {
+pub(super) fn identifier(name: String, line: &str) -> Result<String, Refusal> {
     let mut chars = name.chars();
     let starts = chars
         .next()
@@ -347,7 +353,7 @@ fn identifier(name: String, line: &str) -> Result<String, Refusal> {
 }
 
 /// Where `word` stands in `line`, in characters.
-fn place(line: &str, word: &str) -> (usize, usize) {
+pub(super) fn place(line: &str, word: &str) -> (usize, usize) {
     let at = line.rfind(word).unwrap_or(0);
     (line[..at].chars().count(), word.chars().count())
 }

@@ -1,6 +1,6 @@
 //! Cells whose Rust becomes a program of its own.
 
-use super::action::Refusal;
+use super::action::{Refusal, identifier, place};
 use super::flags::Parsed;
 
 /// A strategy as the cell writes it.
@@ -67,6 +67,99 @@ pub(super) fn strategy(
     Ok(request)
 }
 
+/// What every rank is to run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RanksRequest {
+    /// The cell's Rust, at its lines; the magic's is blank.
+    pub code: String,
+    /// How many ranks, where given.
+    pub ranks: Option<usize>,
+    /// Those that run it; all where empty.
+    pub only: Vec<u32>,
+    /// Variables of the notebook that the cell is given.
+    pub inputs: Vec<String>,
+    /// The variable to bind.
+    pub output: Option<String>,
+    /// Seconds that it may take.
+    pub timeout: Option<f64>,
+    /// Seconds that all may wait.
+    pub stall: Option<f64>,
+    /// Whether ranks begin anew.
+    pub fresh: bool,
+    /// The data set of `ctx.graph()`.
+    pub data: Option<String>,
+    /// How it is cut.
+    pub partition: Option<String>,
+}
+
+/// Reads the cell for every rank; `head` is its text up to and with the magic's `line`.
+pub(super) fn ranks(
+    parsed: Parsed,
+    head: &str,
+    line: &str,
+    body: &str,
+) -> Result<RanksRequest, Refusal> {
+    let refuse = |value: &str, message: String, help: &str| Refusal {
+        message,
+        line: line.to_owned(),
+        span: place(line, value),
+        help: help.to_owned(),
+    };
+    let mut request = RanksRequest {
+        code: format!("{}{body}", "\n".repeat(head.lines().count())),
+        ..RanksRequest::default()
+    };
+    for (flag, value) in parsed.flags {
+        let seconds = || {
+            let number = value.trim_end_matches('s').parse().ok();
+            number.filter(|s: &f64| *s > 0.0).ok_or_else(|| {
+                let what = format!("--{flag} takes seconds, not `{value}`");
+                refuse(&value, what, "for example --timeout 10")
+            })
+        };
+        match flag {
+            "ranks" => {
+                let number = value.parse().ok().filter(|n| *n > 0);
+                request.ranks = Some(number.ok_or_else(|| {
+                    let what = format!("-n takes a number of ranks, not `{value}`");
+                    refuse(&value, what, "for example -n 4")
+                })?);
+            }
+            "targets" => {
+                request.only = targets(&value).ok_or_else(|| {
+                    let what = format!("-t takes ranks, not `{value}`");
+                    refuse(&value, what, "for example -t 0,2..3")
+                })?;
+            }
+            "input" => request.inputs.push(identifier(value, line)?),
+            "output" => request.output = Some(identifier(value, line)?),
+            "timeout" => request.timeout = Some(seconds()?),
+            "stall" => request.stall = Some(seconds()?),
+            "fresh" => request.fresh = true,
+            "data" => request.data = Some(value),
+            _ => request.partition = Some(value),
+        }
+    }
+    Ok(request)
+}
+
+/// `0,2..3`: ranks and ranges of them, both ends included.
+fn targets(written: &str) -> Option<Vec<u32>> {
+    let mut ranks = Vec::new();
+    for part in written.split(',') {
+        match part.split_once("..") {
+            Some((from, to)) => {
+                let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+                ranks.extend(from..=to);
+            }
+            None => ranks.push(part.trim().parse().ok()?),
+        }
+    }
+    ranks.sort_unstable();
+    ranks.dedup();
+    Some(ranks)
+}
+
 /// Whether a strategy can be called that; it names a folder, too.
 ///
 /// # Errors
@@ -104,6 +197,22 @@ mod tests {
         assert_eq!(request.code, "\n\nstruct X;\n");
         assert_eq!(request.pairs, [("every".to_owned(), "1".to_owned())]);
         assert!(request.verify);
+    }
+
+    #[test]
+    fn a_cell_for_ranks_is_read() {
+        let cell = "%%ranks -n 4 -t 0,2..3 -i xs -o owned --timeout 10s --data karate\nrank";
+        let Action::Ranks(request) = expand(cell) else {
+            panic!("{:?}", expand(cell))
+        };
+        assert_eq!((request.ranks, request.timeout), (Some(4), Some(10.0)));
+        assert_eq!(request.only, [0, 2, 3]);
+        assert_eq!(request.inputs, ["xs"]);
+        assert_eq!(request.output.as_deref(), Some("owned"));
+        assert_eq!(request.code, "\nrank");
+        for cell in ["%%ranks -n 0\n", "%%ranks -t a\n", "%%ranks -o 1x\n"] {
+            assert!(matches!(expand(cell), Action::Refused(_)), "{cell}");
+        }
     }
 
     #[test]

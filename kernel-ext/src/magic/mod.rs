@@ -16,7 +16,7 @@ pub use action::{
     Action, CheckRequest, Line, ParamsRequest, SqlRequest, SweepRequest, TrainRequest, expand,
 };
 pub use body::typed;
-pub use compiled::{StrategyRequest, check_name};
+pub use compiled::{RanksRequest, StrategyRequest, check_name};
 
 use crate::text::Completeness;
 
@@ -31,6 +31,7 @@ pub fn completeness(code: &str) -> Completeness {
         | Action::Sql(_)
         | Action::Check(_)
         | Action::Params(_)
+        | Action::Ranks(_)
         | Action::Strategy(_) => Completeness::Complete,
         Action::Refused(_) => Completeness::Invalid,
     }

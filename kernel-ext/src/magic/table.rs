@@ -140,6 +140,67 @@ const PARTITION_FLAGS: &[Flag] = &[
     switch("dry-run", "say what it would need, cut nothing"),
 ];
 
+/// Flags of `%%ranks`.
+const RANKS_FLAGS: &[Flag] = &[
+    value(
+        "ranks",
+        Some('n'),
+        "N",
+        Value::Free,
+        "number of ranks (default: those there are, else 2)",
+    ),
+    value(
+        "targets",
+        Some('t'),
+        "LIST",
+        Value::Free,
+        "only these ranks: 0,2..3",
+    ),
+    value(
+        "input",
+        Some('i'),
+        "NAME",
+        Value::Free,
+        "give the cell this variable of the notebook",
+    ),
+    value(
+        "output",
+        Some('o'),
+        "NAME",
+        Value::Free,
+        "bind what ranks return as a frame",
+    ),
+    value(
+        "timeout",
+        None,
+        "SECONDS",
+        Value::Free,
+        "most time the cell may take",
+    ),
+    value(
+        "stall",
+        None,
+        "SECONDS",
+        Value::Free,
+        "how long all ranks may wait before they are given up (default 3)",
+    ),
+    value(
+        "data",
+        None,
+        "NAME",
+        Value::Data,
+        "data set of ctx.graph() (default karate)",
+    ),
+    value(
+        "partition",
+        None,
+        "NAME",
+        Value::OneOf(METHODS),
+        "how it is cut (default metis)",
+    ),
+    switch("fresh", "end the ranks there are and start new ones"),
+];
+
 /// Every magic there is.
 pub const MAGICS: &[Magic] = &[
     Magic {
@@ -180,6 +241,26 @@ seconds ends it. Finished rows are bound, and `--resume` takes them over.
     data = \"karate\"; epochs = 60
     strategy = [\"halo\", \"broadcast\"]
     ranks = [1, 2, 4]",
+    },
+    Magic {
+        name: "ranks",
+        kind: Kind::Cell,
+        args: &[],
+        flags: RANKS_FLAGS,
+        summary: "run this cell's Rust on every rank of a pool that stays",
+        details: "\
+In scope: `rank` and `size`; `comm`, to send and receive any serialisable value, to sum, gather and
+broadcast; `ctx`, this rank: `ctx.graph()` is its part of the data set, `ctx.keep(\"name\", value)` and
+`ctx.kept::<T>(\"name\")` carry values to later cells. The last value becomes rows with a column `rank`:
+a number, a text, a frame or `row! { a, b = f() }`. What ranks print is shown once where it is the same.
+
+Ranks that wait for each other for ever are named; a cell that fails on one rank says which. In both
+cases the pool goes on. The first interrupt lets waiting ranks give up, a second one ends the pool.
+
+    %%ranks -n 4 -o sums
+    comm.send((rank + 1) % size, rank)?;
+    let left: usize = comm.recv((rank + size - 1) % size)?;
+    row! { left, total = comm.sum(rank as f64)? }",
     },
     Magic {
         name: "strategy",
@@ -338,6 +419,20 @@ binds it as a DataFrame, and `%plot part partition` draws the cut. Cuts are kept
 of what was cut, and training takes them from there.
 
     %partition karate -n 4 --method metis --balance train -o part",
+    },
+    Magic {
+        name: "cluster",
+        kind: Kind::Line,
+        args: &[("ACTION", Value::OneOf(&["up", "down", "status"]))],
+        flags: &[value(
+            "ranks",
+            Some('n'),
+            "N",
+            Value::Free,
+            "number of ranks (default 2)",
+        )],
+        summary: "the ranks of %%ranks: start them, end them, see where they are",
+        details: "",
     },
     Magic {
         name: "run",
