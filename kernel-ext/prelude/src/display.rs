@@ -1,14 +1,20 @@
-//! Rich output from any cell: HTML, SVG, Markdown.
+//! Rich output from any cell: HTML, SVG, Markdown, replaced later if need be.
 //!
 //! ```
 //! halobook::display::html("<b>bold</b>");
 //! halobook::display::markdown("*two* epochs");
 //! ```
 //!
-//! Both this kernel and a stock Rust kernel read marked blocks on standard output; each value
-//! prints one block a MIME type.
+//! A cell's last value is shown through marked blocks on standard output, which a stock Rust kernel reads
+//! too. What is shown on the way goes to this kernel as marked lines, so that it stands where it was shown
+//! and at once; elsewhere as blocks.
 
 use std::io::Write;
+
+use serde_json::{Map, Value, json};
+
+/// How a line begins that is for the kernel.
+pub const LINE: &str = "\u{1}halobook ";
 
 /// One value in several forms, for whichever the reader's front end can show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,21 +63,64 @@ impl Bundle {
     }
 }
 
+/// Tells the kernel, on a line of its own; whether it is one that understands.
+fn tell(what: &Value) -> bool {
+    if std::env::var_os("HALOBOOK_SCRATCH").is_none() {
+        return false;
+    }
+    let mut out = std::io::stdout().lock();
+    // As for blocks: nobody is left to tell of an error.
+    let _ = writeln!(out, "{LINE}{what}").and_then(|()| out.flush());
+    true
+}
+
+fn data(bundle: &Bundle) -> Map<String, Value> {
+    let parts = bundle.parts.iter();
+    parts
+        .map(|(mime, content)| ((*mime).to_owned(), Value::from(content.as_str())))
+        .collect()
+}
+
+/// Shows a bundle where the cell is now.
+pub fn bundle(bundle: &Bundle) {
+    if !tell(&json!({"show": data(bundle)})) {
+        bundle.show();
+    }
+}
+
+/// Shows a bundle that [`update`] can replace under `id`.
+pub fn bundle_as(id: &str, bundle: &Bundle) {
+    if !tell(&json!({"show": data(bundle), "id": id})) {
+        bundle.show();
+    }
+}
+
+/// Replaces what was shown under `id`, wherever it stands. In another kernel it is shown once more.
+pub fn update(id: &str, bundle: &Bundle) {
+    if !tell(&json!({"update": data(bundle), "id": id})) {
+        bundle.show();
+    }
+}
+
+/// Clears the cell's output so far; with `wait`, when the next output comes. In another kernel nothing
+/// happens.
+pub fn clear_output(wait: bool) {
+    tell(&json!({"clear": wait}));
+}
+
 /// Shows `html` as it is: escape what you did not write yourself.
 pub fn html(html: &str) {
-    Bundle::default().with("text/html", html).show();
+    bundle(&Bundle::default().with("text/html", html));
 }
 
 /// Shows a whole SVG document.
 pub fn svg(svg: &str) {
-    Bundle::default().with("image/svg+xml", svg).show();
+    bundle(&Bundle::default().with("image/svg+xml", svg));
 }
 
 /// Shows Markdown.
 pub fn markdown(markdown: &str) {
-    Bundle::text(markdown)
-        .with("text/markdown", markdown)
-        .show();
+    bundle(&Bundle::text(markdown).with("text/markdown", markdown));
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use evcxr::EvalContextOutputs;
 
-use crate::front::CellOutput;
+use crate::front::{CellOutput, Shown};
+use serde_json::Value;
 
 /// What the pump is told.
 enum Order {
@@ -93,17 +94,55 @@ fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
     }
 }
 
-/// Sends a line and whatever has queued up behind it as one message.
+/// Sends a line and whatever has queued up behind it as one message; lines that are for the kernel are done
+/// in their place.
 fn forward_stdout(cell: &Option<CellOutput>, first: String, queue: &Receiver<String>) {
-    let mut text = first;
-    text.push('\n');
-    while text.len() < 1 << 16 {
-        let Ok(line) = queue.try_recv() else { break };
-        text.push_str(&line);
-        text.push('\n');
+    let Some(cell) = cell else {
+        while queue.try_recv().is_ok() {}
+        return;
+    };
+    let mut text = String::new();
+    let mut next = Some(first);
+    while let Some(line) = next {
+        if let Some(asked) = line.strip_prefix(halobook::display::LINE) {
+            if !text.is_empty() {
+                cell.stdout(&std::mem::take(&mut text));
+            }
+            told(cell, asked);
+        } else {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        if text.len() >= 1 << 16 {
+            break;
+        }
+        next = queue.try_recv().ok();
     }
-    if let Some(cell) = cell {
+    if !text.is_empty() {
         cell.stdout(&text);
+    }
+}
+
+/// Does what a cell's line asks of the kernel; what it does not understand it leaves.
+fn told(cell: &CellOutput, asked: &str) {
+    let Ok(Value::Object(mut asked)) = serde_json::from_str(asked) else {
+        return;
+    };
+    let id = asked.get("id").and_then(Value::as_str).map(str::to_owned);
+    let mut bundle = |name: &str| match asked.remove(name) {
+        Some(Value::Object(bundle)) => Some(Shown {
+            bundle,
+            page: false,
+        }),
+        _ => None,
+    };
+    if let Some(shown) = bundle("show") {
+        let fresh = || uuid::Uuid::new_v4().to_string();
+        cell.display(&shown, &id.unwrap_or_else(fresh));
+    } else if let Some(shown) = bundle("update") {
+        cell.update(&shown, &id.unwrap_or_default());
+    } else if let Some(wait) = asked.get("clear").and_then(Value::as_bool) {
+        cell.clear(wait);
     }
 }
 

@@ -105,18 +105,74 @@ impl History {
     }
 }
 
-/// Whether `text` matches `pattern`, where `*` stands for any text and `?` for one character.
+/// A piece of a pattern.
+enum Piece {
+    /// Any text.
+    Star,
+    /// One character of these ranges, or with `true` one of none of them.
+    One(Vec<(char, char)>, bool),
+}
+
+impl Piece {
+    fn takes(&self, c: char) -> bool {
+        match self {
+            Piece::Star => false,
+            Piece::One(ranges, not) => {
+                ranges.iter().any(|&(from, to)| (from..=to).contains(&c)) != *not
+            }
+        }
+    }
+}
+
+/// The pieces of a pattern: `*` any text, `?` one character, `[a-z]` one of these, `[!a-z]` one of the others.
+fn pieces(pattern: &str) -> Vec<Piece> {
+    let any = || Piece::One(vec![('\0', char::MAX)], false);
+    let only = |c| Piece::One(vec![(c, c)], false);
+    let (mut pieces, mut rest) = (Vec::new(), pattern);
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        let class = (c == '[').then(|| class(rest)).flatten();
+        pieces.push(match (c, class) {
+            ('*', _) => Piece::Star,
+            ('?', _) => any(),
+            (_, Some((piece, after))) => {
+                rest = after;
+                piece
+            }
+            (c, None) => only(c),
+        });
+    }
+    pieces
+}
+
+/// The class whose opening bracket has been read, and what follows it; none without a closing one.
+fn class(text: &str) -> Option<(Piece, &str)> {
+    let not = text.starts_with(['!', '^']);
+    let inside = &text[usize::from(not)..];
+    // A bracket that comes first is one of the characters.
+    let close = inside.char_indices().skip(1).find(|(_, c)| *c == ']')?.0;
+    let chars: Vec<char> = inside[..close].chars().collect();
+    let (mut ranges, mut at) = (Vec::new(), 0);
+    while at < chars.len() {
+        let is_range = chars.get(at + 1) == Some(&'-') && at + 2 < chars.len();
+        let last = if is_range { chars[at + 2] } else { chars[at] };
+        ranges.push((chars[at], last));
+        at += if is_range { 3 } else { 1 };
+    }
+    Some((Piece::One(ranges, not), &inside[close + 1..]))
+}
+
+/// Whether the whole of `text` matches `pattern` ([`pieces`]).
 fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
+    let (pattern, text) = (pieces(pattern), text.chars().collect::<Vec<char>>());
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {
         match pattern.get(p) {
-            Some('*') => {
+            Some(Piece::Star) => {
                 star = Some((p, t));
                 p += 1;
             }
-            Some(&c) if c == '?' || c == text[t] => {
+            Some(piece) if piece.takes(text[t]) => {
                 p += 1;
                 t += 1;
             }
@@ -130,7 +186,9 @@ fn glob(pattern: &str, text: &str) -> bool {
             },
         }
     }
-    pattern[p..].iter().all(|&c| c == '*')
+    pattern[p..]
+        .iter()
+        .all(|piece| matches!(piece, Piece::Star))
 }
 
 #[cfg(test)]
@@ -144,6 +202,9 @@ mod tests {
         assert!(!glob("1?2", "12"));
         assert!(glob("*let*", "a let b"));
         assert!(!glob("a*b", "acd"));
+        assert!(glob("6 [*] *", "6 * 7") && !glob("6 [*] *", "6 x 7"));
+        assert!(glob("[a-c]1[!0-9]", "b1x") && !glob("[a-c]1[!0-9]", "b12"));
+        assert!(glob("[", "[") && glob("[]]", "]"));
     }
 
     #[test]

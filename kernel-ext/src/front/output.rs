@@ -1,7 +1,9 @@
 //! A running cell's way to the notebook.
 
 use jupyter_protocol::media::Media;
-use jupyter_protocol::messaging::{DisplayData, StreamContent, Transient, UpdateDisplayData};
+use jupyter_protocol::messaging::{
+    ClearOutput, DisplayData, StreamContent, Transient, UpdateDisplayData,
+};
 
 use super::outcome::Shown;
 use super::wire::{Parent, Wire};
@@ -51,6 +53,13 @@ impl CellOutput {
             display_id: Some(display_id.to_owned()),
         });
         self.wire.publish(&self.parent, content);
+    }
+
+    /// Clears what the cell has shown; with `wait`, when the next output comes.
+    pub fn clear(&self, wait: bool) {
+        if !self.silent {
+            self.wire.publish(&self.parent, ClearOutput { wait });
+        }
     }
 
     /// Replaces what was shown under `display_id`, wherever it stands by now.

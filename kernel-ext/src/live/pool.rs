@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,9 @@ impl Pool {
                 ["help: install Open MPI or MPICH; `halobook doctor` says more".to_owned()],
             )
         })?;
-        let dir = store::home().join("pools").join(store::new_id());
+        let pools = store::home().join("pools");
+        sweep(&pools);
+        let dir = pools.join(store::new_id());
         let failed = |error: std::io::Error| {
             Failure::config(format!("the pool cannot be started: {error}"), [])
         };
@@ -298,6 +300,20 @@ impl Pool {
     fn end(&mut self) {
         sys::signal_group(self.child.id(), libc::SIGKILL);
         let _ = self.child.wait();
+    }
+}
+
+/// Removes the folders of pools whose kernel was killed: their ranks have ended with it.
+fn sweep(pools: &Path) {
+    for entry in fs::read_dir(pools).into_iter().flatten().flatten() {
+        let dir = entry.path();
+        let page = |rank: u32| state::read(&dir.join(format!("state/rank-{rank}")));
+        let mut pids = (0..).map_while(page).map(|state| state.pid).peekable();
+        // One without a page may just be starting.
+        let started = pids.peek().is_some();
+        if started && !pids.any(|pid| sys::was_started_with(pid, &dir)) {
+            let _ = fs::remove_dir_all(&dir);
+        }
     }
 }
 

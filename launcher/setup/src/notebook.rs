@@ -21,21 +21,27 @@ pub fn execute(
     out: &Path,
     home: Option<&Path>,
 ) -> Result<(), Stop> {
-    let mut python = Command::new(places.venv().join("bin/python"));
-    clean(&mut python);
+    let mut python = python(places);
     if let Some(home) = home {
         python.env("HALOBOOK_HOME", home);
     }
-    // The kernel is looked for in this environment, whatever else the user has installed.
     python
-        .env_remove("PYTHONPATH")
-        .env_remove("PYTHONHOME")
-        .env("PYTHONUNBUFFERED", "1")
         .arg(places.root.join("launcher/setup/src/notebook.py"))
         .arg(source)
         .arg(out)
         .arg(SECONDS_PER_CELL);
     step.run(&mut python).map(|_| ())
+}
+
+/// The environment's Python, which finds the kernel that is installed there, whatever else the user has.
+pub fn python(places: &Places) -> Command {
+    let mut python = Command::new(places.venv().join("bin/python"));
+    clean(&mut python);
+    python
+        .env_remove("PYTHONPATH")
+        .env_remove("PYTHONHOME")
+        .env("PYTHONUNBUFFERED", "1");
+    python
 }
 
 /// The project's notebooks in order, those in folders included.

@@ -93,6 +93,7 @@ pub const JUPYTER: &[(&str, &str)] = &[
     ("jupyterlab", "4.6.6"),
     ("nbclient", "0.11.0"),
     ("nbconvert", "7.17.2"),
+    ("jupyter_kernel_test", "0.7.0"),
 ];
 
 /// The compiler of the CUDA kernels as a Python package, pinned: it compiles them on machines

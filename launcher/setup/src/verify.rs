@@ -7,13 +7,14 @@ use crate::{aarch64, compile, environment, exec, fuzz, links, memory, notebook, 
 use std::process::Command;
 
 /// The stages after set-up, in order.
-const STAGES: [&str; 10] = [
+const STAGES: [&str; 11] = [
     "format",
     "environment",
     "links",
     "clippy",
     "test",
     "docs",
+    "protocol",
     "notebooks",
     memory::STAGE,
     aarch64::STAGE,
@@ -131,6 +132,15 @@ pub fn main(options: Options) -> Result<(), Stop> {
             ]))
         });
         check(&mut total, outcome);
+    }
+    if ready && options.wants("protocol") {
+        let what = "the checks of jupyter_kernel_test";
+        let outcome = flow.step("protocol", what, 15, |step| {
+            let mut python = notebook::python(&places);
+            python.arg(places.root.join("tests/conformance/jupyter.py"));
+            counted(step, &places, &mut python)
+        });
+        total.add(outcome);
     }
     if ready && options.wants("notebooks") {
         notebooks(&mut flow, &places, &mut total);
