@@ -107,7 +107,7 @@ fn diff(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     let dir = |name: &str| session.run_dir(name).map_err(|error| refused(&error));
     let (left, right) = (dir(left)?, dir(right)?);
     let frame = launcher::diff::diff(&left, &right).map_err(|error| refused(&error))?;
-    Ok(Shown::html(launcher::diff::text(&frame), df_html(&frame)))
+    Ok(Shown::html(launcher::frames::text(&frame), df_html(&frame)))
 }
 
 /// `%pin` and `%rm`, which have to name their run.
