@@ -3,7 +3,7 @@
 use halobook::{Run, df_html};
 use launcher::LogQuery;
 
-use super::{Session, report};
+use super::{Session, background, report};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::table::PLOTS;
 use crate::magic::{Line, help};
@@ -13,6 +13,18 @@ pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
     let shown = match line.name {
         "runs" => runs(line)?,
         "partition" => return super::partition::partition(line, session),
+        "jobs" => return background::jobs(session),
+        "wait" => return background::wait(line, session),
+        "attach" => return background::attach(line, session),
+        "replay" => return super::replay::replay(line, session),
+        "restore" => return super::restore::restore(session),
+        "warm" => {
+            let took = (session.warm)();
+            Shown::text(format!(
+                "ready for frames after {:.1} s",
+                took.as_secs_f64()
+            ))
+        }
         "plot" => plot(line, session)?,
         "log" => log(line, session)?,
         "diff" => diff(line, session)?,

@@ -8,6 +8,7 @@ mod body;
 pub mod complete;
 pub mod flags;
 pub mod help;
+mod list;
 pub mod run_flags;
 pub mod table;
 
