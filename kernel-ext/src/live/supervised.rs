@@ -1,4 +1,9 @@
 //! A `halobook` process that carries out one run while its cell waits.
+//!
+//! It has nothing of the kernel but two pipes, and does not mind when nobody reads them: of a kernel
+//! that is killed the run goes on to its end. A kernel that is shut down or restarted raises the
+//! interrupt of whoever waits, so the run stops after its epoch; whoever wants another thing says
+//! `--bg`.
 
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
