@@ -6,6 +6,7 @@ use crate::manifest::Manifest;
 use crate::sweep::{Numbers, Row};
 use gnn_core::spec::Value;
 use polars::prelude::{AnyValue, Column, DataFrame, DataType};
+use std::fmt;
 use std::path::Path;
 
 /// A row for each setting that differs, then one for each result, whether it differs or not:
@@ -37,18 +38,8 @@ pub fn diff(left: &Path, right: &Path) -> Result<DataFrame> {
             ));
         }
     }
-    type Of = fn(&Manifest) -> Option<String>;
-    let machine: [(&str, Of); 5] = [
-        ("host_class", |m| Some(m.host_class.clone())),
-        ("threads_per_rank", |m| Some(m.threads_per_rank.to_string())),
-        ("mpi", |m| m.mpi.clone()),
-        ("strategy_hash", |m| Some(m.strategy_hash.clone())),
-        ("version", |m| Some(m.version.clone())),
-    ];
-    for (what, of) in machine {
-        if of(&a) != of(&b) {
-            lines.push(Line::new("machine", what, [of(&a), of(&b)], [None; 2]));
-        }
+    for (what, of) in machine([&a, &b]) {
+        lines.push(Line::new("machine", what, of, [None; 2]));
     }
     let status = [&a, &b].map(|m| Some(m.status.label().to_owned()));
     lines.push(Line::new("result", "status", status, [None; 2]));
@@ -61,10 +52,9 @@ pub fn diff(left: &Path, right: &Path) -> Result<DataFrame> {
             [&came, &other].map(|row| row.numbers.get(name)),
         ));
     }
-    let epochs = [epochs(left)?, epochs(right)?];
-    if let [Some(a), Some(b)] = &epochs {
-        let said = same_losses(a, b)?;
-        lines.push(Line::new("result", "losses", [Some(said), None], [None; 2]));
+    if let Some(losses) = losses(left, right)? {
+        let said = Some(losses.to_string());
+        lines.push(Line::new("result", "losses", [said, None], [None; 2]));
     }
     frame(&lines)
 }
@@ -115,51 +105,68 @@ fn epochs(run_dir: &Path) -> Result<Option<DataFrame>> {
     }
 }
 
-/// For how many epochs both have the same training losses.
-fn same_losses(a: &DataFrame, b: &DataFrame) -> Result<String> {
+/// For how many epochs two runs have the same training losses, bit by bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Losses {
+    /// Epochs from the first one on.
+    pub same: usize,
+    /// Epochs that both have.
+    pub shared: usize,
+}
+
+impl Losses {
+    /// Whether no epoch differs.
+    pub fn agree(self) -> bool {
+        self.same == self.shared
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Losses { same, shared } = self;
+        match self.agree() {
+            true => write!(f, "the same bits in all {shared} epochs that both have"),
+            false => write!(f, "the same bits in {same} of {shared} epochs"),
+        }
+    }
+}
+
+/// Compares the training losses of two runs; `None` where one of them has no epoch.
+///
+/// # Errors
+/// When a frame cannot be read.
+pub fn losses(left: &Path, right: &Path) -> Result<Option<Losses>> {
+    let (Some(a), Some(b)) = (epochs(left)?, epochs(right)?) else {
+        return Ok(None);
+    };
     let losses = |of: &DataFrame| -> Result<Vec<Option<u64>>> {
         let column = of.column("train_loss").map_err(Error::frame("epochs"))?;
         let cell = |k: usize| column.get(k).ok().and_then(|x| bits(&x));
         Ok((0..of.height()).map(cell).collect())
     };
-    let (a, b) = (losses(a)?, losses(b)?);
-    let shared = a.len().min(b.len());
-    let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-    Ok(match same == shared {
-        true => format!("the same bits in all {shared} epochs that both have"),
-        false => format!("the same bits in {same} of {shared} epochs"),
-    })
+    let (a, b) = (losses(&a)?, losses(&b)?);
+    Ok(Some(Losses {
+        same: a.iter().zip(&b).take_while(|(a, b)| a == b).count(),
+        shared: a.len().min(b.len()),
+    }))
+}
+
+/// What differs of the machine and the program that two runs ran on, with both words.
+pub(crate) fn machine(of: [&Manifest; 2]) -> Vec<(&'static str, [Option<String>; 2])> {
+    type Of = fn(&Manifest) -> Option<String>;
+    let all: [(&'static str, Of); 5] = [
+        ("host_class", |m| Some(m.host_class.clone())),
+        ("threads_per_rank", |m| Some(m.threads_per_rank.to_string())),
+        ("mpi", |m| m.mpi.clone()),
+        ("strategy_hash", |m| Some(m.strategy_hash.clone())),
+        ("version", |m| Some(m.version.clone())),
+    ];
+    let both = all.into_iter().map(|(what, word)| (what, of.map(word)));
+    both.filter(|(_, [a, b])| a != b).collect()
 }
 
 fn bits(cell: &AnyValue<'_>) -> Option<u64> {
     cell.try_extract::<f64>().ok().map(f64::to_bits)
-}
-
-/// The answer as aligned lines, all of them.
-pub fn text(frame: &DataFrame) -> String {
-    let names = frame.columns().iter().map(|c| c.name().to_string());
-    let mut lines: Vec<Vec<String>> = vec![names.collect()];
-    for row in 0..frame.height() {
-        let cell = |column: &Column| match column.get(row) {
-            Ok(AnyValue::Float64(ratio)) => format!("{ratio:.3}"),
-            Ok(AnyValue::Null) | Err(_) => String::new(),
-            Ok(other) => other.str_value().into_owned(),
-        };
-        lines.push(frame.columns().iter().map(cell).collect());
-    }
-    let wide = |k: usize| {
-        lines
-            .iter()
-            .map(|l| l[k].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..frame.width()).map(wide).collect();
-    let line = |cells: &Vec<String>| {
-        let padded = cells.iter().zip(&widths).map(|(c, &w)| format!("{c:<w$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    lines.iter().map(|l| line(l) + "\n").collect()
 }
 
 fn frame(lines: &[Line]) -> Result<DataFrame> {

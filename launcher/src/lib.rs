@@ -9,10 +9,12 @@
 //! | [`request`] | flags, files and cells become one [`gnn_core::spec::RunSpec`] |
 //! | [`resolve`] | a request becomes a plan, or is refused before anything starts |
 //! | [`resume`] | the same, from the checkpoint of a run that has ended |
+//! | [`replay`] | the same, as a run that has ended was; and whether its bits came back |
 //! | [`partition`] | a cut by itself, and the cache of cuts |
 //! | [`launch`], [`mpi`] | a plan becomes processes in a group of their own |
 //! | `supervise` | watch ranks, end the whole run when one fails, say why |
 //! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
+//! | [`jobs`] | the runs that are under way |
 //! | [`sweep`] | many settings, one run each, one frame |
 //! | [`sql`] | queries over all of them |
 //! | [`frames`] | rows become Polars frames; the only place that links Polars |
@@ -32,6 +34,7 @@ pub mod doctor;
 mod error;
 pub mod frames;
 pub mod host;
+pub mod jobs;
 pub mod keep;
 pub mod launch;
 pub mod log;
@@ -40,6 +43,7 @@ pub mod mpi;
 pub mod page;
 pub mod partition;
 pub mod rank_error;
+pub mod replay;
 pub mod request;
 pub mod resolve;
 pub mod resume;
@@ -59,4 +63,4 @@ pub mod verify;
 pub use error::{Error, Result};
 pub use log::{LogQuery, log};
 pub use stop::stop;
-pub use train::{Options, Prepared, prepare, train};
+pub use train::{Options, Prepared, Started, prepare, train};

@@ -174,6 +174,9 @@ pub struct Manifest {
     /// The run from whose checkpoint it goes on, if it does.
     #[serde(default)]
     pub resumed: Option<Resumed>,
+    /// The run that it repeats, if it does.
+    #[serde(default)]
+    pub replays: Option<String>,
     /// Epochs finished, those of the run that it goes on from included.
     pub epochs_done: u32,
     /// Whether it ended early because the validation score no longer improved (`patience`).
@@ -292,6 +295,7 @@ pub(crate) mod tests {
             mpi: None,
             version: "0".into(),
             resumed: None,
+            replays: None,
             epochs_done: 2,
             stopped_early: false,
             wall_ms: 10.0,

@@ -40,6 +40,9 @@ pub fn page(run_dir: &Path) -> Result<String> {
         manifest.strategy_hash,
         manifest.version,
     );
+    if let Some(of) = &manifest.replays {
+        let _ = writeln!(text, "  repeats run {of}");
+    }
     if let Some(error) = &manifest.error {
         let _ = writeln!(text, "  {}: {}", error.name, error.message);
     }

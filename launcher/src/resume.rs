@@ -46,11 +46,7 @@ pub fn resolve_resumed(
             format!("wait for it, or end it first: halobook stop {run_id}"),
         ));
     }
-    let path = run_dir.join("plan.json");
-    let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
-    let plan: Plan =
-        serde_json::from_slice(&bytes).map_err(|source| Error::Json { path, source })?;
-    let old = plan.spec;
+    let old = plan(&run_dir)?.spec;
     pairs.iter().try_for_each(|pair| check_pair(&old, pair))?;
     let spec = RunSpec::from_pairs_in(strategies, old.to_pairs().into_iter().chain(pairs))?;
     let found = checkpoint::find(&run_dir).ok_or_else(|| {
@@ -144,8 +140,15 @@ fn check_left(manifest: &Manifest, old: &RunSpec, new: &RunSpec, found: &Found) 
     Ok(())
 }
 
+/// What a run's ranks were told.
+pub(crate) fn plan(run_dir: &Path) -> Result<Plan> {
+    let path = run_dir.join("plan.json");
+    let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
+    serde_json::from_slice(&bytes).map_err(|source| Error::Json { path, source })
+}
+
 /// The owner of each vertex in a run: partitioners that look at free memory may not give it again.
-fn owner(run_dir: &Path) -> Result<Vec<u32>> {
+pub(crate) fn owner(run_dir: &Path) -> Result<Vec<u32>> {
     let path = run_dir.join("part.bin");
     let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
     let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("chunks of four bytes"));

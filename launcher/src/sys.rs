@@ -191,6 +191,32 @@ pub fn end_with_parent(command: &mut Command, signal: i32) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Lets this process go on when the one that started it ends, whatever [`end_with_parent`] had
+/// asked for. Linux only; elsewhere nothing was asked for.
+pub fn outlive_parent() {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: PR_SET_PDEATHSIG takes a signal number, here none, and touches no memory.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0) };
+    }
+}
+
+/// Gives the program that `command` starts a session of its own: no signal that is meant for this
+/// process's group or terminal reaches it.
+pub fn in_own_session(command: &mut Command) {
+    let prepare = || {
+        // SAFETY: setsid has no arguments and is async-signal-safe, which is all that may run
+        // between fork and exec.
+        if unsafe { libc::setsid() } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure allocates nothing and takes no lock: one system call and an error that is
+    // an integer.
+    unsafe { command.pre_exec(prepare) };
+}
+
 /// Sends this process's standard output and error to the end of a file.
 ///
 /// # Errors

@@ -6,6 +6,7 @@ use crate::resolve::{Resolved, Starter, determinism, strategy_hash};
 use crate::supervise::Supervisor;
 use crate::{host, launch, resume, store, sys};
 use std::path::PathBuf;
+use std::process::Child;
 use std::time::Instant;
 
 /// What a run needs beside its plan.
@@ -15,6 +16,8 @@ pub struct Options {
     pub run_id: Option<String>,
     /// The `halobook` program, which is also what a rank executes.
     pub worker: PathBuf,
+    /// The run that this one repeats, if it does.
+    pub replays: Option<String>,
 }
 
 /// A run whose folder exists and whose ranks have not been started.
@@ -33,7 +36,8 @@ pub struct Prepared {
 pub fn prepare(resolved: Resolved, options: Options) -> Result<Prepared> {
     let id = options.run_id.unwrap_or_else(store::new_id);
     let run_dir = store::create(&id)?;
-    let manifest = manifest(&id, &resolved);
+    let mut manifest = manifest(&id, &resolved);
+    manifest.replays = options.replays;
     launch::write_plan(&run_dir, &resolved)?;
     if let Some(from) = &resolved.from {
         resume::bring(from, &run_dir, resolved.plan.spec.ranks)?;
@@ -47,37 +51,66 @@ pub fn prepare(resolved: Resolved, options: Options) -> Result<Prepared> {
     })
 }
 
+/// A run whose ranks are at work. Nobody watches them until [`Started::watch`] is called.
+pub struct Started {
+    prepared: Prepared,
+    child: (Child, launch::Scratch),
+    start: Instant,
+    oom_before: u64,
+}
+
 impl Prepared {
-    /// Starts the ranks and watches them to the end. Call it from the main thread: ranks end when
-    /// the thread that started them does.
+    /// Starts the ranks. Call it from the main thread: ranks end when the thread that started them
+    /// does.
     ///
     /// # Errors
-    /// When the ranks cannot be started or the run folder cannot be written. A rank that fails is
-    /// no error here: the manifest says so.
-    pub fn run(self) -> Result<Manifest> {
+    /// When the ranks cannot be started; nothing of the run is kept then.
+    pub fn start(self) -> Result<Started> {
         let (start, oom_before) = (Instant::now(), host::oom_kills());
-        let started = launch::start(&self.run_dir, &self.resolved, &self.worker);
-        let child = match started {
-            Ok(started) => started,
+        match launch::start(&self.run_dir, &self.resolved, &self.worker) {
+            Ok(child) => Ok(Started {
+                prepared: self,
+                child,
+                start,
+                oom_before,
+            }),
             Err(error) => {
                 // Nothing was started, so nothing of the run is kept.
                 let _ = std::fs::remove_dir_all(&self.run_dir);
-                return Err(error);
+                Err(error)
             }
-        };
+        }
+    }
+
+    /// Starts the ranks and watches them to the end.
+    ///
+    /// # Errors
+    /// As [`Prepared::start`] and [`Started::watch`].
+    pub fn run(self) -> Result<Manifest> {
+        self.start()?.watch()
+    }
+}
+
+impl Started {
+    /// Watches the ranks to the end and closes the run.
+    ///
+    /// # Errors
+    /// When the run folder cannot be written. A rank that fails is no error here: the manifest says
+    /// so.
+    pub fn watch(self) -> Result<Manifest> {
         let Prepared {
             run_dir,
             resolved,
             manifest,
             ..
-        } = &self;
+        } = &self.prepared;
         Supervisor::new(
             run_dir,
             resolved,
             manifest.clone(),
-            child,
-            start,
-            oom_before,
+            self.child,
+            self.start,
+            self.oom_before,
         )?
         .run()
     }
@@ -125,6 +158,7 @@ fn manifest(id: &str, resolved: &Resolved) -> Manifest {
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
         resumed: resolved.from.as_ref().map(|from| from.resumed.clone()),
+        replays: None,
         epochs_done: 0,
         stopped_early: false,
         wall_ms: 0.0,

@@ -28,19 +28,24 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// A running kernel and its client.
 pub struct Kernel {
-    child: Child,
+    linked: Linked,
     home: tempfile::TempDir,
-    info: ConnectionInfo,
-    session: String,
-    shell: Channel,
-    control: Channel,
-    iopub: UnboundedReceiver<JupyterMessage>,
     /// Messages on iopub that belong to another request than the one asked about last.
     kept: VecDeque<Value>,
     /// From the start of the process to its first reply.
     pub ready_after: Duration,
     runtime: Runtime,
     _turn: MutexGuard<'static, ()>,
+}
+
+/// A kernel's process, and the sockets to it.
+struct Linked {
+    child: Child,
+    info: ConnectionInfo,
+    session: String,
+    shell: Channel,
+    control: Channel,
+    iopub: UnboundedReceiver<JupyterMessage>,
 }
 
 struct Channel {
@@ -59,72 +64,11 @@ impl Kernel {
             .prefix("halobook-kernel-")
             .tempdir()?;
         let runtime = Runtime::new()?;
-        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let ports = runtime.block_on(zmq::peek_ports(local, 5))?;
-        let info = ConnectionInfo {
-            ip: local.to_string(),
-            transport: Transport::TCP,
-            shell_port: ports[0],
-            iopub_port: ports[1],
-            stdin_port: ports[2],
-            control_port: ports[3],
-            hb_port: ports[4],
-            key: uuid::Uuid::new_v4().to_string(),
-            signature_scheme: "hmac-sha256".into(),
-            kernel_name: Some("halobook".into()),
-        };
-        let file = home.path().join("connection.json");
-        std::fs::write(&file, serde_json::to_vec(&info)?)?;
-        let log = File::create(home.path().join("kernel.log"))?;
         let started = Instant::now();
-        let mut child = Command::new(binaries::find("halobook-kernel"))
-            .arg("run")
-            .arg(&file)
-            .current_dir(home.path())
-            .env("HALOBOOK_HOME", home.path())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .process_group(0)
-            .spawn()?;
-        for port in &ports {
-            while TcpStream::connect((local, *port)).is_err() {
-                if let Some(status) = child.try_wait()? {
-                    bail!("the kernel {status} at once: {}", log_of(home.path()));
-                }
-                ensure!(
-                    started.elapsed() < Duration::from_secs(60),
-                    "port {port} never opened"
-                );
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-        let session = uuid::Uuid::new_v4().to_string();
-        let (shell, control, iopub) = runtime.block_on(async {
-            let identity = zmq::peer_identity_for_session(&session)?;
-            let shell =
-                zmq::create_client_shell_connection_with_identity(&info, &session, identity)
-                    .await?;
-            let control = zmq::create_client_control_connection(&info, &session).await?;
-            let mut iopub = zmq::create_client_iopub_connection(&info, "", &session).await?;
-            let (heard, hear) = unbounded_channel();
-            tokio::spawn(async move {
-                while let Ok(message) = iopub.read().await {
-                    if heard.send(message).is_err() {
-                        break;
-                    }
-                }
-            });
-            anyhow::Ok((Channel::new(shell), Channel::new(control), hear))
-        })?;
+        let linked = Linked::start(home.path(), &runtime)?;
         let mut kernel = Self {
-            child,
+            linked,
             home,
-            info,
-            session,
-            shell,
-            control,
-            iopub,
             kept: VecDeque::new(),
             ready_after: Duration::ZERO,
             runtime,
@@ -132,6 +76,19 @@ impl Kernel {
         };
         kernel.greet(started)?;
         Ok(kernel)
+    }
+
+    /// Kills the kernel as the system would, and starts another one with the same run store.
+    ///
+    /// # Errors
+    /// As [`Kernel::start`].
+    pub fn kill_and_start_again(&mut self) -> anyhow::Result<()> {
+        self.linked.child.kill()?;
+        self.linked.child.wait()?;
+        let started = Instant::now();
+        self.linked = Linked::start(self.home.path(), &self.runtime)?;
+        self.kept.clear();
+        self.greet(started)
     }
 
     /// Asks until a reply and its iopub messages come: a subscription takes effect a moment after
@@ -159,7 +116,7 @@ impl Kernel {
 
     /// How to reach it.
     pub fn info(&self) -> &ConnectionInfo {
-        &self.info
+        &self.linked.info
     }
 
     /// Whether the process is there.
@@ -167,7 +124,7 @@ impl Kernel {
     /// # Errors
     /// When the system cannot tell.
     pub fn is_alive(&mut self) -> anyhow::Result<bool> {
-        Ok(self.child.try_wait()?.is_none())
+        Ok(self.linked.child.try_wait()?.is_none())
     }
 
     /// Executes a cell, within three minutes.
@@ -194,7 +151,8 @@ impl Kernel {
     pub fn send(&mut self, kind: &str, content: Value) -> anyhow::Result<String> {
         let message = message(kind, content)?;
         let id = message.header.msg_id.clone();
-        self.runtime.block_on(self.shell.send.send(message))?;
+        self.runtime
+            .block_on(self.linked.shell.send.send(message))?;
         Ok(id)
     }
 
@@ -214,7 +172,7 @@ impl Kernel {
     pub fn command(&mut self, kind: &str, content: Value) -> anyhow::Result<Value> {
         let message = message(kind, content)?;
         let id = message.header.msg_id.clone();
-        let control = &mut self.control;
+        let control = &mut self.linked.control;
         let reply = self.runtime.block_on(async {
             control.send.send(message).await?;
             control.reply(&id, SOON).await
@@ -242,7 +200,7 @@ impl Kernel {
         let left = limit
             .saturating_sub(started.elapsed())
             .max(Duration::from_secs(5));
-        let reply = self.runtime.block_on(self.shell.reply(id, left))?;
+        let reply = self.runtime.block_on(self.linked.shell.reply(id, left))?;
         Ok(Answer {
             reply,
             iopub,
@@ -262,7 +220,7 @@ impl Kernel {
         let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let (iopub, runtime) = (&mut self.iopub, &self.runtime);
+            let (iopub, runtime) = (&mut self.linked.iopub, &self.runtime);
             let next = runtime.block_on(async { tokio::time::timeout(left, iopub.recv()).await });
             let Ok(next) = next else { return Ok(None) };
             let message = serde_json::to_value(next.context("iopub is closed")?)?;
@@ -322,7 +280,7 @@ impl Kernel {
     /// When none comes back in five seconds.
     pub fn heartbeat(&mut self) -> anyhow::Result<Duration> {
         let started = Instant::now();
-        let info = &self.info;
+        let info = &self.linked.info;
         self.runtime.block_on(async {
             let mut heart = zmq::create_client_heartbeat_connection(info).await?;
             let beat = heart.single_heartbeat();
@@ -341,7 +299,7 @@ impl Kernel {
     pub fn answers_to(&mut self, key: &str, limit: Duration) -> anyhow::Result<bool> {
         let info = ConnectionInfo {
             key: key.into(),
-            ..self.info.clone()
+            ..self.linked.info.clone()
         };
         self.runtime.block_on(async {
             let session = uuid::Uuid::new_v4().to_string();
@@ -376,15 +334,87 @@ impl Kernel {
 
     /// The session id under which this client speaks.
     pub fn session(&self) -> &str {
-        &self.session
+        &self.linked.session
+    }
+}
+
+impl Linked {
+    /// Starts a kernel whose run store is `home`, and waits until its sockets are open.
+    fn start(home: &Path, runtime: &Runtime) -> anyhow::Result<Self> {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let ports = runtime.block_on(zmq::peek_ports(local, 5))?;
+        let info = ConnectionInfo {
+            ip: local.to_string(),
+            transport: Transport::TCP,
+            shell_port: ports[0],
+            iopub_port: ports[1],
+            stdin_port: ports[2],
+            control_port: ports[3],
+            hb_port: ports[4],
+            key: uuid::Uuid::new_v4().to_string(),
+            signature_scheme: "hmac-sha256".into(),
+            kernel_name: Some("halobook".into()),
+        };
+        let file = home.join("connection.json");
+        std::fs::write(&file, serde_json::to_vec(&info)?)?;
+        let log = File::create(home.join("kernel.log"))?;
+        let started = Instant::now();
+        let mut child = Command::new(binaries::find("halobook-kernel"))
+            .arg("run")
+            .arg(&file)
+            .current_dir(home)
+            .env("HALOBOOK_HOME", home)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()?;
+        for port in &ports {
+            while TcpStream::connect((local, *port)).is_err() {
+                if let Some(status) = child.try_wait()? {
+                    bail!("the kernel {status} at once: {}", log_of(home));
+                }
+                ensure!(
+                    started.elapsed() < Duration::from_secs(60),
+                    "port {port} never opened"
+                );
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let session = uuid::Uuid::new_v4().to_string();
+        let (shell, control, iopub) = runtime.block_on(async {
+            let identity = zmq::peer_identity_for_session(&session)?;
+            let shell =
+                zmq::create_client_shell_connection_with_identity(&info, &session, identity)
+                    .await?;
+            let control = zmq::create_client_control_connection(&info, &session).await?;
+            let mut iopub = zmq::create_client_iopub_connection(&info, "", &session).await?;
+            let (heard, hear) = unbounded_channel();
+            tokio::spawn(async move {
+                while let Ok(message) = iopub.read().await {
+                    if heard.send(message).is_err() {
+                        break;
+                    }
+                }
+            });
+            anyhow::Ok((Channel::new(shell), Channel::new(control), hear))
+        })?;
+        Ok(Self {
+            child,
+            info,
+            session,
+            shell,
+            control,
+            iopub,
+        })
     }
 }
 
 impl Drop for Kernel {
     fn drop(&mut self) {
         if !matches!(self.is_alive(), Ok(false)) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            let _ = self.linked.child.kill();
+            let _ = self.linked.child.wait();
         }
         // Only what names this kernel's folder: evaluation children and runs of a failed test.
         for (pid, _) in processes::naming(self.home.path()) {

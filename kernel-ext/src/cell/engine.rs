@@ -36,8 +36,8 @@ pub struct Evaluated {
     pub seen: Seen,
     /// Whether somebody asked to interrupt it.
     pub interrupted: bool,
-    /// The variables that existed before and are gone.
-    pub lost: Vec<String>,
+    /// The variables that existed before and are gone, with their types.
+    pub lost: Vec<(String, String)>,
 }
 
 enum Job {
@@ -55,6 +55,12 @@ enum Job {
     Describe {
         word: String,
         done: Sender<Option<String>>,
+    },
+    Warm {
+        done: Sender<()>,
+    },
+    Bind {
+        code: String,
     },
 }
 
@@ -147,6 +153,24 @@ impl Engine {
         wait.recv_timeout(patience).ok().flatten()
     }
 
+    /// Evaluates code that binds variables when there is time, before any cell that comes later.
+    /// Nobody waits for it, and interrupts pass it by.
+    pub fn bind_later(&self, code: &str) {
+        let code = code.to_owned();
+        // An evaluation thread that has ended has no variables.
+        let _ = self.jobs.send(Job::Bind { code });
+    }
+
+    /// Does now what the next frame cell would wait for; how long that took.
+    pub fn warm(&self) -> Duration {
+        let started = Instant::now();
+        let (done, wait) = bounded(1);
+        self.ask(Job::Warm { done });
+        // An evaluation thread that has ended has nothing to make ready.
+        let _ = wait.recv();
+        started.elapsed()
+    }
+
     fn ask(&self, job: Job) {
         self.shared.wanted.store(true, Ordering::Release);
         let _ = self.jobs.send(job);
@@ -185,6 +209,8 @@ struct Worker<'a> {
     context: CommandContext,
     pump: Pump,
     shared: &'a Shared,
+    /// Variables that are gone and that no cell has been told of.
+    lost: Vec<(String, String)>,
 }
 
 impl Worker<'_> {
@@ -199,6 +225,7 @@ impl Worker<'_> {
             context,
             pump: Pump::start(outputs),
             shared,
+            lost: Vec::new(),
         };
         trace("evcxr ready", started);
         if shared.scratch.facts.is_some() {
@@ -208,9 +235,7 @@ impl Worker<'_> {
             trace("prelude imported", started);
             // Loading the crates' types is most of what the first cell would wait for.
             if !shared.wanted.load(Ordering::Acquire) {
-                let _ = worker
-                    .context
-                    .completions(WARM, WARM.find("warm_b.").map_or(0, |at| at + 7));
+                worker.load_types();
             }
             trace("warm", started);
         }
@@ -249,6 +274,37 @@ impl Worker<'_> {
             Job::Describe { word, done } => {
                 let _ = done.send(self.describe(&word));
             }
+            Job::Warm { done } => {
+                self.warm();
+                let _ = done.send(());
+            }
+            Job::Bind { code } => self.bind(&code),
+        }
+    }
+
+    fn bind(&mut self, code: &str) {
+        let before = self.variables();
+        match self.context.execute(code) {
+            Ok(_) => {}
+            // It had ended before: told with the next cell.
+            Err(Error::SubprocessTerminated(_)) => self.lost.extend(before),
+            Err(error) => eprintln!("halobook-kernel: not bound: {error}"),
+        }
+    }
+
+    /// Has rust-analyzer load what frame cells need.
+    fn load_types(&mut self) {
+        let _ = self.context.completions(WARM, WARM.len());
+    }
+
+    /// Loads types, and has the compiler and the cells' process read the prelude.
+    fn warm(&mut self) {
+        if self.shared.scratch.facts.is_none() {
+            return;
+        }
+        self.load_types();
+        if let Err(error) = self.context.execute(WARM_CELL) {
+            eprintln!("halobook-kernel: the prelude cannot be used: {error}");
         }
     }
 
@@ -294,14 +350,10 @@ impl Worker<'_> {
         self.shared.evaluating.store(false, Ordering::Release);
         let _ = fs::remove_file(self.shared.scratch.cancel());
         let seen = self.pump.end();
-        let lost = match &result {
-            Err(Error::SubprocessTerminated(_)) => before
-                .into_iter()
-                .map(|(name, _)| name)
-                .filter(|name| !name.starts_with('_'))
-                .collect(),
-            _ => Vec::new(),
-        };
+        let mut lost = std::mem::take(&mut self.lost);
+        if let Err(Error::SubprocessTerminated(_)) = &result {
+            lost.extend(before);
+        }
         Evaluated {
             result: result.map(|outputs| outputs.content_by_mime_type),
             seen,
@@ -315,6 +367,10 @@ impl Worker<'_> {
 const WARM: &str = "let warm_a = df!(\"a\" => [1, 2, 3]).unwrap();\n\
 let warm_b = warm_a.clone().lazy().filter(col(\"a\").gt(lit(1))).collect().unwrap();\n\
 warm_b.";
+
+/// A frame cell that binds and shows nothing.
+const WARM_CELL: &str = "{ let warm = df!(\"a\" => [1, 2, 3]).unwrap();\n\
+let _ = warm.lazy().filter(col(\"a\").gt(lit(1))).collect(); }";
 
 /// Answers everything with the error that kept evcxr from starting.
 fn refuse(inbox: &Receiver<Job>, error: &Error) {

@@ -16,7 +16,8 @@ use super::output::media;
 use super::wire::{Channel, Parent, Wire};
 use crate::cell::engine::Engine;
 use crate::cell::scratch::Scratch;
-use crate::live::{Bound, catalogue};
+use crate::live::bound::Bound;
+use crate::live::catalogue;
 use crate::magic;
 use crate::text;
 

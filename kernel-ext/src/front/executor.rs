@@ -19,8 +19,9 @@ use super::output::{CellOutput, media};
 use super::user_error;
 use super::wire::{Channel, Parent, Wire};
 use crate::cell::engine::{Engine, Evaluated, Input};
+use crate::live::bound::Bound;
 use crate::live::interrupt::Interrupt;
-use crate::live::{Bound, Pool};
+use crate::live::{Lost, Pool, restore_lost};
 use crate::magic::{self, Action, TrainRequest};
 
 /// The handle on the executor thread.
@@ -37,8 +38,8 @@ struct Shared {
     bound: Arc<Bound>,
     /// Ranks that wait for cells.
     pool: Mutex<Option<Pool>>,
-    /// A run is under way: interrupts are its own, also while its result is being bound.
-    training: AtomicBool,
+    /// A magic is under way: interrupts are its own, also while its result is being bound.
+    own: AtomicBool,
     closed: AtomicBool,
     /// Requests that came up to and including this one are not executed: a cell before failed.
     abort_up_to: AtomicU64,
@@ -56,7 +57,7 @@ impl Executor {
             interrupt: Interrupt::default(),
             bound: Arc::default(),
             pool: Mutex::default(),
-            training: AtomicBool::new(false),
+            own: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             abort_up_to: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
@@ -99,7 +100,7 @@ impl Executor {
     /// Interrupts what runs; answered at once, whatever it is.
     pub fn interrupt(&self) {
         self.shared.interrupt.raise();
-        if !self.shared.training.load(Ordering::Acquire) {
+        if !self.shared.own.load(Ordering::Acquire) {
             self.shared.engine.interrupt();
         }
     }
@@ -108,6 +109,16 @@ impl Executor {
     pub fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.interrupt.raise();
+    }
+}
+
+impl Shared {
+    /// Does something that takes interrupts itself.
+    fn with_own_interrupts<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = self.own.swap(true, Ordering::AcqRel);
+        let done = work();
+        self.own.store(before, Ordering::Release);
+        done
     }
 }
 
@@ -242,27 +253,40 @@ impl Worker {
         let Some(expressions) = &request.user_expressions else {
             return HashMap::new();
         };
-        let evaluate = |code: &String| {
-            let evaluated =
-                self.shared
-                    .engine
-                    .evaluate(code, output.clone(), self.input(parent, false));
-            match settle(evaluated) {
-                Ok(shown) => ExpressionResult::Ok {
-                    data: media(&shown.unwrap_or_default()),
-                    metadata: Map::new(),
-                },
-                Err(failure) => ExpressionResult::Error {
-                    ename: failure.ename,
-                    evalue: failure.evalue,
-                    traceback: failure.traceback,
-                },
-            }
+        let evaluate = |code: &String| match self.evaluate(code, output, self.input(parent, false))
+        {
+            Ok(shown) => ExpressionResult::Ok {
+                data: media(&shown.unwrap_or_default()),
+                metadata: Map::new(),
+            },
+            Err(failure) => ExpressionResult::Error {
+                ename: failure.ename,
+                evalue: failure.evalue,
+                traceback: failure.traceback,
+            },
         };
         expressions
             .iter()
             .map(|(name, code)| (name.clone(), evaluate(code)))
             .collect()
+    }
+
+    /// Evaluates Rust. When the process that holds the variables ends in it, what is bound to
+    /// things on disk is bound again before anything else is done.
+    fn evaluate(&self, code: &str, output: &CellOutput, input: Input) -> Outcome {
+        let evaluated = self.shared.engine.evaluate(code, output.clone(), input);
+        let lost = match evaluated.lost.is_empty() {
+            true => Lost::default(),
+            false => self.shared.with_own_interrupts(|| {
+                let mute = output.silenced();
+                restore_lost(&evaluated.lost, &self.shared.bound, &|code| {
+                    let asks = Box::new(|_: &str, _: bool| String::new());
+                    let again = self.shared.engine.evaluate(code, mute.clone(), asks);
+                    settle(again, &Lost::default()).is_ok()
+                })
+            }),
+        };
+        settle(evaluated, &lost)
     }
 
     /// How this cell asks its client for a line.
@@ -306,7 +330,7 @@ impl Cell<'_> {
             Action::Lines { lines, rust } => {
                 let mut last = None;
                 for line in &lines {
-                    last = crate::live::line(line, &self.session())?;
+                    last = self.with_own_interrupts(|| crate::live::line(line, &self.session()))?;
                     if let Some(shown) = &last
                         && (lines.len() > 1 || !rust.trim().is_empty())
                     {
@@ -322,11 +346,11 @@ impl Cell<'_> {
             }
             Action::Train(mut request) => {
                 self.fill(&mut request)?;
-                self.training(|| crate::live::train(&request, &self.session()))
+                self.with_own_interrupts(|| crate::live::train(&request, &self.session()))
             }
             Action::Sweep(mut request) => {
                 self.fill(&mut request.runs)?;
-                self.training(|| crate::live::sweep(&request, &self.session()))
+                self.with_own_interrupts(|| crate::live::sweep(&request, &self.session()))
             }
             Action::Sql(mut request) => {
                 request.text = crate::live::fill(&request.text, &self.session())?;
@@ -337,10 +361,10 @@ impl Cell<'_> {
                 crate::live::check(&request, &self.session())
             }
             Action::Ranks(request) => {
-                self.training(|| crate::live::ranks(&request, &self.session()))
+                self.with_own_interrupts(|| crate::live::ranks(&request, &self.session()))
             }
             Action::Strategy(request) => {
-                self.training(|| crate::live::strategy(&request, &self.session()))
+                self.with_own_interrupts(|| crate::live::strategy(&request, &self.session()))
             }
             Action::Params(request) => crate::live::params(&request, &self.session()),
         }
@@ -354,13 +378,8 @@ impl Cell<'_> {
         Ok(())
     }
 
-    /// Does something that takes interrupts itself.
-    fn training(&self, work: impl FnOnce() -> Outcome) -> Outcome {
-        let training = &self.worker.shared.training;
-        training.store(true, Ordering::Release);
-        let outcome = work();
-        training.store(false, Ordering::Release);
-        outcome
+    fn with_own_interrupts(&self, work: impl FnOnce() -> Outcome) -> Outcome {
+        self.worker.shared.with_own_interrupts(work)
     }
 
     fn session(&self) -> crate::live::Session<'_> {
@@ -370,6 +389,8 @@ impl Cell<'_> {
             bind: Box::new(|code| self.rust(code)),
             pool: &self.worker.shared.pool,
             facts: self.worker.shared.engine.facts(),
+            bind_later: Box::new(|code| self.worker.shared.engine.bind_later(code)),
+            warm: Box::new(|| self.worker.shared.engine.warm()),
             bound: &self.worker.shared.bound,
         }
     }
@@ -379,17 +400,12 @@ impl Cell<'_> {
             return Ok(None);
         }
         let input = self.worker.input(self.parent, self.request.allow_stdin);
-        settle(
-            self.worker
-                .shared
-                .engine
-                .evaluate(code, self.output.clone(), input),
-        )
+        self.worker.evaluate(code, self.output, input)
     }
 }
 
 /// Turns what evcxr reported into the cell's outcome.
-fn settle(evaluated: Evaluated) -> Outcome {
+fn settle(evaluated: Evaluated, lost: &Lost) -> Outcome {
     match evaluated.result {
         Ok(contents) if contents.is_empty() => match evaluated.seen.panic {
             Some(message) => Err(Failure::new("Panic", message, [])),
@@ -413,9 +429,9 @@ fn settle(evaluated: Evaluated) -> Outcome {
             }))
         }
         Err(evcxr::Error::SubprocessTerminated(_)) if evaluated.interrupted => {
-            Err(user_error::interrupted(&evaluated.lost))
+            Err(user_error::interrupted(lost))
         }
         Err(_) if evaluated.interrupted => Err(user_error::interrupted_before_running()),
-        Err(error) => Err(user_error::failure(&error, &evaluated.lost)),
+        Err(error) => Err(user_error::failure(&error, lost)),
     }
 }

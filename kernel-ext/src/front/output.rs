@@ -27,6 +27,14 @@ impl CellOutput {
         }
     }
 
+    /// The same cell's output, of which nothing is published.
+    pub fn silenced(&self) -> CellOutput {
+        CellOutput {
+            silent: true,
+            ..self.clone()
+        }
+    }
+
     /// Appends to standard output.
     pub fn stdout(&self, text: &str) {
         self.stream(StreamContent::stdout(text));

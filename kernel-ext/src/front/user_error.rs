@@ -3,10 +3,11 @@
 use evcxr::{CompilationError, Error};
 
 use super::outcome::Failure;
+use crate::live::Lost;
 
-/// Turns an evaluation error into the cell's one failure. `lost` are the variables that the
-/// cell's process held when it ended.
-pub fn failure(error: &Error, lost: &[String]) -> Failure {
+/// Turns an evaluation error into the cell's one failure. `lost` is what became of the variables
+/// that the cell's process held when it ended.
+pub fn failure(error: &Error, lost: &Lost) -> Failure {
     match error {
         Error::CompilationErrors(errors) => compile_failure(errors),
         Error::TypeRedefinedVariablesLost(variables) => Failure::new(
@@ -27,7 +28,7 @@ pub fn failure(error: &Error, lost: &[String]) -> Failure {
 }
 
 /// The failure of a cell whose process was ended on request.
-pub fn interrupted(lost: &[String]) -> Failure {
+pub fn interrupted(lost: &Lost) -> Failure {
     Failure::new(
         "HaloInterrupted",
         "the cell was interrupted and its process ended",
@@ -44,7 +45,7 @@ pub fn interrupted_before_running() -> Failure {
     )
 }
 
-fn terminated(message: &str, lost: &[String]) -> Failure {
+fn terminated(message: &str, lost: &Lost) -> Failure {
     let mut lines: Vec<String> = message
         .lines()
         .map(str::trim_end)
@@ -60,15 +61,17 @@ fn terminated(message: &str, lost: &[String]) -> Failure {
     )
 }
 
-fn lost_lines(lost: &[String]) -> Vec<String> {
-    if lost.is_empty() {
-        return vec!["no variable was lost".to_owned()];
+fn lost_lines(lost: &Lost) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !lost.back.is_empty() {
+        lines.push(format!("bound again: {}", lost.back.join(", ")));
     }
-    vec![
-        format!("these variables are lost: {}", lost.join(", ")),
-        "a run is not: bind it again with `let r = halobook::Run::open(\"ID\");` (see %runs)"
-            .to_owned(),
-    ]
+    lines.push(match (lost.gone.is_empty(), lost.back.is_empty()) {
+        (true, true) => "no variable was lost".to_owned(),
+        (true, false) => "no other variable was lost".to_owned(),
+        (false, _) => format!("these variables are lost: {}", lost.gone.join(", ")),
+    });
+    lines
 }
 
 fn compile_failure(errors: &[CompilationError]) -> Failure {
@@ -131,4 +134,34 @@ fn spans(error: &CompilationError) -> Vec<String> {
         ));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_back_and_what_is_lost_are_told_apart() {
+        let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect();
+        for (back, gone, lines) in [
+            (&[][..], &[][..], &["no variable was lost"][..]),
+            (&[], &["x", "y"], &["these variables are lost: x, y"]),
+            (
+                &["r1"],
+                &[],
+                &["bound again: r1", "no other variable was lost"],
+            ),
+            (
+                &["r1"],
+                &["x"],
+                &["bound again: r1", "these variables are lost: x"],
+            ),
+        ] {
+            let lost = Lost {
+                back: names(back),
+                gone: names(gone),
+            };
+            assert_eq!(interrupted(&lost).traceback[1..], *lines);
+        }
+    }
 }

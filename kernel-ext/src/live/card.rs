@@ -95,6 +95,11 @@ impl Card {
         self.status = status.to_owned();
     }
 
+    /// Adds what a reader should know.
+    pub fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+
     /// Epochs finished.
     pub fn done(&self) -> u64 {
         self.done

@@ -1,6 +1,6 @@
 //! Names to complete, read when asked for: the registry and the run store's folder names.
 
-use crate::live::Bound;
+use crate::live::bound::{Bound, Thing};
 use crate::magic::table::Value;
 
 /// How many runs are proposed.
@@ -21,12 +21,9 @@ pub fn names(value: Value, bound: &Bound) -> Vec<String> {
 }
 
 fn runs(bound: &Bound) -> Vec<String> {
-    let mut names: Vec<String> = bound
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .keys()
-        .cloned()
-        .collect();
+    let drawn = |thing: &Thing| matches!(thing, Thing::Run(_) | Thing::Cut(_));
+    let all = bound.all().into_iter().filter(|(_, thing)| drawn(thing));
+    let mut names: Vec<String> = all.map(|(name, _)| name).collect();
     names.push("latest".to_owned());
     let mut ids: Vec<String> = std::fs::read_dir(launcher::store::runs_dir())
         .into_iter()

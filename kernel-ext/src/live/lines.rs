@@ -3,7 +3,7 @@
 use halobook::{Run, df_html};
 use launcher::LogQuery;
 
-use super::{Session, report};
+use super::{Session, background, report};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::table::PLOTS;
 use crate::magic::{Line, help};
@@ -14,6 +14,18 @@ pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
         "runs" => runs(line)?,
         "partition" => return super::partition::partition(line, session),
         "cluster" => return super::ranks::cluster(line, session),
+        "jobs" => return background::jobs(session),
+        "wait" => return background::wait(line, session),
+        "attach" => return background::attach(line, session),
+        "replay" => return super::replay::replay(line, session),
+        "restore" => return super::restore::restore(session),
+        "warm" => {
+            let took = (session.warm)();
+            Shown::text(format!(
+                "ready for frames after {:.1} s",
+                took.as_secs_f64()
+            ))
+        }
         "plot" => plot(line, session)?,
         "log" => log(line, session)?,
         "diff" => diff(line, session)?,
@@ -108,7 +120,7 @@ fn diff(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     let dir = |name: &str| session.run_dir(name).map_err(|error| refused(&error));
     let (left, right) = (dir(left)?, dir(right)?);
     let frame = launcher::diff::diff(&left, &right).map_err(|error| refused(&error))?;
-    Ok(Shown::html(launcher::diff::text(&frame), df_html(&frame)))
+    Ok(Shown::html(launcher::frames::text(&frame), df_html(&frame)))
 }
 
 /// `%pin` and `%rm`, which have to name their run.

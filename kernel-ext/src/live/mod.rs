@@ -1,8 +1,11 @@
 //! Magics carried out: runs outside this process, watched through their run folders.
 
+mod background;
+pub mod bound;
 mod card;
 pub mod catalogue;
 mod check;
+mod follow;
 mod grouped;
 pub mod interrupt;
 mod lines;
@@ -11,17 +14,21 @@ mod partition;
 mod pool;
 mod program;
 mod ranks;
+mod replay;
 mod report;
+mod restore;
 mod sql;
 mod strategy;
+mod supervised;
 mod sweep;
 mod train;
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use crate::cell::facts::Facts;
 use crate::front::{CellOutput, Outcome};
+use bound::{Bound, Thing};
 use interrupt::Interrupt;
 
 pub use check::check;
@@ -30,24 +37,11 @@ pub use params::{fill, params};
 pub use pool::Pool;
 pub use program::path as halobook_path;
 pub use ranks::ranks;
+pub use restore::{Lost, restore_lost};
 pub use sql::query;
 pub use strategy::{strategy, unprepared};
 pub use sweep::sweep;
 pub use train::train;
-
-/// What is bound in this session: variable to run id, or `partition:`, `sweep:` or `frame:` and the id
-/// of such a thing, or `param:` and a value.
-pub type Bound = Mutex<BTreeMap<String, String>>;
-
-/// Before the id of a cut.
-const CUT: &str = "partition:";
-/// Before the id of a sweep.
-const SWEEP: &str = "sweep:";
-/// Before the id of a query's answer.
-const FRAME: &str = "frame:";
-
-/// Before the value of a parameter.
-const PARAM: &str = "param:";
 
 /// What a magic may touch of the cell it stands in.
 pub struct Session<'a> {
@@ -61,18 +55,20 @@ pub struct Session<'a> {
     pub pool: &'a Mutex<Option<Pool>>,
     /// What set-up prepared, if it did.
     pub facts: Option<&'a Facts>,
-    /// The runs bound so far.
+    /// The same before the next Rust, without waiting for it.
+    pub bind_later: Box<dyn Fn(&str) + 'a>,
+    /// Makes ready what the next frame cell would wait for; how long that took.
+    pub warm: Box<dyn Fn() -> Duration + 'a>,
+    /// What is bound so far.
     pub bound: &'a Bound,
 }
 
 impl Session<'_> {
-    /// What is bound to a variable.
-    fn of(&self, name: &str) -> Option<String> {
-        let bound = self
-            .bound
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        bound.get(name).cloned()
+    /// Binds a variable to something on disk.
+    fn bind_as(&self, name: &str, thing: Thing) -> Outcome {
+        let bound = (self.bind)(&thing.binding(name))?;
+        self.bound.insert(name, thing);
+        Ok(bound)
     }
 
     /// The pool of ranks, if it is up.
@@ -84,36 +80,29 @@ impl Session<'_> {
 
     /// The run folder of a bound variable, an id, its beginning or `latest`.
     fn run_dir(&self, name: &str) -> launcher::Result<std::path::PathBuf> {
-        match self.of(name) {
-            Some(id) if id.starts_with(CUT) => Err(launcher::Error::refused(
+        match self.bound.get(name) {
+            Some(Thing::Cut(_)) => Err(launcher::Error::refused(
                 format!("{name} is a partition, not a run"),
                 format!("write %plot {name} partition"),
             )),
-            Some(id) if id.starts_with(PARAM) => Err(launcher::Error::refused(
+            Some(Thing::Param { .. }) => Err(launcher::Error::refused(
                 format!("{name} is a parameter, not a run"),
                 "%runs lists runs",
             )),
-            Some(id) if id.contains(':') => Err(launcher::Error::refused(
+            Some(Thing::Sweep(_) | Thing::Frame(_)) => Err(launcher::Error::refused(
                 format!("{name} is a frame, not a run"),
                 "its column run_id names the runs",
             )),
-            Some(id) => launcher::store::run_dir(&id),
+            Some(Thing::Run(id)) => launcher::store::run_dir(&id),
             None => launcher::store::run_dir(name),
         }
     }
 
     /// The folder of the cut that a variable is bound to.
     fn cut_dir(&self, name: &str) -> Option<launcher::Result<std::path::PathBuf>> {
-        let id = self.of(name)?;
-        id.strip_prefix(CUT).map(launcher::partition::dir)
-    }
-
-    /// Remembers what a variable is bound to.
-    fn remember(&self, name: &str, to: &str) {
-        let mut bound = self
-            .bound
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        bound.insert(name.to_owned(), to.to_owned());
+        match self.bound.get(name)? {
+            Thing::Cut(id) => Some(launcher::partition::dir(&id)),
+            _ => None,
+        }
     }
 }

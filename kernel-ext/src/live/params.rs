@@ -2,7 +2,8 @@
 
 use toml::Value;
 
-use super::{PARAM, Session};
+use super::Session;
+use super::bound::Thing;
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::{self, ParamsRequest};
 use crate::text::escape;
@@ -22,6 +23,16 @@ struct Bound {
     overridden: bool,
 }
 
+impl Bound {
+    fn thing(&self) -> Thing {
+        Thing::Param {
+            word: self.word.clone(),
+            kind: self.kind.clone(),
+            literal: self.literal.clone(),
+        }
+    }
+}
+
 /// Binds them as variables, remembers them for magics, and shows them.
 pub fn params(request: &ParamsRequest, session: &Session<'_>) -> Outcome {
     let text = std::env::var(OVERRIDES).unwrap_or_default();
@@ -33,14 +44,10 @@ pub fn params(request: &ParamsRequest, session: &Session<'_>) -> Outcome {
         Failure::config(format!("{OVERRIDES}: {}", refusal.message), lines)
     })?;
     let bound = values(&request.pairs, &overrides)?;
-    let code: String = bound
-        .iter()
-        .map(|b| format!("let {}: {} = {};\n", b.name, b.kind, b.literal))
-        .collect();
+    let all = || bound.iter().map(|b| (b.name.as_str(), b.thing()));
+    let code: String = all().map(|(name, thing)| thing.binding(name)).collect();
     (session.bind)(&code)?;
-    for parameter in &bound {
-        session.remember(&parameter.name, &format!("{PARAM}{}", parameter.word));
-    }
+    all().for_each(|(name, thing)| session.bound.insert(name, thing));
     Ok(Some(shown(&bound)))
 }
 
@@ -49,9 +56,9 @@ pub fn params(request: &ParamsRequest, session: &Session<'_>) -> Outcome {
 /// # Errors
 /// For a name that is no parameter.
 pub fn fill(text: &str, session: &Session<'_>) -> Result<String, Failure> {
-    fill_from(text, &|name| {
-        let bound = session.of(name)?;
-        bound.strip_prefix(PARAM).map(str::to_owned)
+    fill_from(text, &|name| match session.bound.get(name)? {
+        Thing::Param { word, .. } => Some(word),
+        _ => None,
     })
 }
 

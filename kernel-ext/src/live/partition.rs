@@ -1,17 +1,14 @@
 //! `%partition`: a cut in a process of its own, its frame bound.
 
 use std::process::Command;
-use std::time::Duration;
 
 use launcher::{frames, partition as cutting};
 
-use super::{CUT, Session, program, report};
+use super::bound::Thing;
+use super::{Session, program, report};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::Line;
 use crate::text::escape;
-
-/// How often its end and an interrupt are looked for.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// Cuts, binds the frame where a name is given, and shows it under one line about the whole.
 pub fn partition(line: &Line, session: &Session<'_>) -> Outcome {
@@ -31,8 +28,7 @@ pub fn partition(line: &Line, session: &Session<'_>) -> Outcome {
     let id = summary["partition_id"].as_str().unwrap_or_default();
     let dir = cutting::dir(id).map_err(|e| super::lines::refused(&e))?;
     if let Some(name) = line.flag("output") {
-        session.remember(name, &format!("{CUT}{id}"));
-        (session.bind)(&binding(name, id))?;
+        session.bind_as(name, Thing::Cut(id.to_owned()))?;
     }
     let refused = |e: launcher::Error| super::lines::refused(&e);
     let frame = frames::read_partition(&dir.join("partition.parquet")).map_err(refused)?;
@@ -44,11 +40,6 @@ pub fn partition(line: &Line, session: &Session<'_>) -> Outcome {
         format!("{line}\n{}", text("text/plain")),
         format!("<p>{}</p>{}", escape(&line), text("text/html")),
     )))
-}
-
-/// The Rust that binds a frame. Its type is written out, so that nothing has to be inferred.
-fn binding(name: &str, id: &str) -> String {
-    format!("let {name}: halobook::polars::prelude::DataFrame = halobook::partition({id:?});\n")
 }
 
 /// `halobook partition` with the line's flags.
@@ -71,34 +62,16 @@ fn command(line: &Line) -> Command {
 
 /// Runs it to its end; an interrupt ends it.
 fn run(command: &mut Command, session: &Session<'_>) -> Result<(String, String), Failure> {
-    let mut child = program::start(command)?;
-    let readers = program::readers(&mut child);
-    let mut interrupts = session.interrupt.watch();
-    let mut interrupted = false;
-    let status = loop {
-        if !interrupted && interrupts.look().is_some() {
-            interrupted = true;
-            launcher::sys::signal_group(child.id(), libc::SIGKILL);
-        }
-        match child.try_wait() {
-            Ok(None) => std::thread::sleep(LOOK),
-            Ok(Some(status)) => break status,
-            // It is no longer ours to wait for, which cannot be: nobody else waits for it.
-            Err(e) => return Err(Failure::config(format!("`halobook partition`: {e}"), [])),
-        }
-    };
-    let mut texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
-    let mut text = || texts.next().unwrap_or_default();
-    let (stdout, stderr) = (text(), text());
-    if interrupted {
+    let ran = program::run(command, session)?;
+    if ran.interrupted {
         let what = "interrupted before the cut was made; nothing is bound";
         return Err(Failure::new("HaloInterrupted", what, []));
     }
-    if !status.success() {
-        let otherwise = || format!("`halobook partition` ended with {status}");
-        return Err(program::refusal(&stderr, otherwise));
+    if !ran.status.success() {
+        let otherwise = || format!("`halobook partition` ended with {}", ran.status);
+        return Err(program::refusal(&ran.stderr, otherwise));
     }
-    Ok((stdout, stderr))
+    Ok((ran.stdout, ran.stderr))
 }
 
 /// The cut in one line, against the hash baseline.
@@ -148,10 +121,6 @@ mod tests {
         assert_eq!(
             args.join(" "),
             "partition karate --ranks 4 --method metis --balance train,edges --no-cache --json"
-        );
-        assert_eq!(
-            binding("part", "x"),
-            "let part: halobook::polars::prelude::DataFrame = halobook::partition(\"x\");\n"
         );
     }
 }

@@ -3,11 +3,16 @@
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use super::Session;
 use crate::cell::shim;
 use crate::front::Failure;
+
+/// How often its end and an interrupt are looked for.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// `halobook` with its output piped, in a process group of its own, so that no signal meant for
 /// the kernel reaches it.
@@ -62,6 +67,49 @@ pub fn readers(child: &mut Child) -> Vec<JoinHandle<String>> {
             })
         })
         .collect()
+}
+
+/// How a program that was run to its end did.
+pub struct Ran {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// What it wrote on standard output.
+    pub stdout: String,
+    /// What it wrote on standard error.
+    pub stderr: String,
+    /// Whether an interrupt ended it.
+    pub interrupted: bool,
+}
+
+/// Runs it to its end; an interrupt ends it.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn run(command: &mut Command, session: &Session<'_>) -> Result<Ran, Failure> {
+    let mut child = start(command)?;
+    let readers = readers(&mut child);
+    let mut interrupts = session.interrupt.watch();
+    let mut interrupted = false;
+    let status = loop {
+        if !interrupted && interrupts.look().is_some() {
+            interrupted = true;
+            launcher::sys::signal_group(child.id(), libc::SIGKILL);
+        }
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(LOOK),
+            Ok(Some(status)) => break status,
+            // It is no longer ours to wait for, which cannot be: nobody else waits for it.
+            Err(e) => return Err(Failure::config(format!("`halobook`: {e}"), [])),
+        }
+    };
+    let mut texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
+    let mut text = || texts.next().unwrap_or_default();
+    Ok(Ran {
+        status,
+        stdout: text(),
+        stderr: text(),
+        interrupted,
+    })
 }
 
 /// A refusal out of what it wrote on standard error; `otherwise` when there is no error line.

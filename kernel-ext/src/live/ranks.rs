@@ -7,10 +7,11 @@ use halobook::df_html;
 use halobook::ranks::{Answer, Ended, Request, frame};
 use launcher::{host, sql};
 
+use super::bound::Thing;
 use super::grouped::{grouped, named};
 use super::pool::{Came, Limits, Pool, Why};
 use super::strategy::unprepared;
-use super::{FRAME, Session, lines, report};
+use super::{Session, lines, report};
 use crate::compile::ranks as compile;
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::{Line, RanksRequest};
@@ -92,18 +93,9 @@ fn given(request: &RanksRequest, session: &Session<'_>) -> Result<String, Failur
             let help = "help: -i takes a variable that is bound; its type has to be serialisable";
             Failure::config(what, [help.to_owned()])
         };
-        let declared = match session.of(name) {
-            Some(id) if id.starts_with(FRAME) => {
-                format!("halobook::kept({:?})", &id[FRAME.len()..])
-            }
-            Some(id) if id.starts_with(super::SWEEP) => {
-                format!("halobook::sweep({:?})", &id[super::SWEEP.len()..])
-            }
-            Some(id) if id.starts_with(super::CUT) => {
-                format!("halobook::partition({:?})", &id[super::CUT.len()..])
-            }
-            Some(id) if !id.contains(':') => format!("halobook::Run::open({id:?})"),
-            _ => {
+        let declared = match session.bound.get(name) {
+            Some(thing) => thing.value(),
+            None => {
                 let shown = (session.bind)(&format!("halobook::ranks::hand_over(&{name})"))?;
                 let text = shown.and_then(|s| s.bundle["text/plain"].as_str().map(str::to_owned));
                 let text = text.unwrap_or_default();
@@ -138,14 +130,9 @@ fn bind(
     let shown = report::frame(&frame);
     if let Some(name) = &request.output {
         let id = sql::keep(&mut frame).map_err(|error| lines::refused(&error))?;
-        (session.bind)(&sql_binding(name, &id))?;
-        session.remember(name, &format!("{FRAME}{id}"));
+        session.bind_as(name, Thing::Frame(id))?;
     }
     Ok((!rows.is_empty()).then_some(shown))
-}
-
-fn sql_binding(name: &str, id: &str) -> String {
-    super::sql::binding(name, id)
 }
 
 /// The cell's failure, if it failed on a rank or was not finished.

@@ -51,8 +51,8 @@ pub fn finished(run_dir: &Path, card: &Card, manifest: &Manifest) -> Shown {
     }
 }
 
-/// The failure of a run that did not finish; `name` is what it is bound to.
-pub fn unfinished(manifest: &Manifest, name: &str) -> Failure {
+/// The failure of a run that did not finish; `name` is what it is bound to, if to anything.
+pub fn unfinished(manifest: &Manifest, name: Option<&str>) -> Failure {
     let default = RunError::default();
     let error = manifest.error.as_ref().unwrap_or(&default);
     let ename = match manifest.status {
@@ -100,11 +100,17 @@ pub fn unfinished(manifest: &Manifest, name: &str) -> Failure {
                 .iter()
                 .map(|line| format!("  {line}")),
         );
-        lines.push(format!(
-            "{name} is bound with the {} epochs that were finished",
-            manifest.epochs_done
-        ));
-    } else {
+        lines.push(match name {
+            Some(name) => format!(
+                "{name} is bound with the {} epochs that were finished",
+                manifest.epochs_done
+            ),
+            None => format!(
+                "the {} epochs that were finished are kept",
+                manifest.epochs_done
+            ),
+        });
+    } else if let Some(name) = name {
         lines.push(format!("{name} is bound; every Rust variable is intact"));
     }
     lines.push(match error.rank {
@@ -114,7 +120,8 @@ pub fn unfinished(manifest: &Manifest, name: &str) -> Failure {
     Failure::new(ename, evalue, lines)
 }
 
-fn headline(error: &RunError) -> String {
+/// A run's error in one line: who, where, why.
+pub fn headline(error: &RunError) -> String {
     let mut line = match error.rank {
         Some(rank) if error.host.is_empty() => format!("rank {rank}"),
         Some(rank) => format!("rank {rank} on {}", error.host),

@@ -3,7 +3,8 @@
 use launcher::sql::{self, Bound};
 use launcher::{partition, store, sweep};
 
-use super::{CUT, FRAME, PARAM, SWEEP, Session, lines, report};
+use super::bound::Thing;
+use super::{Session, lines, report};
 use crate::front::{Outcome, Shown};
 use crate::magic::SqlRequest;
 
@@ -14,36 +15,23 @@ pub fn query(request: &SqlRequest, session: &Session<'_>) -> Outcome {
     let shown: Shown = report::frame(&frame);
     if let Some(name) = &request.output {
         let id = sql::keep(&mut frame).map_err(refused)?;
-        (session.bind)(&binding(name, &id))?;
-        session.remember(name, &format!("{FRAME}{id}"));
+        session.bind_as(name, Thing::Frame(id))?;
     }
     Ok(Some(shown))
 }
 
 /// What the session's names stand for. A name whose file is gone is left out.
 pub(super) fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
-    let bound = session
-        .bound
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let found = bound.iter().filter_map(|(name, id)| {
-        let to = if let Some(id) = id.strip_prefix(CUT) {
-            Bound::Frame(partition::dir(id).ok()?.join("partition.parquet"))
-        } else if let Some(id) = id.strip_prefix(SWEEP) {
-            Bound::Frame(sweep::dir(id).ok()?.join("frame.parquet"))
-        } else if let Some(id) = id.strip_prefix(FRAME) {
-            Bound::Frame(sql::kept(id).ok()?)
-        } else if id.starts_with(PARAM) {
-            return None;
-        } else {
-            Bound::Run(store::run_dir(id).ok()?)
-        };
-        Some((name.clone(), to))
-    });
-    found.collect()
-}
-
-/// The Rust that binds a frame. Its type is written out, so that nothing has to be inferred.
-pub(super) fn binding(name: &str, id: &str) -> String {
-    format!("let {name}: halobook::polars::prelude::DataFrame = halobook::kept({id:?});\n")
+    let file = |thing: Thing| {
+        Some(match thing {
+            Thing::Cut(id) => Bound::Frame(partition::dir(&id).ok()?.join("partition.parquet")),
+            Thing::Sweep(id) => Bound::Frame(sweep::dir(&id).ok()?.join("frame.parquet")),
+            Thing::Frame(id) => Bound::Frame(sql::kept(&id).ok()?),
+            Thing::Run(id) => Bound::Run(store::run_dir(&id).ok()?),
+            Thing::Param { .. } => return None,
+        })
+    };
+    let all = session.bound.all().into_iter();
+    all.filter_map(|(name, thing)| Some((name, file(thing)?)))
+        .collect()
 }

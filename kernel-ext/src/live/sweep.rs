@@ -9,7 +9,8 @@ use launcher::store;
 use launcher::sweep::{self as sweeps, Ended, Event};
 use launcher::tail::Tail;
 
-use super::{SWEEP, Session, program, train};
+use super::bound::Thing;
+use super::{Session, program, train};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::SweepRequest;
 use crate::text::escape;
@@ -45,10 +46,11 @@ pub fn sweep(request: &SweepRequest, session: &Session<'_>) -> Outcome {
     };
     live.draw(true);
     let name = request.runs.output.as_deref();
-    (session.bind)(&binding(name, &id))?;
-    for name in name.into_iter().chain(["_sweep"]) {
-        session.remember(name, &format!("{SWEEP}{id}"));
-    }
+    let rows = Thing::Sweep(id.clone());
+    let names = || name.into_iter().chain(["_sweep"]);
+    let code: String = names().map(|name| rows.binding(name)).collect();
+    (session.bind)(&code)?;
+    names().for_each(|name| session.bound.insert(name, rows.clone()));
     if said == Some(Ended::Interrupted) || live.stopped {
         let bound = name.unwrap_or("_sweep");
         return Err(Failure::new(
@@ -69,15 +71,6 @@ pub fn sweep(request: &SweepRequest, session: &Session<'_>) -> Outcome {
         format!("{line}\n{frame}"),
         format!("<p>{}</p>{}", escape(&line), df_html(&frame)),
     )))
-}
-
-/// The Rust that binds the frame. Its type is written out, so that nothing has to be inferred.
-fn binding(name: Option<&str>, id: &str) -> String {
-    let names = name.into_iter().chain(["_sweep"]);
-    let bind = |name| {
-        format!("let {name}: halobook::polars::prelude::DataFrame = halobook::sweep({id:?});\n")
-    };
-    names.map(bind).collect()
 }
 
 /// `halobook sweep` with the cell's keys.
@@ -324,14 +317,5 @@ mod tests {
             panic!("a list is no value")
         };
         assert!(refusal.help.contains("%%sweep"), "{refusal:?}");
-    }
-
-    #[test]
-    fn the_binding_needs_no_inference() {
-        assert_eq!(
-            binding(Some("f"), "x"),
-            "let f: halobook::polars::prelude::DataFrame = halobook::sweep(\"x\");\n\
-             let _sweep: halobook::polars::prelude::DataFrame = halobook::sweep(\"x\");\n"
-        );
     }
 }

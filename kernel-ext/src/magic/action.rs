@@ -73,6 +73,8 @@ pub struct TrainRequest {
     pub config: Option<String>,
     /// Resolve and check only.
     pub dry_run: bool,
+    /// Do not wait for the run.
+    pub background: bool,
 }
 
 /// Many runs as the cell describes them.
@@ -305,6 +307,7 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
             "output" => request.output = Some(identifier(value, line)?),
             "config" => request.config = Some(value),
             "dry-run" => request.dry_run = true,
+            "bg" => request.background = true,
             "set" => match value.split_once('=') {
                 Some((key, value)) => request
                     .pairs

@@ -147,9 +147,9 @@ fn arguments(
         .filter(|word| !word.text.starts_with('-'))
         .count();
     if !typed.starts_with('-')
-        && let Some((_, value)) = magic.args.get(given)
+        && let Some((_, value)) = magic.arg(given)
     {
-        return found(*value, &typed, at..position, names);
+        return found(value, &typed, at..position, names);
     }
     let items = magic
         .flags

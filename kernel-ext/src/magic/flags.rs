@@ -86,7 +86,7 @@ pub fn parse(magic: &'static Magic, line: &str, from: usize) -> Result<Parsed, R
             let inline = rest[letter.len()..].trim_start_matches('=');
             let inline = (!inline.is_empty()).then(|| inline.to_owned());
             take(&mut parsed, flag, inline, &mut words, line, &word)?;
-        } else if parsed.args.len() < magic.args.len() {
+        } else if magic.arg(parsed.args.len()).is_some() {
             parsed.args.push(word.text);
         } else {
             return Err(refuse(

@@ -9,6 +9,7 @@ mod compiled;
 pub mod complete;
 pub mod flags;
 pub mod help;
+mod list;
 pub mod run_flags;
 pub mod table;
 

@@ -2,9 +2,9 @@
 
 use super::table::{Flag, METHODS, Value, switch, value};
 
-/// Flags of `%%gnn`. Those of a run have the names of the command line and of a run file;
-/// `output` is the kernel's own.
-pub(super) const TRAIN_FLAGS: &[Flag] = &[
+/// Flags of a run. They have the names of the command line and of a run file; `output` is the
+/// kernel's own.
+const TRAIN_FLAGS: &[Flag] = &[
     value("ranks", Some('n'), "N", Value::Free, "number of ranks"),
     value(
         "strategy",
@@ -221,17 +221,30 @@ pub const SWEEP_OWN: &[Flag] = &[
     ),
 ];
 
-/// Flags of `%%sweep`: those of a run, and its own.
-pub(super) const SWEEP_FLAGS: &[Flag] = &{
-    let mut all = [SWEEP_OWN[0]; SWEEP_OWN.len() + TRAIN_FLAGS.len()];
+/// Flags that only `%%gnn` has.
+const GNN_OWN: &[Flag] = &[switch(
+    "bg",
+    "return once the run has started; its card stays in this cell and goes on",
+)];
+
+/// Flags of `%%gnn`: its own, and those of a run.
+pub(super) const GNN_FLAGS: &[Flag] =
+    &joined::<{ GNN_OWN.len() + TRAIN_FLAGS.len() }>(GNN_OWN, TRAIN_FLAGS);
+
+/// Flags of `%%sweep`: its own, and those of a run.
+pub(super) const SWEEP_FLAGS: &[Flag] =
+    &joined::<{ SWEEP_OWN.len() + TRAIN_FLAGS.len() }>(SWEEP_OWN, TRAIN_FLAGS);
+
+const fn joined<const N: usize>(own: &[Flag], shared: &[Flag]) -> [Flag; N] {
+    let mut all = [own[0]; N];
     let mut k = 0;
-    while k < all.len() {
-        all[k] = if k < SWEEP_OWN.len() {
-            SWEEP_OWN[k]
+    while k < N {
+        all[k] = if k < own.len() {
+            own[k]
         } else {
-            TRAIN_FLAGS[k - SWEEP_OWN.len()]
+            shared[k - own.len()]
         };
         k += 1;
     }
     all
-};
+}

@@ -58,6 +58,32 @@ fn blank_lines_and_comments_may_precede() {
 }
 
 #[test]
+fn a_run_in_the_background_is_of_gnn_alone() {
+    let request = train("%%gnn --bg -o r1\nepochs = 3");
+    assert!(request.background);
+    assert_eq!(pairs(&request), ["epochs=3"]);
+    assert!(!train("%%gnn\nepochs = 3").background);
+    assert!(refusal("%%sweep --bg").message.contains("--bg"));
+}
+
+#[test]
+fn runs_are_named_one_or_many() {
+    let args = |cell: &str| match expand(cell) {
+        Action::Lines { mut lines, .. } => lines.remove(0),
+        other => panic!("{cell:?} expands to {other:?}"),
+    };
+    assert_eq!(args("%wait r1 r2 r3").args, ["r1", "r2", "r3"]);
+    assert!(args("%attach").args.is_empty());
+    let line = args("%attach r1 -o back");
+    assert_eq!(line.flag("output"), Some("back"));
+    let line = args(":replay r1 --bg -o again");
+    assert_eq!((line.name, line.flag("bg")), ("replay", Some("")));
+    assert!(refusal("%replay r1 r2").message.contains("no place"));
+    assert!(refusal("%wait r1 -o 1st").message.contains("1st"));
+    assert!(refusal("%job").help.contains("%jobs"));
+}
+
+#[test]
 fn quoted_semicolons_and_commas_stay() {
     let request = train("%%gnn\nname = \"a; b # c\"; data = \"sbm:nodes=10,classes=2\"");
     assert_eq!(
@@ -148,6 +174,11 @@ fn magics_complete() {
     };
     assert_eq!(texts("%%gn"), ["%%gnn"]);
     assert_eq!(texts("%ru"), ["%runs", "%run"]);
+    assert_eq!(texts("%re"), ["%replay", "%restore"]);
+    assert_eq!(texts("%wait r"), ["r1"]);
+    assert_eq!(texts("%wait r1 la"), ["latest"]);
+    assert_eq!(texts("%replay r1 --b"), ["--bg"]);
+    assert_eq!(texts("%%gnn --b"), ["--bg", "--bases", "--backend"]);
     assert_eq!(texts(":ru"), [":runs", ":run"]);
     assert_eq!(texts("%%gnn --ep"), ["--epochs"]);
     assert_eq!(texts("%%gnn --data ka"), ["karate"]);

@@ -80,6 +80,7 @@ impl<'a> Runner<'a> {
         let options = Options {
             run_id: None,
             worker: self.worker.to_owned(),
+            replays: None,
         };
         let prepared = prepare(copy, options)?;
         let dir = prepared.run_dir.clone();

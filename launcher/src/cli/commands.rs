@@ -94,7 +94,7 @@ pub fn diff(words: &[String]) -> Result<i32> {
             .iter()
             .for_each(|line| println!("{line}"));
     } else {
-        print!("{}", crate::diff::text(&frame));
+        print!("{}", framing::text(&frame));
     }
     Ok(0)
 }

@@ -114,6 +114,8 @@ fn keys() -> String {
          \x20     --resume RUN         go on, as a new run of the same request, from the last checkpoint of RUN, which\n\
          \x20                          has ended; its epochs up to there are in the new run's frames. Beside it only\n\
          \x20                          --epochs and other keys that change no epoch's result may be given\n\
+         \x20     --bg                 return once the run has started, print its id; halobook jobs, wait, attach\n\
+         \x20                          and stop see to it then\n\
          \x20     --dry-run            resolve and check the request, start nothing\n\
          \x20     --json               end with one JSON object on standard output\n\
          \x20     --quiet              no progress, no table\n",

@@ -4,15 +4,19 @@
 //! Exit status: 0 ok, 1 the run failed, 2 the request was wrong and nothing was started, 130
 //! interrupted. Errors are two lines on standard error: what is wrong, what to do.
 
+mod background;
 mod bench;
 mod commands;
 mod convert;
 mod datasets;
 mod help;
+mod jobs;
+mod outcome;
 mod own;
 mod pace;
 mod partition;
 mod progress;
+mod replay;
 mod step;
 mod sweep;
 mod train;
@@ -63,7 +67,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "train",
         arguments: "[--key value …]",
-        about: "train once and wait; --help lists the keys",
+        about: "train once and wait, or with --bg not; --help lists the keys",
         run: Knowing(train::train),
     },
     Command {
@@ -139,6 +143,30 @@ const COMMANDS: &[Command] = &[
         run: Plain(commands::stop),
     },
     Command {
+        name: "jobs",
+        arguments: "[--json]",
+        about: "list the runs that are under way",
+        run: Plain(jobs::jobs),
+    },
+    Command {
+        name: "wait",
+        arguments: "[RUN …] [--json]",
+        about: "wait for runs, all that are under way if none is named; exit status is that of the run",
+        run: Plain(jobs::wait),
+    },
+    Command {
+        name: "attach",
+        arguments: "[RUN]",
+        about: "follow the progress of a run to its end; Ctrl-C stops following, the run goes on",
+        run: Plain(jobs::attach),
+    },
+    Command {
+        name: "replay",
+        arguments: "RUN [--run-id ID] [--bg] [--json]",
+        about: "repeat a run exactly and say whether the same bits came back",
+        run: Knowing(replay::replay),
+    },
+    Command {
         name: "strategies",
         arguments: "[--json]",
         about: "list strategies and their knobs",
@@ -211,7 +239,10 @@ pub fn main(program: &Program) -> i32 {
     }
     let outcome = match COMMANDS.iter().find(|c| c.name == name) {
         Some(command) => {
-            if !matches!(command.name, "train" | "sweep" | "verify" | "worker") {
+            if !matches!(
+                command.name,
+                "train" | "sweep" | "verify" | "replay" | "worker"
+            ) {
                 sys::restore_sigpipe();
             }
             if rest.iter().any(|w| w == "--help" || w == "-h") {

@@ -17,6 +17,15 @@ pub struct Progress {
     thread: JoinHandle<()>,
 }
 
+/// Where progress is shown.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Shown {
+    /// On a terminal, and where `HALOBOOK_NONINTERACTIVE` asks for it.
+    WhereWanted,
+    /// Anywhere: it is what was asked for.
+    Anywhere,
+}
+
 /// How progress is shown.
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
@@ -28,12 +37,13 @@ enum Style {
 
 impl Progress {
     /// Shows the progress of a run on standard error: one rewritten line on a terminal, a line for
-    /// every tenth when `HALOBOOK_NONINTERACTIVE` is set, else nothing.
-    pub fn show(run_dir: &Path) -> Option<Progress> {
+    /// every tenth when `HALOBOOK_NONINTERACTIVE` is set or it is to be shown anywhere, else nothing.
+    pub fn show(run_dir: &Path, shown: Shown) -> Option<Progress> {
         let wanted = std::env::var("HALOBOOK_NONINTERACTIVE").is_ok_and(|v| v != "0");
         let style = match (wanted, std::io::stderr().is_terminal()) {
             (true, _) => Style::Tenths,
             (false, true) => Style::Line,
+            (false, false) if shown == Shown::Anywhere => Style::Tenths,
             (false, false) => return None,
         };
         let done = Arc::new(AtomicBool::new(false));

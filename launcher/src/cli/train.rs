@@ -1,27 +1,32 @@
-//! `halobook train`: one run, waited for.
+//! `halobook train`: one run, waited for or left to itself.
 
 use super::Program;
+use super::background;
+use super::outcome::{self, Said};
 use super::own::Own;
-use super::progress::Progress;
-use crate::frames;
-use crate::manifest::{Manifest, Status};
-use crate::page;
+use super::progress::{Progress, Shown};
+use crate::manifest::Manifest;
 use crate::request::parse_pairs;
 use crate::resolve::{Resolved, resolve};
 use crate::resume::resolve_resumed;
-use crate::{Error, Options, Result, prepare, strategies, sys};
-use serde_json::{Map, Value, json};
+use crate::{Error, Options, Result, prepare, store, strategies, sys};
+use serde_json::json;
 use std::fmt::Write;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SWITCHES: [&str; 3] = ["json", "dry-run", "quiet"];
+const SWITCHES: [&str; 4] = ["json", "dry-run", "quiet", "bg"];
 const VALUED: [&str; 2] = ["run-id", "resume"];
 
 /// Runs the command.
-pub fn train(words: &[String], program: &Program) -> Result<i32> {
-    let (pairs, own) = Own::sort(words, &SWITCHES, &VALUED, false)?;
+pub fn train(given: &[String], program: &Program) -> Result<i32> {
+    let (words, detached) = background::detached(given);
+    let (pairs, own) = Own::sort(&words, &SWITCHES, &VALUED, false)?;
+    if own.has("bg") && !own.has("dry-run") {
+        let id = own.value("run-id").unwrap_or_else(store::new_id);
+        return background::start("train", &words, &id, own.has("json"));
+    }
     let run_id = own.value("run-id");
     let resolved = match own.value("resume") {
         Some(run) => resolve_resumed(program.strategies, &run, pairs).map_err(also_our_flags)?,
@@ -29,7 +34,7 @@ pub fn train(words: &[String], program: &Program) -> Result<i32> {
             let known = strategies::known(program.strategies);
             let spec = parse_pairs(known, pairs).map_err(also_our_flags)?;
             if let Some(other) = strategies::program(program.strategies, &spec.strategy)? {
-                return Err(become_program(&other, words));
+                return Err(become_program(&other, given));
             }
             resolve(program.strategies, spec)?
         }
@@ -45,27 +50,61 @@ pub fn train(words: &[String], program: &Program) -> Result<i32> {
         );
         return Ok(0);
     }
-    sys::catch_interrupts();
-    let worker = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
-    let prepared = prepare(resolved, Options { run_id, worker })?;
-    let run_dir = prepared.run_dir.clone();
-    let progress = if own.has("quiet") {
-        None
-    } else {
-        Progress::show(&run_dir)
-    };
-    let manifest = prepared.run();
-    if let Some(progress) = progress {
-        progress.end();
+    let (run_dir, manifest) = Trainer {
+        resolved,
+        run_id,
+        replays: None,
+        quiet: own.has("quiet"),
+        detached,
     }
-    let manifest = manifest?;
-    if own.has("json") {
-        println!("{}", result_json(&run_dir, &manifest));
-    } else if !own.has("quiet") {
-        print!("{}", page::outcome(&run_dir, &manifest));
+    .carry_out()?;
+    outcome::tell(
+        &run_dir,
+        &manifest,
+        Said::of(own.has("json"), own.has("quiet")),
+    )
+}
+
+/// A run about to be carried out by this process.
+pub(super) struct Trainer {
+    pub resolved: Resolved,
+    pub run_id: Option<String>,
+    /// The run that it repeats, if it does.
+    pub replays: Option<String>,
+    /// Without progress.
+    pub quiet: bool,
+    /// Whoever started this process is told that the run has, and is not needed from then on.
+    pub detached: bool,
+}
+
+impl Trainer {
+    /// Starts the run and supervises it to its end.
+    ///
+    /// # Errors
+    /// As [`prepare`], [`crate::Prepared::start`] and [`crate::Started::watch`].
+    pub fn carry_out(self) -> Result<(PathBuf, Manifest)> {
+        sys::catch_interrupts();
+        let options = Options {
+            run_id: self.run_id,
+            worker: std::env::current_exe().map_err(Error::io(Path::new("halobook")))?,
+            replays: self.replays,
+        };
+        let prepared = prepare(self.resolved, options)?;
+        let run_dir = prepared.run_dir.clone();
+        let started = prepared.start()?;
+        if self.detached {
+            background::let_go(&run_dir)?;
+        }
+        let progress = match self.quiet {
+            true => None,
+            false => Progress::show(&run_dir, Shown::WhereWanted),
+        };
+        let manifest = started.watch();
+        if let Some(progress) = progress {
+            progress.end();
+        }
+        Ok((run_dir, manifest?))
     }
-    complain(&manifest);
-    Ok(manifest.status.exit_code())
 }
 
 /// Becomes the program that has the strategy; comes back when it cannot be started.
@@ -101,59 +140,6 @@ fn also_our_flags(error: Error) -> Error {
         }
         _ => error,
     }
-}
-
-/// The two lines about a run that did not finish, after the end of the failing rank's log.
-fn complain(manifest: &Manifest) {
-    let Some(error) = &manifest.error else {
-        if manifest.status == Status::Interrupted {
-            eprintln!("error: interrupted after {} epochs", manifest.epochs_done);
-            eprintln!(
-                "help: finished epochs are kept: halobook frames {} epochs",
-                manifest.run_id
-            );
-        }
-        return;
-    };
-    for line in &error.log_tail {
-        eprintln!("  | {line}");
-    }
-    eprintln!("error: {}: {}", error.name, error.message);
-    let rank = error
-        .rank
-        .map_or(String::new(), |rank| format!(" --rank {rank}"));
-    let help = match error.name.as_str() {
-        "HaloStalled" => "raise --stall if the ranks are only slow, or see",
-        "HaloTimeout" => "raise --timeout, or see",
-        _ => "see",
-    };
-    eprintln!(
-        "help: {help} halobook log {}{rank} --tail 50",
-        manifest.run_id
-    );
-}
-
-fn result_json(run_dir: &Path, manifest: &Manifest) -> Value {
-    let written: Map<String, Value> = frames::FRAMES
-        .iter()
-        .map(|name| (*name, frames::path(run_dir, name)))
-        .filter(|(_, path)| path.exists())
-        .map(|(name, path)| (name.to_owned(), path.to_string_lossy().into()))
-        .collect();
-    let mut object = json!({
-        "run_id": manifest.run_id,
-        "status": manifest.status,
-        "epochs_done": manifest.epochs_done,
-        "stopped_early": manifest.stopped_early,
-        "resumed": manifest.resumed,
-        "final": manifest.result,
-        "wall_ms": manifest.wall_ms,
-        "frames": written,
-    });
-    if let Some(error) = &manifest.error {
-        object["error"] = json!(error);
-    }
-    object
 }
 
 fn dry_json(resolved: &Resolved) -> String {

@@ -14,10 +14,12 @@ mod identity;
 mod json;
 pub(crate) mod rows;
 mod summary;
+mod text;
 
 pub use identity::{OTHER_SHARE, check as check_identity};
 pub use json::json_lines;
 pub(crate) use rows::metrics as metrics_row;
+pub use text::text;
 
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;

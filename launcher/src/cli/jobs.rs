@@ -1,0 +1,68 @@
+//! `halobook jobs`, `wait` and `attach`: runs that are under way.
+
+use super::outcome::{Said, tell};
+use super::progress::{Progress, Shown};
+
+use super::words::Words;
+use crate::{Error, Result, frames as framing, jobs as under_way};
+
+/// `halobook jobs`.
+pub fn jobs(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    words.names([])?;
+    let frame = under_way::frame(&under_way::jobs()?)?;
+    if words.has("json") {
+        framing::json_lines(&frame)
+            .iter()
+            .for_each(|line| println!("{line}"));
+    } else if frame.height() == 0 {
+        println!("{}", under_way::NONE);
+    } else {
+        print!("{}", framing::text(&frame));
+    }
+    Ok(0)
+}
+
+/// `halobook wait [RUN …]`: the exit status is that of the first run that did not finish.
+pub fn wait(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    let runs = under_way::named(words.all_names())?;
+    if runs.is_empty() {
+        eprintln!("{}", under_way::NONE);
+    }
+    let mut status = 0;
+    for run_dir in runs {
+        let manifest = under_way::wait(&run_dir)?;
+        let said = Said::of(words.has("json"), true);
+        let of_run = tell(&run_dir, &manifest, said)?;
+        if status == 0 {
+            status = of_run;
+        }
+    }
+    Ok(status)
+}
+
+/// `halobook attach [RUN]`.
+pub fn attach(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &[], &[])?;
+    let runs = under_way::named(words.all_names())?;
+    let run_dir = match runs.as_slice() {
+        [] => {
+            println!("{}", under_way::NONE);
+            return Ok(0);
+        }
+        [run_dir] => run_dir,
+        _ => {
+            return Err(Error::refused(
+                format!("attach: expected one run, there are {}", runs.len()),
+                "name one; `halobook jobs` lists those that are under way",
+            ));
+        }
+    };
+    let progress = Progress::show(run_dir, Shown::Anywhere);
+    let manifest = under_way::wait(run_dir);
+    if let Some(progress) = progress {
+        progress.end();
+    }
+    tell(run_dir, &manifest?, Said::Page)
+}
