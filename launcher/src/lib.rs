@@ -10,6 +10,7 @@
 //! | [`resolve`] | a request becomes a plan, or is refused before anything starts |
 //! | [`resume`] | the same, from the checkpoint of a run that has ended |
 //! | [`partition`] | a cut by itself, and the cache of cuts |
+//! | [`plan`] | what a run would send, hold and take, and refusing what does not fit |
 //! | [`launch`], [`mpi`] | a plan becomes processes in a group of their own |
 //! | `supervise` | watch ranks, end the whole run when one fails, say why |
 //! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
@@ -39,6 +40,7 @@ pub mod manifest;
 pub mod mpi;
 pub mod page;
 pub mod partition;
+pub mod plan;
 pub mod rank_error;
 pub mod request;
 pub mod resolve;

@@ -7,14 +7,14 @@ use crate::frames;
 use crate::manifest::{Manifest, Status};
 use crate::page;
 use crate::request::parse_pairs;
-use crate::resolve::{Resolved, resolve};
+use crate::resolve::{Resolved, resolve_with};
 use crate::resume::resolve_resumed;
 use crate::{Error, Options, Result, prepare, sys};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::path::Path;
 
-const SWITCHES: [&str; 3] = ["json", "dry-run", "quiet"];
+const SWITCHES: [&str; 4] = ["json", "dry-run", "quiet", "force"];
 const VALUED: [&str; 2] = ["run-id", "resume"];
 
 /// Runs the command.
@@ -23,10 +23,11 @@ pub fn train(words: &[String], program: &Program) -> Result<i32> {
     let run_id = own.value("run-id");
     let resolved = match own.value("resume") {
         Some(run) => resolve_resumed(program.strategies, &run, pairs).map_err(also_our_flags)?,
-        None => resolve(
-            program.strategies,
-            parse_pairs(program.strategies, pairs).map_err(also_our_flags)?,
-        )?,
+        None => {
+            let spec = parse_pairs(program.strategies, pairs).map_err(also_our_flags)?;
+            let cache = crate::partition::cache();
+            resolve_with(program.strategies, spec, Some(&cache), own.has("force"))?
+        }
     };
     if own.has("dry-run") {
         print!(
