@@ -13,6 +13,7 @@ pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
     let shown = match line.name {
         "runs" => runs(line)?,
         "partition" => return super::partition::partition(line, session),
+        "plan" => return super::plan::plan(line, session),
         "plot" => plot(line, session)?,
         "log" => log(line, session)?,
         "diff" => diff(line, session)?,

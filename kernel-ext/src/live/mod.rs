@@ -7,6 +7,7 @@ pub mod interrupt;
 mod lines;
 mod params;
 mod partition;
+mod plan;
 mod program;
 mod report;
 mod sql;
@@ -27,12 +28,14 @@ pub use sql::query;
 pub use sweep::sweep;
 pub use train::train;
 
-/// What is bound in this session: variable to run id, or `partition:`, `sweep:` or `frame:` and the id
+/// What is bound in this session: variable to run id, or `partition:`, `plan:`, `sweep:` or `frame:` and the id
 /// of such a thing, or `param:` and a value.
 pub type Bound = Mutex<BTreeMap<String, String>>;
 
 /// Before the id of a cut.
 const CUT: &str = "partition:";
+/// Before the id of a plan.
+const PLAN: &str = "plan:";
 /// Before the id of a sweep.
 const SWEEP: &str = "sweep:";
 /// Before the id of a query's answer.

@@ -15,7 +15,8 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Cuts, binds the frame where a name is given, and shows it under one line about the whole.
 pub fn partition(line: &Line, session: &Session<'_>) -> Outcome {
-    let (stdout, stderr) = run(&mut command(line), session)?;
+    let what = "interrupted before the cut was made; nothing is bound";
+    let (stdout, stderr) = run(&mut command(line), session, what)?;
     let notes: String = stderr
         .lines()
         .filter(|l| l.starts_with("note: "))
@@ -69,8 +70,12 @@ fn command(line: &Line) -> Command {
     command
 }
 
-/// Runs it to its end; an interrupt ends it.
-fn run(command: &mut Command, session: &Session<'_>) -> Result<(String, String), Failure> {
+/// Runs `halobook` to its end, and gives what it wrote; an interrupt ends it, with `what` as its words.
+pub(super) fn run(
+    command: &mut Command,
+    session: &Session<'_>,
+    what: &str,
+) -> Result<(String, String), Failure> {
     let mut child = program::start(command)?;
     let readers = program::readers(&mut child);
     let mut interrupts = session.interrupt.watch();
@@ -84,18 +89,17 @@ fn run(command: &mut Command, session: &Session<'_>) -> Result<(String, String),
             Ok(None) => std::thread::sleep(LOOK),
             Ok(Some(status)) => break status,
             // It is no longer ours to wait for, which cannot be: nobody else waits for it.
-            Err(e) => return Err(Failure::config(format!("`halobook partition`: {e}"), [])),
+            Err(e) => return Err(Failure::config(format!("`halobook`: {e}"), [])),
         }
     };
     let mut texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
     let mut text = || texts.next().unwrap_or_default();
     let (stdout, stderr) = (text(), text());
     if interrupted {
-        let what = "interrupted before the cut was made; nothing is bound";
         return Err(Failure::new("HaloInterrupted", what, []));
     }
     if !status.success() {
-        let otherwise = || format!("`halobook partition` ended with {status}");
+        let otherwise = || format!("`halobook` ended with {status}");
         return Err(program::refusal(&stderr, otherwise));
     }
     Ok((stdout, stderr))

@@ -1,9 +1,9 @@
 //! `%%sql`: Polars SQL over what is bound and over the run store, in this process.
 
 use launcher::sql::{self, Bound};
-use launcher::{partition, store, sweep};
+use launcher::{partition, plan, store, sweep};
 
-use super::{CUT, FRAME, PARAM, SWEEP, Session, lines, report};
+use super::{CUT, FRAME, PARAM, PLAN, SWEEP, Session, lines, report};
 use crate::front::{Outcome, Shown};
 use crate::magic::SqlRequest;
 
@@ -29,6 +29,8 @@ pub(super) fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
     let found = bound.iter().filter_map(|(name, id)| {
         let to = if let Some(id) = id.strip_prefix(CUT) {
             Bound::Frame(partition::dir(id).ok()?.join("partition.parquet"))
+        } else if let Some(id) = id.strip_prefix(PLAN) {
+            Bound::Frame(plan::path(id).ok()?)
         } else if let Some(id) = id.strip_prefix(SWEEP) {
             Bound::Frame(sweep::dir(id).ok()?.join("frame.parquet"))
         } else if let Some(id) = id.strip_prefix(FRAME) {

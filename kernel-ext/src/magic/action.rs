@@ -68,6 +68,8 @@ pub struct TrainRequest {
     pub config: Option<String>,
     /// Resolve and check only.
     pub dry_run: bool,
+    /// Start also what by its plan does not fit.
+    pub force: bool,
 }
 
 /// Many runs as the cell describes them.
@@ -292,6 +294,7 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
             "output" => request.output = Some(identifier(value, line)?),
             "config" => request.config = Some(value),
             "dry-run" => request.dry_run = true,
+            "force" => request.force = true,
             "set" => match value.split_once('=') {
                 Some((key, value)) => request
                     .pairs

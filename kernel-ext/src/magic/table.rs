@@ -1,6 +1,6 @@
 //! The one table of magics: flags, documentation and what completes where.
 
-use super::run_flags::{SWEEP_FLAGS, TRAIN_FLAGS};
+use super::run_flags::{PLAN_FLAGS, SWEEP_FLAGS, TRAIN_FLAGS};
 
 /// Where a magic stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub(super) const fn switch(long: &'static str, doc: &'static str) -> Flag {
 }
 
 /// The kinds of `%plot`.
-pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix", "partition"];
+pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix", "plan", "partition"];
 
 /// The partitioners.
 pub const METHODS: &[&str] = &[
@@ -277,6 +277,7 @@ curve    loss and accuracy by epoch
 stack    where each epoch's time went: compute, exposed communication, waiting
 balance  the same by rank, with what each rank owns
 matrix   bytes from rank to rank
+plan     memory and time as they were planned, against what was measured
 partition  the cut: a small graph by owner, a large one as edges from part to part
 
 RUN is a bound name, an id (or its beginning) or `latest`; for `partition` also the name that
@@ -294,6 +295,22 @@ binds it as a DataFrame, and `%plot part partition` draws the cut. Cuts are kept
 of what was cut, and training takes them from there.
 
     %partition karate -n 4 --method metis --balance train -o part",
+    },
+    Magic {
+        name: "plan",
+        kind: Kind::Line,
+        args: &[("DATA", Value::Data)],
+        flags: PLAN_FLAGS,
+        summary: "what a run would send, hold and take, before any training",
+        details: "\
+Its result is the plan frame: one row a rank count, rank and item, with its basis: `exact` for what is
+counted from the real data and the real cut, `modelled` for the rest. `-n 1,2,4` compares numbers of
+ranks, `--like r1` takes the settings of a run, `--limit 2GB` names the rank and the item that do not
+fit, and `-o plan` binds the frame as a DataFrame. A run with a limit is refused (HaloPlanRefused)
+before a rank starts, unless it has `--force`. `%plot r1 plan` holds a plan against its run.
+
+    %plan karate -s halo -n 1,2,4 --hidden 64 -o plan
+    %plan --like r1 -n 8 --limit 2GB",
     },
     Magic {
         name: "run",
