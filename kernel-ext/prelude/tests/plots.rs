@@ -4,7 +4,7 @@
 mod common;
 
 use common::{case, comm, epochs, ranks, setting};
-use halobook::plot::{Axis, Case, Kind, balance, curve, matrix, matrix_by_layer, plan, stack};
+use halobook::plot::{Axis, Case, Kind, balance, curve, matrix, matrix_by_layer, stack};
 use halobook::prelude::*;
 
 /// Panics unless tags nest and close, attributes are quoted, and no bare `<` or `&` is left.
@@ -463,43 +463,4 @@ fn staleness_is_drawn_with_its_bound_and_features_stand_apart() {
     }
     let none = plot::stale(&case(setting("halo", 2), common::stale(0, 2))).expect("blank");
     assert!(none.text.contains("No rows were reused"), "{}", none.text);
-}
-
-#[test]
-fn plan_names_the_worst_error_of_each_panel() {
-    let plot = checked(plan(&[case(setting("halo", 4), ranks(5, 4))]).expect("complete"));
-    // Rank 3 takes 72 MiB of 60; every rank 3 ms of 2, where that was predicted.
-    assert!(
-        plot.text.contains("memory: worst +20 % (rank 3)"),
-        "{}",
-        plot.text
-    );
-    assert!(plot.text.contains("time: worst +50 %"), "{}", plot.text);
-    assert!(plot.svg.contains("rank 3 +20 %") && plot.svg.contains("as planned"));
-    assert_eq!(plot.text.matches("  time").count(), 2, "{}", plot.text);
-}
-
-#[test]
-fn plan_adds_up_ranks_of_one_process() {
-    let mut shared = setting("halo", 4);
-    shared.launch = "threads".into();
-    let both = [
-        case(shared, ranks(3, 4)),
-        case(setting("broadcast", 2), ranks(3, 2)),
-    ];
-    let plot = checked(plan(&both).expect("complete"));
-    // 4 × 60 MiB planned, 72 measured of the one process.
-    let row = plot
-        .text
-        .lines()
-        .find(|l| l.contains("all ranks"))
-        .expect("one point");
-    assert!(row.contains("240 MiB") && row.contains("−70 %"), "{row}");
-}
-
-#[test]
-fn a_run_without_a_plan_says_so() {
-    let frame = ranks(3, 2).drop_many(["predicted_mem_bytes", "predicted_wall_ms"]);
-    let plot = checked(plan(&[case(setting("halo", 2), frame)]).expect("a blank sheet"));
-    assert!(plot.text.contains("Nothing was planned"), "{}", plot.text);
 }

@@ -10,6 +10,10 @@ use gnn_core::{Rehearsed, rehearse};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// Resident bytes of training over those of its items: holes that set-up and messages leave behind, and
+/// the rounding of large pages. A factor that fits what was measured ([`super`]).
+const SLACK: f64 = 1.2;
+
 /// What is foreseen of one rank.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Foreseen {
@@ -33,14 +37,18 @@ pub struct Foreseen {
 impl Foreseen {
     /// Bytes of the rank's process at its fullest moment, as far as they are known.
     pub fn memory(&self) -> Option<u64> {
-        let training = self.holds?.total() as u64;
-        Some(training.max(self.setup) + self.program.unwrap_or(0))
+        Some(self.training()?.max(self.setup) + self.program.unwrap_or(0))
+    }
+
+    /// Bytes of training, with what its allocator needs beside.
+    fn training(&self) -> Option<u64> {
+        Some((SLACK * self.holds?.total() as f64) as u64)
     }
 
     /// The largest part of that, by name.
     pub fn largest(&self) -> Option<(&'static str, u64)> {
         let holds = self.holds?;
-        if self.setup > holds.total() as u64 {
+        if Some(self.setup) > self.training() {
             return Some(("set-up", self.setup));
         }
         let items = [

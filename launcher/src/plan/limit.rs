@@ -104,10 +104,10 @@ mod tests {
     fn the_largest_rank_and_item_are_named() {
         let ranks = [rank(0, 2_000_000, 0), rank(1, 4_200_000_000, 9)];
         assert_eq!(
-            exceeds(&ranks, 5_000_000_000).expect("does not fit"),
-            "rank 1 would need 5.2 GB of 5.0 GB: halo buffer 4.2 GB"
+            exceeds(&ranks, 6_000_000_000).expect("does not fit"),
+            "rank 1 would need 6.3 GB of 6.0 GB: halo buffer 4.2 GB"
         );
-        assert_eq!(exceeds(&ranks, 6_000_000_000), None);
+        assert_eq!(exceeds(&ranks, 7_000_000_000), None);
         let reads = [rank(0, 0, 3_000_000_000)];
         let said = exceeds(&reads, 1_000_000).expect("does not fit");
         assert!(said.ends_with("set-up 3.0 GB"), "{said}");

@@ -55,7 +55,7 @@ impl Foresight {
 /// refused. Nothing is said of a strategy that cannot be rehearsed.
 ///
 /// # Errors
-/// As [`limit::check`]; with a limit, as [`foresee`].
+/// [`crate::Error::PlanRefused`] for what does not fit; with a limit, as [`foresee()`].
 pub fn expected(
     resolved: &Resolved,
     data: &Arc<Dataset>,

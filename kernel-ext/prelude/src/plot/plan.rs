@@ -79,7 +79,7 @@ pub fn plan(cases: &[Case]) -> Result<Plot, PlotError> {
         }
     }
     if panels.is_empty() {
-        let why = "Nothing was planned of this run: give it a limit, or look at a small graph.";
+        let why = "Nothing was planned of this run; runs with a limit are, and small ones.";
         return blank(&title, why, &settings);
     }
     let names = labels(&settings);
