@@ -20,6 +20,7 @@
 //! | [`record`] | rows, phases, status pages |
 //! | [`checkpoint`] | what a run needs to go on later, on disk |
 //! | [`work()`] | the loop |
+//! | [`rehearse()`] | the same without computing: what a run will send and hold |
 
 pub mod backend;
 pub mod checkpoint;
@@ -36,6 +37,7 @@ pub mod partition;
 mod patience;
 pub mod plan;
 pub mod record;
+mod rehearsal;
 pub mod rng;
 pub mod sample;
 pub mod spec;
@@ -47,4 +49,5 @@ mod work;
 mod testing;
 
 pub use error::{Error, Result};
+pub use rehearsal::{Rehearsed, rehearse};
 pub use work::{Outcome, World, work};

@@ -17,6 +17,14 @@ pub enum Error {
         /// What to do, one line.
         help: String,
     },
+    /// A run that would need more memory than there is, refused before anything started.
+    #[error("HaloPlanRefused: {what}")]
+    PlanRefused {
+        /// Who needs how much, one line.
+        what: String,
+        /// What to do, one line.
+        help: String,
+    },
     /// Something that lies elsewhere and could not be reached.
     #[error("{what}")]
     Unreachable {
@@ -93,7 +101,9 @@ impl Error {
     /// One line: what to do.
     pub fn help(&self) -> String {
         match self {
-            Error::Refused { help, .. } | Error::Unreachable { help, .. } => help.clone(),
+            Error::Refused { help, .. }
+            | Error::PlanRefused { help, .. }
+            | Error::Unreachable { help, .. } => help.clone(),
             Error::Core(error) => error.help(),
             Error::Io { .. } => "check that the path exists and may be read and written".into(),
             Error::Json { .. } => "the run folder was damaged; run it again".into(),

@@ -11,8 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Writes what ranks read, `plan.json` and, with several ranks, `part.bin`; and what the plot of the
-/// cut reads, `partition.json`.
+/// Writes what ranks read, `plan.json` and, with several ranks, `part.bin`; and what frames and the plot
+/// of the cut read, `foreseen.json` and `partition.json`.
 ///
 /// # Errors
 /// When the run folder cannot be written.
@@ -25,6 +25,9 @@ pub fn write_plan(run_dir: &Path, resolved: &Resolved) -> Result<()> {
     if let Some(owner) = &resolved.owner {
         let bytes: Vec<u8> = owner.iter().flat_map(|r| r.to_le_bytes()).collect();
         store::write_atomic(&run_dir.join("part.bin"), &bytes)?;
+    }
+    if !resolved.foreseen.is_empty() {
+        crate::plan::write_foreseen(run_dir, &resolved.foreseen)?;
     }
     if let Some(report) = &resolved.report {
         partition::write_report(&run_dir.join("partition.json"), report)?;

@@ -155,32 +155,12 @@ pub fn dir(id: &str) -> Result<PathBuf> {
 /// # Errors
 /// [`Error::Refused`] for anything else.
 pub fn size(flag: &str, text: &str) -> Result<u64> {
-    let at = text.find(|c: char| c.is_ascii_alphabetic());
-    let (number, unit) = text.split_at(at.unwrap_or(text.len()));
-    let factor = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => Some(1.0),
-        "k" | "kb" => Some(1e3),
-        "m" | "mb" => Some(1e6),
-        "g" | "gb" => Some(1e9),
-        "t" | "tb" => Some(1e12),
-        "kib" => Some(1024.0),
-        "mib" => Some(f64::from(1 << 20)),
-        "gib" => Some(f64::from(1 << 30)),
-        "tib" => Some(1024.0 * f64::from(1 << 30)),
-        _ => None,
-    };
-    let number = number
-        .trim()
-        .parse::<f64>()
-        .ok()
-        .filter(|x| *x > 0.0 && x.is_finite());
-    match (number, factor) {
-        (Some(x), Some(f)) => Ok((x * f) as u64),
-        _ => Err(Error::refused(
+    gnn_core::spec::bytes(text).ok_or_else(|| {
+        Error::refused(
             format!("{flag}: expected a size, got {text}"),
             format!("write --{flag} 2GB, 512MiB, or bytes"),
-        )),
-    }
+        )
+    })
 }
 
 fn load(wanted: &Wanted) -> Result<Dataset> {
@@ -208,25 +188,4 @@ fn check_parts(wanted: &Wanted, data: &Dataset) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_in_both_systems() {
-        for (text, bytes) in [
-            ("4096", 4096),
-            ("2GB", 2_000_000_000),
-            ("1.5g", 1_500_000_000),
-            ("512 MiB", 512 << 20),
-            ("1TiB", 1 << 40),
-        ] {
-            assert_eq!(size("mem", text).expect(text), bytes);
-        }
-        for text in ["", "much", "-1GB", "2 giga", "0"] {
-            assert!(size("mem", text).is_err(), "{text}");
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
+use crate::plan::{Foreseen, Foresight, expected};
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
 use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Report, Request, TypeFacts};
@@ -12,6 +13,7 @@ use gnn_core::strategy::{self, Determinism, Entry};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::path::Path;
+use std::sync::Arc;
 
 /// How ranks will be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub struct Resolved {
     pub digest: u64,
     /// Where it goes on from, if it does not begin anew.
     pub from: Option<crate::resume::Origin>,
+    /// What is foreseen of each rank; empty where finding out does not pay.
+    pub foreseen: Vec<Foreseen>,
 }
 
 /// Decides everything that can be decided before a rank starts: checks the combination, finds the
@@ -87,12 +91,14 @@ pub struct Resolved {
 ///
 /// # Errors
 /// Whatever is wrong with the request: [`Error::Core`] for data and combinations,
-/// [`Error::Refused`] for what this machine cannot do.
+/// [`Error::Refused`] for what this machine cannot do, [`Error::PlanRefused`] for what would not fit.
 pub fn resolve(strategies: &'static [Entry], spec: RunSpec) -> Result<Resolved> {
-    resolve_with(strategies, spec, Some(&crate::partition::cache()))
+    let cache = crate::partition::cache();
+    resolve_with(strategies, spec, Some(&cache), false)
 }
 
-/// [`resolve`] with cuts taken from a cache and kept there, or cut anew without one.
+/// [`resolve`] with cuts taken from a cache and kept there, or cut anew without one; with `force` also
+/// what by its plan does not fit.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -100,76 +106,121 @@ pub fn resolve_with(
     strategies: &'static [Entry],
     spec: RunSpec,
     cache: Option<&Cache>,
+    force: bool,
 ) -> Result<Resolved> {
-    let entry = strategy::find_in(strategies, &spec.strategy)?;
-    entry.check(&spec)?;
-    let host = Host::this();
-    let starter = starter(&spec)?;
-    // The machine that submits to Slurm need not have the GPUs of those that train; they refuse
-    // before the first epoch.
-    if starter != Starter::Slurm {
-        gnn_core::backend::check(&spec.backend)?;
+    let decided = Decided::of(strategies, &spec)?;
+    let foresight = Foresight::now(force);
+    let data = Arc::new(dataset::load_for(&spec)?);
+    let mut resolved = decided.on(spec, cache, &data)?;
+    resolved.foreseen = expected(&resolved, &data, strategies, foresight)?;
+    Ok(resolved)
+}
+
+/// [`resolve`] on data that is there already, without looking whether the run would fit.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_on(
+    strategies: &'static [Entry],
+    spec: RunSpec,
+    cache: Option<&Cache>,
+    data: &Dataset,
+) -> Result<Resolved> {
+    Decided::of(strategies, &spec)?.on(spec, cache, data)
+}
+
+/// What is decided before the data is read.
+struct Decided {
+    entry: &'static Entry,
+    host: Host,
+    starter: Starter,
+}
+
+impl Decided {
+    fn of(strategies: &'static [Entry], spec: &RunSpec) -> Result<Decided> {
+        let entry = strategy::find_in(strategies, &spec.strategy)?;
+        entry.check(spec)?;
+        let starter = starter(spec)?;
+        // The machine that submits to Slurm need not have the GPUs of those that train; they refuse
+        // before the first epoch.
+        if starter != Starter::Slurm {
+            gnn_core::backend::check(&spec.backend)?;
+        }
+        let host = Host::this();
+        Ok(Decided {
+            entry,
+            host,
+            starter,
+        })
     }
-    let data = dataset::load_for(&spec)?;
-    let facts = facts(&data);
-    check_ranks(&spec, &facts)?;
-    check_patience(&spec, &data)?;
-    let threads = if spec.threads > 0 {
-        spec.threads
-    } else {
-        (host.cores / spec.ranks).max(1)
-    };
-    let oversubscribed = starter != Starter::Slurm && spec.ranks * threads > host.cores;
-    let cut = (spec.ranks > 1 && entry.cut)
-        .then(|| cut(&spec, &data, cache))
-        .transpose()?;
-    let data_name = spec.data.clone();
-    let spec = RunSpec {
-        data: absolute(&spec.data),
-        ..spec
-    };
-    let digest = checkpoint::digest(&spec, &data);
-    let in_process = starter == Starter::Threads;
-    let partition_method = cut
-        .as_ref()
-        .map_or_else(String::new, |c| c.0.method.clone());
-    let mut notes = data.about.notes.clone();
-    notes.extend(cut.iter().flat_map(|c| c.0.missed.clone()));
-    let failed = cut.as_ref().and_then(|c| c.0.cache_failed.as_ref());
-    notes.extend(failed.map(|why| format!("the cut is not kept: {why}")));
-    if oversubscribed {
-        notes.push(format!(
+
+    fn on(self, spec: RunSpec, cache: Option<&Cache>, data: &Dataset) -> Result<Resolved> {
+        let Decided {
+            entry,
+            host,
+            starter,
+        } = self;
+        let facts = facts(data);
+        check_ranks(&spec, &facts)?;
+        check_patience(&spec, data)?;
+        let threads = if spec.threads > 0 {
+            spec.threads
+        } else {
+            (host.cores / spec.ranks).max(1)
+        };
+        let oversubscribed = starter != Starter::Slurm && spec.ranks * threads > host.cores;
+        let cut = (spec.ranks > 1 && entry.cut)
+            .then(|| cut(&spec, data, cache))
+            .transpose()?;
+        let data_name = spec.data.clone();
+        let spec = RunSpec {
+            data: absolute(&spec.data),
+            ..spec
+        };
+        let digest = checkpoint::digest(&spec, data);
+        let in_process = starter == Starter::Threads;
+        let partition_method = cut
+            .as_ref()
+            .map_or_else(String::new, |c| c.0.method.clone());
+        let mut notes = data.about.notes.clone();
+        notes.extend(cut.iter().flat_map(|c| c.0.missed.clone()));
+        let failed = cut.as_ref().and_then(|c| c.0.cache_failed.as_ref());
+        notes.extend(failed.map(|why| format!("the cut is not kept: {why}")));
+        if oversubscribed {
+            notes.push(format!(
             "oversubscribed: {} ranks of {threads} thread(s) share {} cores; read shapes, not speed-ups",
             spec.ranks, host.cores
         ));
+        }
+        let (partition_ms, partition_peak_bytes) =
+            cut.as_ref().map_or((0.0, 0), |c| (c.0.ms, c.0.peak_bytes));
+        let (owner, report) = cut.map_or((None, None), |(cut, report)| {
+            (Some(cut.owner), Some(report))
+        });
+        Ok(Resolved {
+            plan: Plan {
+                spec,
+                start: 0,
+                threads,
+                in_process,
+                oversubscribed,
+                partition_ms,
+                partition_peak_bytes,
+                partition_method,
+            },
+            owner,
+            report,
+            starter,
+            entry,
+            data: facts,
+            data_name,
+            host,
+            notes,
+            digest,
+            from: None,
+            foreseen: Vec::new(),
+        })
     }
-    let (partition_ms, partition_peak_bytes) =
-        cut.as_ref().map_or((0.0, 0), |c| (c.0.ms, c.0.peak_bytes));
-    let (owner, report) = cut.map_or((None, None), |(cut, report)| {
-        (Some(cut.owner), Some(report))
-    });
-    Ok(Resolved {
-        plan: Plan {
-            spec,
-            start: 0,
-            threads,
-            in_process,
-            oversubscribed,
-            partition_ms,
-            partition_peak_bytes,
-            partition_method,
-        },
-        owner,
-        report,
-        starter,
-        entry,
-        data: facts,
-        data_name,
-        host,
-        notes,
-        digest,
-        from: None,
-    })
 }
 
 /// The cut that the run uses, within the memory that this machine has free.
@@ -305,7 +356,7 @@ mod tests {
 
     fn refuse(pairs: &[(&str, Value)]) -> Error {
         let spec = RunSpec::from_pairs(pairs.iter().cloned()).expect("a well-formed request");
-        match resolve_with(STRATEGIES, spec, None) {
+        match resolve_with(STRATEGIES, spec, None, false) {
             Ok(_) => panic!("{pairs:?} should have been refused"),
             Err(error) => error,
         }
@@ -350,8 +401,8 @@ mod tests {
             ("ranks", word("3")),
             ("launch", word("threads")),
         ];
-        let resolved = resolve_with(STRATEGIES, RunSpec::from_pairs(pairs).expect("valid"), None)
-            .expect("runs");
+        let spec = RunSpec::from_pairs(pairs).expect("valid");
+        let resolved = resolve_with(STRATEGIES, spec, None, false).expect("runs");
         let owner = resolved.owner.expect("more than one rank");
         assert_eq!(owner.len(), 34);
         assert!(owner.iter().all(|&r| r < 3));

@@ -15,7 +15,9 @@ use crate::store;
 use gnn_core::model::ModelKind;
 use gnn_core::strategy::{Determinism, Entry, Exact, Knob};
 use serde::{Deserialize, Serialize};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// How many sources of a name are kept.
 const KEPT: usize = 3;
@@ -176,4 +178,13 @@ pub fn program(own: &[Entry], name: &str) -> Result<Option<PathBuf>> {
         )
     })?;
     Ok(Some(about.program()))
+}
+
+/// Becomes a strategy's program; comes back when it cannot be started.
+pub fn become_program(program: &Path, command: &str, words: &[String]) -> Error {
+    let error = Command::new(program).arg(command).args(words).exec();
+    Error::refused(
+        format!("{} cannot be started: {error}", program.display()),
+        "run the cell of that strategy again",
+    )
 }

@@ -289,6 +289,7 @@ fn every_frame_has_the_columns_of_the_contract() -> Outcome {
                 "mem_peak_bytes",
                 "dev_mem_peak_bytes",
                 "predicted_mem_bytes",
+                "predicted_wall_ms",
             ],
         ),
         (

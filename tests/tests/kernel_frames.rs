@@ -180,3 +180,51 @@ fn queries_reach_what_is_bound_and_the_store() -> Outcome {
     );
     Ok(())
 }
+
+#[test]
+fn a_plan_is_bound_and_refuses_and_is_held_against_its_run() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let graph = "sbm:nodes=1500,classes=5,feat=24,degree=10";
+    let cell = format!("%plan {graph} -s halo -n 1,2 --launch threads -o plan");
+    let id = kernel.begin(&cell)?;
+    let answer = kernel.receive(&id, Duration::from_secs(120))?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let shown = answer.shown("text/html").context("no table")?;
+    ensure!(
+        shown.contains("epoch_bytes") && shown.contains("exact"),
+        "{shown}"
+    );
+    let query = "%%sql\nSELECT COUNT(*) AS n FROM plan WHERE item = 'memory' AND ranks = 2";
+    let answer = kernel.execute(query)?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let answer = kernel.execute("plan.column(\"value\").unwrap().null_count()")?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("0"),
+        "{:?}",
+        answer.iopub
+    );
+    let body = format!("data = \"{graph}\"; hidden = 512; launch = \"threads\"; epochs = 2");
+    let cell = format!("%%gnn -n 2 -s halo -o r1 --limit 9MB\n{body}");
+    let answer = kernel.execute(&cell)?;
+    let said = answer.content();
+    ensure!(said["ename"] == "HaloPlanRefused", "{said}");
+    ensure!(said.to_string().contains("of 9.0 MB"), "{said}");
+    let cell = format!("%%gnn -n 2 -s halo -o r1 --limit 9MB --force\n{body}");
+    let id = kernel.begin(&cell)?;
+    let answer = kernel.receive(&id, Duration::from_secs(120))?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let answer = kernel.execute("%plan --like r1 -n 4")?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let shown = answer.shown("text/plain").context("no text")?;
+    ensure!(
+        shown.contains("does not fit: 4 rank(s)") || shown.contains("true"),
+        "{shown}"
+    );
+    let answer = kernel.execute("%plot r1 plan")?;
+    let svg = answer.shown("image/svg+xml").context("no plot")?;
+    ensure!(
+        svg.contains("predicted peak") && svg.contains("as planned"),
+        "{svg}"
+    );
+    Ok(())
+}

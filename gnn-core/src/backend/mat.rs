@@ -1,17 +1,13 @@
 //! Matrices that live where their backend does, and the buffers they are made of.
 
+use super::hollow::Claim;
+use super::shelf::Shelf;
 use crate::record::Meter;
 use kernels::cuda::Buf;
 use kernels::spmm_bf16::bf16;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Idle buffers that are kept at most.
-const IDLE: usize = 48;
-
-/// A buffer may have up to so many times the elements that are asked for, if nobody else wants it.
-const LOOSE: usize = 2;
 
 /// A dense row-major matrix `[rows, columns]` of `f32` on some device; features may be stored in 16
 /// bits ([`crate::backend::Backend::upload_rounded`]).
@@ -50,6 +46,8 @@ enum Storage {
     Rounded(Vec<bf16>),
     /// In a device's memory.
     Device(Buf<f32>),
+    /// Nowhere: only what it would take is known.
+    Hollow(Claim),
 }
 
 impl Mat {
@@ -113,10 +111,39 @@ impl Mat {
         }
     }
 
+    /// A matrix `[rows, cols]` without elements.
+    pub(super) fn hollow(rows: usize, cols: usize, claim: Claim) -> Mat {
+        Mat {
+            rows,
+            cols,
+            at: Storage::Hollow(claim),
+            told: None,
+        }
+    }
+
+    /// What a matrix without elements would take.
+    ///
+    /// # Panics
+    /// When it has elements.
+    pub(super) fn into_claim(mut self) -> Claim {
+        match std::mem::replace(&mut self.at, Storage::Rounded(Vec::new())) {
+            Storage::Hollow(claim) => claim,
+            _ => panic!("{self:?}: expected a matrix without elements"),
+        }
+    }
+
+    /// Bytes of an element.
+    pub(super) fn element(&self) -> u64 {
+        match &self.at {
+            Storage::Rounded(_) => 2,
+            Storage::Hollow(claim) => claim.element,
+            _ => 4,
+        }
+    }
+
     /// The same matrix, its bytes told to `meter` until it is gone.
     pub(super) fn told(mut self, meter: &Rc<Meter>) -> Mat {
-        let element = if self.as_rounded().is_some() { 2 } else { 4 };
-        let bytes = element * self.len() as u64;
+        let bytes = self.element() * self.len() as u64;
         meter.made(bytes);
         self.told = Some(Told {
             bytes,
@@ -194,6 +221,11 @@ impl Mat {
                     _ => unreachable!("matched one line above"),
                 }
             }
+            Storage::Hollow(_) => {
+                self.rows = rows;
+                self.told = told;
+                return self;
+            }
             Storage::Shared(_) => panic!("truncate: the matrix is shared"),
             Storage::Rounded(_) => panic!("truncate: elements are stored in 16 bits"),
         };
@@ -216,7 +248,7 @@ impl Mat {
                 *data = shaped.expect("as many elements as before");
             }
             Storage::Shared(_) => panic!("reshape: the matrix is shared"),
-            Storage::Device(_) | Storage::Rounded(_) => {}
+            Storage::Device(_) | Storage::Rounded(_) | Storage::Hollow(_) => {}
         }
         self
     }
@@ -225,8 +257,15 @@ impl Mat {
     pub(super) fn into_host(mut self) -> kernels::Mat {
         match &mut self.at {
             Storage::Host { data, pool } => {
-                pool.take();
-                std::mem::take(data)
+                let data = std::mem::take(data);
+                let Some(pool) = pool.take() else {
+                    return data;
+                };
+                let shape = data.dim();
+                let buffer = data.into_raw_vec_and_offset().0;
+                pool.lose(buffer.capacity());
+                let data = kernels::Mat::from_shape_vec(shape, buffer);
+                data.expect("matrices of a pool are in standard layout")
             }
             _ => panic!("{self:?}: expected `f32` in this process's memory"),
         }
@@ -284,7 +323,7 @@ impl Drop for Mat {
 /// ones back to the system costs page faults each time.
 #[derive(Default)]
 pub(super) struct Pool {
-    idle: RefCell<Vec<Vec<f32>>>,
+    shelf: RefCell<Shelf<Vec<f32>>>,
 }
 
 impl Pool {
@@ -292,26 +331,7 @@ impl Pool {
     /// nobody relies on them).
     pub(super) fn fresh(self: &Rc<Self>, rows: usize, cols: usize) -> Mat {
         let len = rows * cols;
-        let mut idle = self.idle.borrow_mut();
-        let fits = |b: &Vec<f32>| b.capacity() >= len && b.capacity() <= len + len / 8;
-        let loose = || {
-            let all = idle.iter().enumerate().map(|(k, b)| (b.capacity(), k));
-            let enough = all.filter(|&(capacity, _)| capacity >= len && capacity / LOOSE <= len);
-            enough.min().map(|(_, k)| k)
-        };
-        // The one that was used last is the likeliest to be in a cache.
-        let kept = idle.iter().rposition(fits).or_else(loose);
-        if kept.is_none() {
-            // A batch a little larger than all before it takes the place of one of them: else every record
-            // would leave a buffer behind that is too small for the next.
-            let short = |b: &Vec<f32>| b.capacity() < len && b.capacity() >= len - len / 8;
-            if let Some(k) = idle.iter().position(short) {
-                idle.swap_remove(k);
-            }
-        }
-        let kept = kept.map(|k| idle.swap_remove(k));
-        drop(idle);
-        let mut buffer = kept.unwrap_or_default();
+        let mut buffer = self.shelf.borrow_mut().take(len).unwrap_or_default();
         if buffer.capacity() < len {
             buffer = vec![0.0; len];
             super::pages::prefer_huge(&mut buffer);
@@ -321,6 +341,7 @@ impl Pool {
             buffer.resize(len, f32::NAN);
         }
         buffer.resize(len, 0.0);
+        self.shelf.borrow_mut().lend(buffer.capacity());
         let data = kernels::Mat::from_shape_vec((rows, cols), buffer);
         Mat::on_host(
             data.expect("the buffer has rows · cols elements"),
@@ -331,13 +352,15 @@ impl Pool {
     /// A matrix made elsewhere, whose buffer comes here when it is gone: messages leave with a buffer of
     /// this rank and bring one of another's.
     pub(super) fn adopt(self: &Rc<Self>, data: kernels::Mat) -> Mat {
+        self.shelf.borrow_mut().lend(data.len());
         Mat::on_host(data, Some(Rc::clone(self)))
     }
 
     fn put(&self, buffer: Vec<f32>) {
-        let mut idle = self.idle.borrow_mut();
-        if buffer.capacity() > 0 && idle.len() < IDLE {
-            idle.push(buffer);
-        }
+        self.shelf.borrow_mut().put(buffer);
+    }
+
+    fn lose(&self, room: usize) {
+        self.shelf.borrow_mut().lose(room);
     }
 }

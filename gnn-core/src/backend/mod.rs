@@ -9,14 +9,17 @@
 
 mod cpu;
 mod cuda;
+mod hollow;
 mod kept;
 mod mat;
 mod metered;
 mod ops;
 mod pages;
+mod shelf;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
+pub use hollow::{Asked, Hollow, Ledger};
 pub use kept::{Kept, Slot, Sparse};
 pub use mat::Mat;
 pub use metered::Metered;

@@ -16,6 +16,7 @@ pub const MAY_CHANGE: &[&str] = &[
     "launch",
     "stall",
     "timeout",
+    "limit",
     "link",
     "name",
 ];

@@ -21,6 +21,7 @@
 use super::{AggregateFirst, ModelKind, Shape};
 use crate::dataset::{Dataset, Features, Task};
 use crate::graph::Block;
+use crate::record::Holds;
 use crate::spec::{FeatureStorage, FirstAggregate, OptimiserKind, RunSpec};
 use serde::Serialize;
 
@@ -38,6 +39,18 @@ pub struct Memory {
     pub gradients: usize,
     /// Weights, their gradients and the optimiser's state.
     pub parameters: usize,
+}
+
+impl From<Memory> for Holds {
+    fn from(m: Memory) -> Holds {
+        Holds {
+            graph: m.graph,
+            features: m.features,
+            activations: m.activations + m.gradients,
+            halo: 0,
+            parameters: m.parameters,
+        }
+    }
 }
 
 impl Memory {

@@ -4,6 +4,7 @@
 //! `state/rank-K`. The launcher turns rows into frames; nothing else comes back from a rank.
 
 pub mod clock;
+mod holds;
 mod meter;
 pub mod phase;
 mod recorder;
@@ -12,6 +13,7 @@ pub mod state;
 
 pub(crate) use clock::give_back;
 pub use clock::{Times, now_ns};
+pub use holds::Holds;
 pub use meter::{Lane, Meter, Traffic, Work};
 pub use phase::{Direction, Freshness, Op, Pass, Phase};
 pub(crate) use recorder::host_name;

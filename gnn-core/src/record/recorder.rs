@@ -1,6 +1,7 @@
 //! Turns an epoch's counters into rows and appends them.
 
 use super::clock::{now_ns, peak_memory_bytes, process_cpu_ns, thread_cpu_ns};
+use super::holds::Holds;
 use super::meter::Meter;
 use super::phase::{Direction, Op, Pass};
 use super::rows::{BatchRow, CommRow, HopRow, RankRow, Row, StaleRow};
@@ -27,8 +28,8 @@ pub struct RankFacts {
     pub halo_nodes: u64,
     /// Training vertices owned.
     pub train_nodes: u64,
-    /// Bytes that training needs at its fullest moment, where there is a formula.
-    pub predicted_mem_bytes: Option<u64>,
+    /// Bytes that training needs at its fullest moment, where that is foreseen.
+    pub memory: Option<Holds>,
     /// Edges multiplied each epoch that another rank multiplies as well.
     pub edges_redundant: u64,
     /// Whether several ranks share this process.
@@ -216,7 +217,8 @@ impl Recorder {
             dev_cache_bytes,
             mem_peak_bytes: peak_memory_bytes(),
             dev_mem_peak_bytes: self.meter.most_on_device(),
-            predicted_mem_bytes: self.facts.predicted_mem_bytes,
+            predicted_mem_bytes: self.facts.memory.map(|m| m.total() as u64),
+            predicted_wall_ms: None,
         };
         self.write(&row)?;
         for (&(layer, direction, op, dst), lane) in &traffic {

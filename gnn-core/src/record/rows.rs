@@ -146,9 +146,12 @@ row! {
         mem_peak_bytes: u64,
         /// Peak memory of a device with a budget; none where there is no budget.
         dev_mem_peak_bytes: Option<u64>,
-        /// What training needs of it by formula: everything but the program. None where there is no
-        /// formula.
+        /// What a plan said of it before the run; without one, what training needs by formula,
+        /// everything but the program. None where there is neither.
         predicted_mem_bytes: Option<u64>,
+        /// What a plan said of `wall_ms`.
+        #[serde(default)]
+        predicted_wall_ms: Option<f64>,
     }
 }
 
@@ -379,6 +382,29 @@ row! {
         distinct_rows: u64,
         /// How often one of them was computed: `rows / distinct_rows`.
         redundancy: f64,
+    }
+}
+
+row! {
+    /// One item of what is foreseen of one rank, on some number of ranks; `halobook plan` says what items
+    /// there are.
+    PlanRow in "plan" {
+        /// Number of ranks.
+        ranks: u32,
+        /// Rank, from 0.
+        rank: u32,
+        /// What it is: `graph`, `features`, `activations` …
+        item: String,
+        /// How much.
+        value: f64,
+        /// Of what: `bytes` or `ms`.
+        unit: String,
+        /// `exact`: counted. `modelled`: by a formula or a rate.
+        basis: String,
+        /// Bytes that the rank may need; none without a limit.
+        limit: Option<f64>,
+        /// Whether the rank's memory, as far as it is known, is within that.
+        fits: bool,
     }
 }
 

@@ -120,13 +120,24 @@ fn word(name: &str, value: &Value) -> Result<String> {
 
 fn link(name: &str, value: &Value) -> Result<Option<Link>> {
     match word(name, value)?.as_str() {
-        NO_LINK => Ok(None),
+        NONE => Ok(None),
         text => Link::parse(text).map(Some),
     }
 }
 
-/// What stands for no link.
-const NO_LINK: &str = "none";
+fn limit(name: &str, value: &Value) -> Result<u64> {
+    match word(name, value)?.as_str() {
+        NONE => Ok(0),
+        text => super::bytes(text).ok_or_else(|| Error::Spec {
+            key: name.into(),
+            reason: format!("expected a size, got {text}"),
+            help: "write limit = 2GB, 512MiB, bytes, or none".into(),
+        }),
+    }
+}
+
+/// What stands for no link and no limit.
+const NONE: &str = "none";
 
 macro_rules! keys {
     ($($name:ident $short:expr, $kind:expr, $doc:literal, $read:ident => $into:expr, $get:expr;)*) => {
@@ -211,6 +222,7 @@ keys! {
     warmup None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;
     stall None, KeyType::Float(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;
     timeout None, KeyType::Float(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
-    link None, KeyType::Text, "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NO_LINK), |l| text(&l.to_string()));
+    limit None, KeyType::Text, "memory that a rank may need by its plan, 2GB; a run that would need more is refused, none never", limit => |n| n, |n: &u64| if *n == 0 { text(NONE) } else { text(&n.to_string()) };
+    link None, KeyType::Text, "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NONE), |l| text(&l.to_string()));
     name None, KeyType::Text, "free name of the run", word => same, |s: &String| text(s);
 }

@@ -7,9 +7,11 @@
 
 mod keys;
 mod knobs;
+mod size;
 
 pub use keys::{KEYS, Key, KeyType, find_key, normalise};
 pub use knobs::{Knob, Knobs};
+pub use size::bytes;
 
 use crate::comm::Link;
 use crate::error::{Error, Result};
@@ -288,6 +290,8 @@ pub struct RunSpec {
     pub stall: f64,
     /// Seconds after which the run is ended; 0 is no limit.
     pub timeout: f64,
+    /// Bytes that a rank may need by its plan, or the run is not started; 0 is no limit.
+    pub limit: u64,
     /// A modelled link that messages travel by; none: as fast as they can.
     pub link: Option<Link>,
     /// Free name of the run.
@@ -340,6 +344,7 @@ impl Default for RunSpec {
             warmup: 1,
             stall: 30.0,
             timeout: 0.0,
+            limit: 0,
             link: None,
             name: String::new(),
             knobs: Knobs::default(),

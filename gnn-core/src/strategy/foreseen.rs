@@ -70,6 +70,7 @@ use crate::ctx::Ctx;
 use crate::dataset::{Features, Task};
 use crate::feed::{Draws, Expected, Pieces, Seeds, Wants};
 use crate::model::{Model, ModelKind};
+use crate::record::Holds;
 use crate::spec::OptimiserKind;
 
 /// Bytes at the fullest moment, by what they are for.
@@ -109,13 +110,19 @@ pub(super) struct Known<'a> {
     pub(super) wanted: Option<&'a [u32]>,
 }
 
-impl Foreseen {
-    /// All together.
-    pub(super) fn total(&self) -> usize {
-        let held = self.graph + self.numbering + self.features + self.cache + self.parameters;
-        held + self.batches + self.step + self.evaluation
+impl From<Foreseen> for Holds {
+    fn from(f: Foreseen) -> Holds {
+        Holds {
+            graph: f.graph + f.numbering,
+            features: f.features,
+            activations: f.batches + f.step + f.evaluation,
+            halo: f.cache,
+            parameters: f.parameters,
+        }
     }
+}
 
+impl Foreseen {
     /// What a rank will hold. None where there is no formula: for other models than GCN and GraphSAGE, for
     /// links, sparse features, draws in proportion to degrees, and what is learnt of vertices.
     pub(super) fn of(setup: &Setup, cx: &Ctx, known: &Known<'_>) -> Option<Foreseen> {
@@ -334,7 +341,7 @@ mod tests {
                 let data = Arc::clone(&data);
                 let build = crate::strategy::find("distdgl").expect("registered").build;
                 let built = build(Setup { data, owner: None }, cx).expect("builds");
-                built.facts.predicted_mem_bytes
+                built.facts.memory
             });
             assert_eq!(said, [None], "{model}");
         }

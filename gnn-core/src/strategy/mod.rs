@@ -31,6 +31,7 @@ pub use crate::spec::{Knob, Knobs};
 pub use entry::{Determinism, Entry, Exact};
 pub use full_graph::FullGraph;
 pub use neighbours::OverBlock;
+pub(crate) use ordered::reorders;
 
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;

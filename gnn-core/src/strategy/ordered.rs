@@ -77,6 +77,11 @@ pub(super) fn order(graph: &Graph, spec: &RunSpec) -> Option<Vec<u32>> {
     }
 }
 
+/// Whether ranks hold a request's vertices in another order than the data set's.
+pub(crate) fn reorders(graph: &Graph, spec: &RunSpec) -> bool {
+    order(graph, spec).is_some()
+}
+
 /// Bytes of one vertex's features, a mean.
 pub(super) fn row_bytes(data: &Dataset) -> u64 {
     (data.features.bytes() / data.n().max(1)) as u64

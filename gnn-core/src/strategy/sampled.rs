@@ -17,7 +17,7 @@ use crate::feed::{
 };
 use crate::head::Head;
 use crate::model::{AggregateFirst, Input, Model, ModelKind, Shape};
-use crate::record::RankFacts;
+use crate::record::{Holds, RankFacts};
 use crate::sample::{FanOut, Negative, TrainEdges};
 use kernels::Par;
 use std::rc::Rc;
@@ -282,7 +282,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Bu
         owned_nodes: rows.ids.len() as u64,
         halo_nodes: halo_nodes as u64,
         train_nodes: rows.train_count() as u64,
-        predicted_mem_bytes: foreseen.map(|f| f.total() as u64),
+        memory: foreseen.map(Holds::from),
         ..RankFacts::default()
     };
     let strategy = MiniBatch::new(feed, model, head, evaluation, cx);

@@ -17,7 +17,7 @@ use crate::ctx::Ctx;
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::model::{Aggregate, At, Memory, ModelKind, Neighbours};
-use crate::record::RankFacts;
+use crate::record::{Holds, RankFacts};
 
 /// Nobody else owns anything.
 pub(super) struct Alone;
@@ -85,7 +85,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         rank: 0,
         owned_nodes: rows.ids.len() as u64,
         train_nodes: rows.train_count() as u64,
-        predicted_mem_bytes: memory.map(|m| m.total() as u64),
+        memory: memory.map(Holds::from),
         ..RankFacts::default()
     };
     Ok(Built {

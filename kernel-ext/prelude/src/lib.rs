@@ -26,7 +26,7 @@
 //! | many of them in one frame | a `%%sweep -o frame` cell, or `sweep("latest")` for the last one |
 //! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.stale()`, `.partition()`, `.summary()` |
 //! | its settings | `r1.manifest()`, `r1.status()` |
-//! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"stale"`, `"partition"` |
+//! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"stale"`, `"plan"`, `"partition"` |
 //! | runs side by side | `compare(&[&r1, &r2], "curve")` |
 //! | a file for a talk | `r1.plot("stack").save("stack.svg")` |
 //! | your own HTML | `display::html("<b>bold</b>")` |
@@ -55,7 +55,7 @@ pub use frame_html::df_html;
 pub use launcher::Error;
 pub use or_end::OrEnd;
 pub use polars;
-pub use run::{Run, compare, kept, partition, plot_partition, runs, sweep, try_compare};
+pub use run::{Run, compare, kept, partition, plan, plot_partition, runs, sweep, try_compare};
 pub use show::Show;
 pub use source::Manifest;
 pub use train::{train, try_train};

@@ -162,8 +162,8 @@ impl Run {
         source::load(&self.dir, name)
     }
 
-    /// A plot of this run: `curve`, `stack`, `balance`, `matrix`, `stale`, `partition`
-    /// ([`KINDS`](crate::plot::KINDS)).
+    /// A plot of this run: `curve`, `stack`, `balance`, `matrix`, `stale`, `plan`,
+    /// `partition` ([`KINDS`](crate::plot::KINDS)).
     ///
     /// # Panics
     /// An unknown kind, or a frame that cannot be read.
@@ -188,7 +188,7 @@ impl Run {
     }
 }
 
-/// Several runs in one plot, in the order given: `curve` and `stack`.
+/// Several runs in one plot, in the order given: `curve`, `stack` and `plan`.
 ///
 /// # Panics
 /// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
@@ -223,6 +223,14 @@ pub fn try_compare(runs: &[&Run], kind: &str) -> std::result::Result<Plot, PlotE
 /// When there is no such cut.
 pub fn partition(id: &str) -> DataFrame {
     or_end(source::cut_frame(id))
+}
+
+/// The frame of a plan by its id, as `%plan -o` binds it.
+///
+/// # Panics
+/// When there is no such plan.
+pub fn plan(id: &str) -> DataFrame {
+    or_end(source::plan(id))
 }
 
 /// The plot of the cut whose folder is `dir`: `partition`.

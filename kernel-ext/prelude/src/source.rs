@@ -43,6 +43,11 @@ pub(crate) fn cut_frame(id: &str) -> Result<DataFrame> {
     frames::read_partition(&launcher::partition::dir(id)?.join("partition.parquet"))
 }
 
+/// The frame of a plan by its id.
+pub(crate) fn plan(id: &str) -> Result<DataFrame> {
+    frames::read_named(&launcher::plan::path(id)?, "plan")
+}
+
 /// The frame of a sweep.
 pub(crate) fn sweep(id: &str) -> Result<DataFrame> {
     launcher::sweep::load(&launcher::sweep::dir(id)?)

@@ -10,6 +10,8 @@ pub enum Thing {
     Run(String),
     /// A cut, by its id.
     Cut(String),
+    /// A plan's frame, by its id.
+    Plan(String),
     /// A sweep's frame, by its id.
     Sweep(String),
     /// A query's answer, by its id.
@@ -30,7 +32,7 @@ impl Thing {
     fn kind(&self) -> &str {
         match self {
             Thing::Run(_) => "halobook::Run",
-            Thing::Cut(_) | Thing::Sweep(_) | Thing::Frame(_) => {
+            Thing::Cut(_) | Thing::Plan(_) | Thing::Sweep(_) | Thing::Frame(_) => {
                 "halobook::polars::prelude::DataFrame"
             }
             Thing::Param { kind, .. } => kind,
@@ -42,6 +44,7 @@ impl Thing {
         match self {
             Thing::Run(id) => format!("halobook::Run::open({id:?})"),
             Thing::Cut(id) => format!("halobook::partition({id:?})"),
+            Thing::Plan(id) => format!("halobook::plan({id:?})"),
             Thing::Sweep(id) => format!("halobook::sweep({id:?})"),
             Thing::Frame(id) => format!("halobook::kept({id:?})"),
             Thing::Param { literal, .. } => literal.clone(),

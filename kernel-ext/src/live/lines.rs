@@ -26,6 +26,7 @@ pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
                 took.as_secs_f64()
             ))
         }
+        "plan" => return super::plan::plan(line, session),
         "plot" => plot(line, session)?,
         "log" => log(line, session)?,
         "diff" => diff(line, session)?,

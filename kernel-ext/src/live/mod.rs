@@ -11,6 +11,7 @@ pub mod interrupt;
 mod lines;
 mod params;
 mod partition;
+mod plan;
 mod pool;
 mod program;
 mod ranks;
@@ -89,10 +90,12 @@ impl Session<'_> {
                 format!("{name} is a parameter, not a run"),
                 "%runs lists runs",
             )),
-            Some(Thing::Sweep(_) | Thing::Frame(_)) => Err(launcher::Error::refused(
-                format!("{name} is a frame, not a run"),
-                "its column run_id names the runs",
-            )),
+            Some(Thing::Plan(_) | Thing::Sweep(_) | Thing::Frame(_)) => {
+                Err(launcher::Error::refused(
+                    format!("{name} is a frame, not a run"),
+                    "its column run_id names the runs",
+                ))
+            }
             Some(Thing::Run(id)) => launcher::store::run_dir(&id),
             None => launcher::store::run_dir(name),
         }

@@ -12,7 +12,8 @@ use crate::text::escape;
 
 /// Cuts, binds the frame where a name is given, and shows it under one line about the whole.
 pub fn partition(line: &Line, session: &Session<'_>) -> Outcome {
-    let (stdout, stderr) = run(&mut command(line), session)?;
+    let what = "interrupted before the cut was made; nothing is bound";
+    let (stdout, stderr) = run(&mut command(line), session, what)?;
     let notes: String = stderr
         .lines()
         .filter(|l| l.starts_with("note: "))
@@ -60,15 +61,18 @@ fn command(line: &Line) -> Command {
     command
 }
 
-/// Runs it to its end; an interrupt ends it.
-fn run(command: &mut Command, session: &Session<'_>) -> Result<(String, String), Failure> {
+/// Runs it to its end; an interrupt ends it, with `what` as its words.
+pub(super) fn run(
+    command: &mut Command,
+    session: &Session<'_>,
+    what: &str,
+) -> Result<(String, String), Failure> {
     let ran = program::run(command, session)?;
     if ran.interrupted {
-        let what = "interrupted before the cut was made; nothing is bound";
         return Err(Failure::new("HaloInterrupted", what, []));
     }
     if !ran.status.success() {
-        let otherwise = || format!("`halobook partition` ended with {}", ran.status);
+        let otherwise = || format!("`halobook` ended with {}", ran.status);
         return Err(program::refusal(&ran.stderr, otherwise));
     }
     Ok((ran.stdout, ran.stderr))

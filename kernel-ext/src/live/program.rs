@@ -69,6 +69,9 @@ pub fn readers(child: &mut Child) -> Vec<JoinHandle<String>> {
         .collect()
 }
 
+/// What an error line of a run that would not fit begins with.
+const REFUSED: &str = "HaloPlanRefused: ";
+
 /// How a program that was run to its end did.
 pub struct Ran {
     /// Its exit status.
@@ -123,7 +126,11 @@ pub fn refusal(stderr: &str, otherwise: impl FnOnce() -> String) -> Failure {
             _ => rest.push(line.to_owned()),
         }
     }
-    Failure::config(what.unwrap_or_else(otherwise), rest)
+    let what = what.unwrap_or_else(otherwise);
+    match what.strip_prefix(REFUSED) {
+        Some(what) => Failure::new("HaloPlanRefused", what, rest),
+        None => Failure::config(what, rest),
+    }
 }
 
 /// Where it is: named by HALOBOOK_BIN, beside the kernel, or on the search path.
@@ -137,4 +144,20 @@ pub fn path() -> PathBuf {
         .map(|exe| exe.with_file_name("halobook"))
         .filter(|program| program.exists())
         .unwrap_or_else(|| "halobook".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_was_refused_has_a_name_of_its_own() {
+        let stderr = "error: HaloPlanRefused: rank 1 would need 3 of 2\nhelp: use more ranks\n";
+        let failure = refusal(stderr, String::new);
+        assert_eq!(failure.ename, "HaloPlanRefused");
+        assert_eq!(failure.evalue, "rank 1 would need 3 of 2");
+        assert_eq!(failure.traceback[1], "help: use more ranks");
+        let other = refusal("error: no such data\n", String::new);
+        assert_eq!(other.ename, "HaloConfigError");
+    }
 }

@@ -1,7 +1,7 @@
 //! `%%sql`: Polars SQL over what is bound and over the run store, in this process.
 
 use launcher::sql::{self, Bound};
-use launcher::{partition, store, sweep};
+use launcher::{partition, plan, store, sweep};
 
 use super::bound::Thing;
 use super::{Session, lines, report};
@@ -25,6 +25,7 @@ pub(super) fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
     let file = |thing: Thing| {
         Some(match thing {
             Thing::Cut(id) => Bound::Frame(partition::dir(&id).ok()?.join("partition.parquet")),
+            Thing::Plan(id) => Bound::Frame(plan::path(&id).ok()?),
             Thing::Sweep(id) => Bound::Frame(sweep::dir(&id).ok()?.join("frame.parquet")),
             Thing::Frame(id) => Bound::Frame(sql::kept(&id).ok()?),
             Thing::Run(id) => Bound::Run(store::run_dir(&id).ok()?),

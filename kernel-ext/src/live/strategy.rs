@@ -1,7 +1,7 @@
 //! `%%strategy`: compiled once, compared with `single`, then a name like a built-in one.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use launcher::strategies::About;
 use launcher::verify::Verdict;
@@ -12,9 +12,6 @@ use crate::cell::facts::Facts;
 use crate::compile::{self, Source};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::StrategyRequest;
-
-/// How often an interrupt is looked for.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// What can be implemented, as `--show-trait` shows it.
 const TRAITS: &str = "\
@@ -130,37 +127,22 @@ fn verify(request: &StrategyRequest, session: &Session<'_>) -> Result<Verdict, F
     for (key, value) in &request.pairs {
         command.arg("--set").arg(format!("{key}={value}"));
     }
-    let mut child = program::start(&mut command)?;
-    let readers = program::readers(&mut child);
-    let mut interrupts = session.interrupt.watch();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) => std::thread::sleep(LOOK),
-            Err(error) => return Err(Failure::config(format!("{error}"), [])),
-        }
-        if interrupts.look().is_some() {
-            launcher::sys::signal_group(child.id(), libc::SIGKILL);
-            let _ = child.wait();
-            return Err(Failure::new(
-                "HaloInterrupted",
-                format!(
-                    "interrupted while {} was being compared with single; it can be used",
-                    request.name
-                ),
-                [],
-            ));
-        }
-    };
-    let texts: Vec<String> = readers
-        .into_iter()
-        .map(|reader| reader.join().unwrap_or_default())
-        .collect();
-    let last = texts[0].lines().last().unwrap_or_default();
+    let ran = program::run(&mut command, session)?;
+    if ran.interrupted {
+        return Err(Failure::new(
+            "HaloInterrupted",
+            format!(
+                "interrupted while {} was being compared with single; it can be used",
+                request.name
+            ),
+            [],
+        ));
+    }
+    let last = ran.stdout.lines().last().unwrap_or_default();
     match serde_json::from_str::<Said>(last) {
         Ok(said) => Ok(said.verdict),
-        Err(_) => Err(program::refusal(&texts[1], || {
-            format!("`halobook verify` ended with {status}")
+        Err(_) => Err(program::refusal(&ran.stderr, || {
+            format!("`halobook verify` ended with {}", ran.status)
         })),
     }
 }

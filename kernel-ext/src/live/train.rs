@@ -86,6 +86,9 @@ fn command(request: &TrainRequest, id: &str) -> Command {
     if request.dry_run {
         command.arg("--dry-run");
     }
+    if request.force {
+        command.arg("--force");
+    }
     command
 }
 

@@ -75,6 +75,8 @@ pub struct TrainRequest {
     pub dry_run: bool,
     /// Do not wait for the run.
     pub background: bool,
+    /// Start also what by its plan does not fit.
+    pub force: bool,
 }
 
 /// Many runs as the cell describes them.
@@ -308,6 +310,7 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
             "config" => request.config = Some(value),
             "dry-run" => request.dry_run = true,
             "bg" => request.background = true,
+            "force" => request.force = true,
             "set" => match value.split_once('=') {
                 Some((key, value)) => request
                     .pairs

@@ -1,137 +1,11 @@
 //! The one table of magics.
 
-use super::run_flags::{GNN_FLAGS, SWEEP_FLAGS};
+use super::own_flags::{BIND_RUN, PARTITION_FLAGS, RANKS_FLAGS};
+use super::run_flags::{GNN_FLAGS, PLAN_FLAGS, SWEEP_FLAGS};
 use super::table::{Flag, Kind, Magic, Value, switch, value};
 
 /// The kinds of `%plot`.
-pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix", "partition"];
-
-/// The partitioners.
-pub const METHODS: &[&str] = &[
-    "metis", "chunk", "hash", "random", "ldg", "fennel", "bytegnn", "hongtu",
-];
-
-/// Flags of `%partition`, those of `halobook partition` and `output`.
-const PARTITION_FLAGS: &[Flag] = &[
-    value("ranks", Some('n'), "N", Value::Free, "number of parts"),
-    value(
-        "output",
-        Some('o'),
-        "NAME",
-        Value::Free,
-        "bind the frame to this variable",
-    ),
-    value(
-        "data",
-        None,
-        "NAME",
-        Value::Data,
-        "data set: a name, a built-in or a path",
-    ),
-    value(
-        "method",
-        None,
-        "NAME",
-        Value::OneOf(METHODS),
-        "partitioner; knobs after a colon, metis:slack=0.1",
-    ),
-    value(
-        "balance",
-        None,
-        "LIST",
-        Value::OneOf(gnn_core::partition::BALANCES),
-        "what METIS balances; several separated by commas",
-    ),
-    value(
-        "set",
-        None,
-        "KNOB=VALUE",
-        Value::Free,
-        "a knob of the partitioner",
-    ),
-    value("seed", None, "N", Value::Free, "seed"),
-    value("split", None, "NAME", Value::Free, "split of the data"),
-    value(
-        "mem",
-        None,
-        "SIZE",
-        Value::Free,
-        "memory the partitioner may use: 2GB",
-    ),
-    value("time", None, "SECONDS", Value::Free, "time it may use"),
-    switch("no-cache", "cut anew, keep nothing"),
-    switch("dry-run", "say what it would need, cut nothing"),
-];
-
-/// Binds the run that a line magic is about.
-const BIND_RUN: Flag = value(
-    "output",
-    Some('o'),
-    "NAME",
-    Value::Free,
-    "bind the run to this variable",
-);
-
-/// Flags of `%%ranks`.
-const RANKS_FLAGS: &[Flag] = &[
-    value(
-        "ranks",
-        Some('n'),
-        "N",
-        Value::Free,
-        "number of ranks (default: those there are, else 2)",
-    ),
-    value(
-        "targets",
-        Some('t'),
-        "LIST",
-        Value::Free,
-        "only these ranks: 0,2..3",
-    ),
-    value(
-        "input",
-        Some('i'),
-        "NAME",
-        Value::Free,
-        "give the cell this variable of the notebook",
-    ),
-    value(
-        "output",
-        Some('o'),
-        "NAME",
-        Value::Free,
-        "bind what ranks return as a frame",
-    ),
-    value(
-        "timeout",
-        None,
-        "SECONDS",
-        Value::Free,
-        "most time the cell may take",
-    ),
-    value(
-        "stall",
-        None,
-        "SECONDS",
-        Value::Free,
-        "how long all ranks may wait before they are given up (default 3)",
-    ),
-    value(
-        "data",
-        None,
-        "NAME",
-        Value::Data,
-        "data set of ctx.graph() (default karate)",
-    ),
-    value(
-        "partition",
-        None,
-        "NAME",
-        Value::OneOf(METHODS),
-        "how it is cut (default metis)",
-    ),
-    switch("fresh", "end the ranks there are and start new ones"),
-];
+pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix", "plan", "partition"];
 
 /// Every magic there is.
 pub const MAGICS: &[Magic] = &[
@@ -339,6 +213,7 @@ curve    loss and accuracy by epoch
 stack    where each epoch's time went: compute, exposed communication, waiting
 balance  the same by rank, with what each rank owns
 matrix   bytes from rank to rank
+plan     memory and time as they were planned, against what was measured
 partition  the cut: a small graph by owner, a large one as edges from part to part
 
 RUN is a bound name, an id (or its beginning) or `latest`; for `partition` also the name that
@@ -356,6 +231,22 @@ binds it as a DataFrame, and `%plot part partition` draws the cut. Cuts are kept
 of what was cut, and training takes them from there.
 
     %partition karate -n 4 --method metis --balance train -o part",
+    },
+    Magic {
+        name: "plan",
+        kind: Kind::Line,
+        args: &[("DATA", Value::Data)],
+        flags: PLAN_FLAGS,
+        summary: "what a run would send, hold and take, before any training",
+        details: "\
+Its result is the plan frame: one row a rank count, rank and item, with its basis: `exact` for what is
+counted from the real data and the real cut, `modelled` for the rest. `-n 1,2,4` compares numbers of
+ranks, `--like r1` takes the settings of a run, `--limit 2GB` names the rank and the item that do not
+fit, and `-o plan` binds the frame as a DataFrame. A run with a limit is refused (HaloPlanRefused)
+before a rank starts, unless it has `--force`. `%plot r1 plan` holds a plan against its run.
+
+    %plan karate -s halo -n 1,2,4 --hidden 64 -o plan
+    %plan --like r1 -n 8 --limit 2GB",
     },
     Magic {
         name: "cluster",

@@ -10,6 +10,7 @@ pub mod complete;
 pub mod flags;
 pub mod help;
 mod list;
+mod own_flags;
 pub mod run_flags;
 pub mod table;
 

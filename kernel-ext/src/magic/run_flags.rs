@@ -190,8 +190,36 @@ const TRAIN_FLAGS: &[Flag] = &[
         Value::Free,
         "set any key, also a strategy's own",
     ),
+    value(
+        "limit",
+        None,
+        "SIZE",
+        Value::Free,
+        "memory that a rank may need by its plan: 2GB",
+    ),
+    switch("force", "start also what by its plan does not fit"),
     switch("dry-run", "resolve and check, start nothing"),
 ];
+
+/// Flags that only `%plan` has; they are those of `halobook plan`.
+const PLAN_OWN: &[Flag] = &[value(
+    "like",
+    None,
+    "RUN",
+    Value::Run,
+    "the settings of a run; keys that are given go over them",
+)];
+
+/// Flags of `%plan`: its own, and those of a run but for its last two switches.
+pub(super) const PLAN_FLAGS: &[Flag] = &{
+    let mut all = [PLAN_OWN[0]; PLAN_OWN.len() + TRAIN_FLAGS.len() - 2];
+    let mut k = PLAN_OWN.len();
+    while k < all.len() {
+        all[k] = TRAIN_FLAGS[k - PLAN_OWN.len()];
+        k += 1;
+    }
+    all
+};
 
 /// Flags that only `%%sweep` has; they are those of `halobook sweep`.
 pub const SWEEP_OWN: &[Flag] = &[

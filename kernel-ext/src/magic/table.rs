@@ -1,6 +1,7 @@
 //! What a magic is made of: flags, documentation and what completes where.
 
-pub use super::list::{MAGICS, METHODS, PLOTS};
+pub use super::list::{MAGICS, PLOTS};
+pub use super::own_flags::METHODS;
 
 /// Where a magic stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

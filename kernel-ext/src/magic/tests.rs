@@ -212,6 +212,25 @@ fn completion_says_what_it_replaces() {
 }
 
 #[test]
+fn a_plan_takes_the_flags_of_a_run() {
+    let Action::Lines { lines, .. } =
+        expand("%plan karate -s halo -n 1,2,4 --like r1 --limit 2GB -o plan\n")
+    else {
+        panic!("a line magic");
+    };
+    assert_eq!(lines[0].args, ["karate"]);
+    let flags: Vec<&str> = lines[0].flags.iter().map(|(name, _)| *name).collect();
+    assert_eq!(flags, ["strategy", "ranks", "like", "limit", "output"]);
+    assert!(refusal("%plan karate --force").message.contains("--force"));
+    assert!(
+        refusal("%plan karate --dry-run")
+            .message
+            .contains("--dry-run")
+    );
+    assert!(train("%%gnn --limit 2GB --force\n").force);
+}
+
+#[test]
 fn every_magic_has_a_page_and_is_found() {
     for magic in table::MAGICS {
         let page = help::page(magic.name);

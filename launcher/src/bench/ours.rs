@@ -76,6 +76,7 @@ impl<'a> Runner<'a> {
             notes: from.notes.clone(),
             digest: from.digest,
             from: None,
+            foreseen: Vec::new(),
         };
         let options = Options {
             run_id: None,

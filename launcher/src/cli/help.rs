@@ -38,6 +38,9 @@ pub fn command(command: &Command) -> String {
     if command.name == "partition" {
         text.push_str(&super::partition::help());
     }
+    if command.name == "plan" {
+        text.push_str(super::plan::HELP);
+    }
     if command.name == "bench" {
         text.push_str(super::bench::help());
     }
@@ -116,6 +119,7 @@ fn keys() -> String {
          \x20                          --epochs and other keys that change no epoch's result may be given\n\
          \x20     --bg                 return once the run has started, print its id; halobook jobs, wait, attach\n\
          \x20                          and stop see to it then\n\
+         \x20     --force              start also what by its plan does not fit (--limit, or the free memory)\n\
          \x20     --dry-run            resolve and check the request, start nothing\n\
          \x20     --json               end with one JSON object on standard output\n\
          \x20     --quiet              no progress, no table\n",

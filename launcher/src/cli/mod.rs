@@ -15,6 +15,7 @@ mod outcome;
 mod own;
 mod pace;
 mod partition;
+mod plan;
 mod progress;
 mod replay;
 mod step;
@@ -81,6 +82,12 @@ const COMMANDS: &[Command] = &[
         arguments: "--data NAME|PATH -n PARTS [--method metis] [--balance train,edges]",
         about: "cut a graph and see what that costs; --help lists methods and knobs",
         run: Plain(partition::partition),
+    },
+    Command {
+        name: "plan",
+        arguments: "[--like RUN] [--key value …] [-n 1,2,4] [--limit 8GB] [--json]",
+        about: "say what a run would send, hold and take, without training; --help says what each number is",
+        run: Knowing(plan::plan),
     },
     Command {
         name: "runs",
@@ -274,7 +281,7 @@ fn report(error: &Error) -> i32 {
     eprintln!("error: {}", one_line(error.to_string()));
     eprintln!("help: {}", one_line(error.help()));
     match error {
-        Error::Refused { .. } | Error::Core(_) => 2,
+        Error::Refused { .. } | Error::PlanRefused { .. } | Error::Core(_) => 2,
         _ => 1,
     }
 }

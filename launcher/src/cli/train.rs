@@ -7,16 +7,14 @@ use super::own::Own;
 use super::progress::{Progress, Shown};
 use crate::manifest::Manifest;
 use crate::request::parse_pairs;
-use crate::resolve::{Resolved, resolve};
+use crate::resolve::{Resolved, resolve_with};
 use crate::resume::resolve_resumed;
 use crate::{Error, Options, Result, prepare, store, strategies, sys};
 use serde_json::json;
 use std::fmt::Write;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-const SWITCHES: [&str; 4] = ["json", "dry-run", "quiet", "bg"];
+const SWITCHES: [&str; 5] = ["json", "dry-run", "quiet", "bg", "force"];
 const VALUED: [&str; 2] = ["run-id", "resume"];
 
 /// Runs the command.
@@ -34,9 +32,10 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
             let known = strategies::known(program.strategies);
             let spec = parse_pairs(known, pairs).map_err(also_our_flags)?;
             if let Some(other) = strategies::program(program.strategies, &spec.strategy)? {
-                return Err(become_program(&other, given));
+                return Err(strategies::become_program(&other, "train", given));
             }
-            resolve(program.strategies, spec)?
+            let cache = crate::partition::cache();
+            resolve_with(program.strategies, spec, Some(&cache), own.has("force"))?
         }
     };
     if own.has("dry-run") {
@@ -105,15 +104,6 @@ impl Trainer {
         }
         Ok((run_dir, manifest?))
     }
-}
-
-/// Becomes the program that has the strategy; comes back when it cannot be started.
-fn become_program(program: &Path, words: &[String]) -> Error {
-    let error = Command::new(program).arg("train").args(words).exec();
-    Error::refused(
-        format!("{} cannot be started: {error}", program.display()),
-        "run the cell of that strategy again",
-    )
 }
 
 /// An unknown key that is nearly one of the flags which are no keys.

@@ -2,7 +2,7 @@
 
 use super::rows::Rows;
 use gnn_core::record::rows::{
-    BatchRow, Column as Kind, CommRow, HopRow, PartRow, RankRow, Row, StaleRow,
+    BatchRow, Column as Kind, CommRow, HopRow, PartRow, PlanRow, RankRow, Row, StaleRow,
 };
 use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
 use serde_json::Value;
@@ -84,5 +84,10 @@ pub(crate) fn partition(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
 
 /// The `partition` frame of a cut without a run.
 pub(crate) fn partition_alone(rows: &[PartRow]) -> PolarsResult<DataFrame> {
+    DataFrame::new(rows.len(), declared(rows))
+}
+
+/// The `plan` frame.
+pub(crate) fn plan(rows: &[PlanRow]) -> PolarsResult<DataFrame> {
     DataFrame::new(rows.len(), declared(rows))
 }

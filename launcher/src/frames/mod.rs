@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::store;
 use gnn_core::partition::Report;
-use gnn_core::record::rows::PartRow;
+use gnn_core::record::rows::{PartRow, PlanRow};
 use polars::prelude::{
     Column, DataFrame, NamedFrom, ParquetReader, ParquetWriter, SerReader, Series,
 };
@@ -153,6 +153,22 @@ pub fn write_partition(path: &Path, rows: &[PartRow], report: &Report) -> Result
 /// When it cannot be read.
 pub fn read_partition(path: &Path) -> Result<DataFrame> {
     read_named(path, "partition")
+}
+
+/// The `plan` frame of its rows.
+///
+/// # Errors
+/// What building reports.
+pub fn plan_frame(rows: &[PlanRow]) -> Result<DataFrame> {
+    build::plan(rows).map_err(Error::frame("plan"))
+}
+
+/// Writes it as Parquet.
+///
+/// # Errors
+/// When it cannot be built or written.
+pub fn write_plan(path: &Path, rows: &[PlanRow]) -> Result<()> {
+    write_named(path, "plan", &mut plan_frame(rows)?)
 }
 
 /// Reads the frame `frame` from a file of its own.

@@ -1,6 +1,7 @@
 //! Reading what ranks appended.
 
 use crate::error::{Error, Result};
+use crate::plan::{self, Foreseen};
 use gnn_core::record::rows::{
     BatchRow, CommRow, EndedRow, HopRow, MetricsRow, PartRow, RankRow, StaleRow,
 };
@@ -68,7 +69,19 @@ impl Rows {
             }
         }
         rows.keep_finished(ranks);
+        rows.foresee(&plan::read_foreseen(run_dir));
         Ok(rows)
+    }
+
+    /// Enters what was foreseen before the run.
+    fn foresee(&mut self, ranks: &[Foreseen]) {
+        for row in &mut self.ranks {
+            let Some(seen) = ranks.iter().find(|seen| seen.rank == row.rank) else {
+                continue;
+            };
+            row.predicted_mem_bytes = seen.memory().or(row.predicted_mem_bytes);
+            row.predicted_wall_ms = seen.wall_ms;
+        }
     }
 
     fn add(&mut self, line: &[u8]) -> serde_json::Result<()> {

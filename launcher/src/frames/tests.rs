@@ -45,6 +45,7 @@ fn rank_row(epoch: u32, rank: u32) -> RankRow {
         mem_peak_bytes: 1000 + u64::from(rank),
         dev_mem_peak_bytes: None,
         predicted_mem_bytes: Some(900),
+        predicted_wall_ms: None,
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`balance()`] | `ranks` | compute and wait of each rank, with the nodes it holds |
 //! | [`matrix()`] | `comm` | bytes from rank to rank |
 //! | [`stale()`] | `stale` | which epochs sent rows, and how far old ones were from the present |
+//! | [`plan()`] | `ranks` | memory and time as they were planned, against what was measured |
 //! | [`partition()`] | a cut's report | a small graph by owner, a large one as edges from part to part |
 //!
 //! Nothing here reads a file: a [`Case`] carries a run's [`Setting`] and frame. A frame that has
@@ -23,6 +24,7 @@ mod matrix_grid;
 mod paper;
 mod partition;
 mod partition_graph;
+mod plan;
 mod read;
 mod setting;
 mod sheet;
@@ -39,6 +41,7 @@ pub use balance::balance;
 pub use curve::{Axis, curve};
 pub use matrix::{matrix, matrix_by_layer};
 pub use partition::{cut, partition};
+pub use plan::plan;
 pub use setting::{Case, Setting};
 pub use stack::stack;
 pub use stale::stale;
@@ -126,6 +129,8 @@ pub enum Kind {
     MatrixLayers,
     /// [`stale()`].
     Stale,
+    /// [`plan()`].
+    Plan,
     /// [`partition()`].
     Partition,
 }
@@ -156,6 +161,11 @@ pub const KINDS: &[(&str, Kind, &str)] = &[
         "epochs that sent rows, age and drift of reused ones",
     ),
     (
+        "plan",
+        Kind::Plan,
+        "planned memory and time against measured ones",
+    ),
+    (
         "partition",
         Kind::Partition,
         "the graph by owner, or edges from part to part",
@@ -182,7 +192,7 @@ impl Kind {
     pub fn frame(self) -> &'static str {
         match self {
             Kind::Curve | Kind::CurveSeconds | Kind::Stack => "epochs",
-            Kind::Balance => "ranks",
+            Kind::Balance | Kind::Plan => "ranks",
             Kind::Matrix | Kind::MatrixLayers => "comm",
             Kind::Stale => "stale",
             Kind::Partition => "partition",
@@ -202,6 +212,7 @@ impl Kind {
             Kind::Matrix => matrix(one(cases, "matrix")?),
             Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
             Kind::Stale => stale(one(cases, "stale")?),
+            Kind::Plan => plan(cases),
             Kind::Partition => partition(one(cases, "partition")?),
         }
     }

@@ -99,6 +99,10 @@ pub fn ranks(n: u32, p: u32) -> DataFrame {
         "owned_nodes" => per(&|r| 500 + 20 * u64::from(r)),
         "halo_nodes" => per(&|r| 310_u64.saturating_sub(15 * u64::from(r))),
         "train_nodes" => per(&|r| 40 + u64::from(r)),
+        "mem_peak_bytes" => per(&|r| (60 + 4 * u64::from(r)) << 20),
+        "predicted_mem_bytes" => per(&|_| 60 << 20),
+        "predicted_wall_ms" => rows.iter().map(|(_, r)| (r % 2 == 0).then_some(2.0)).collect::<Vec<Option<f64>>>(),
+        "wall_ms" => rows.iter().map(|(e, _)| if *e == 0 { 50.0 } else { 3.0 }).collect::<Vec<f64>>(),
     )
     .expect("columns have equal lengths")
 }

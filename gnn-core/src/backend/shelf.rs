@@ -1,0 +1,144 @@
+//! Buffers that nobody uses at the moment, and which of them is taken for so many elements.
+//!
+//! The host's pool keeps real ones; a rehearsal only their sizes, by the same rules.
+
+/// Idle buffers that are kept at most.
+const IDLE: usize = 48;
+
+/// A buffer may have up to so many times the elements that are asked for, if nobody else wants it.
+const LOOSE: usize = 2;
+
+/// Something with room for elements.
+pub(super) trait Buffer {
+    /// How many.
+    fn room(&self) -> usize;
+}
+
+impl Buffer for Vec<f32> {
+    fn room(&self) -> usize {
+        self.capacity()
+    }
+}
+
+impl Buffer for usize {
+    fn room(&self) -> usize {
+        *self
+    }
+}
+
+/// Idle buffers, and how many elements those in use have.
+#[derive(Debug)]
+pub(super) struct Shelf<B> {
+    idle: Vec<B>,
+    idle_room: usize,
+    used: usize,
+    most_used: usize,
+}
+
+impl<B> Default for Shelf<B> {
+    fn default() -> Self {
+        Shelf {
+            idle: Vec::new(),
+            idle_room: 0,
+            used: 0,
+            most_used: 0,
+        }
+    }
+}
+
+impl<B: Buffer> Shelf<B> {
+    /// Elements of all buffers, idle or in use.
+    pub(super) fn room(&self) -> usize {
+        self.idle_room + self.used
+    }
+
+    /// The idle buffer that is taken for `len` elements. Where there is none, one that is a little too
+    /// small is let go.
+    pub(super) fn take(&mut self, len: usize) -> Option<B> {
+        let fits = |b: &B| b.room() >= len && b.room() <= len + len / 8;
+        let loose = || {
+            let all = self.idle.iter().enumerate().map(|(k, b)| (b.room(), k));
+            let enough = all.filter(|&(room, _)| room >= len && room / LOOSE <= len);
+            enough.min().map(|(_, k)| k)
+        };
+        // The one that was used last is the likeliest to be in a cache.
+        let kept = self.idle.iter().rposition(fits).or_else(loose);
+        if let Some(k) = kept {
+            return Some(self.remove(k));
+        }
+        // A batch a little larger than all before it takes the place of one of them: else every record
+        // would leave a buffer behind that is too small for the next.
+        let short = |b: &B| b.room() < len && b.room() >= len - len / 8;
+        if let Some(k) = self.idle.iter().position(short) {
+            self.remove(k);
+        }
+        None
+    }
+
+    fn remove(&mut self, k: usize) -> B {
+        let buffer = self.idle.swap_remove(k);
+        self.idle_room -= buffer.room();
+        buffer
+    }
+
+    /// A buffer of so many elements is in use from now on.
+    pub(super) fn lend(&mut self, room: usize) {
+        self.used += room;
+        self.most_used = self.most_used.max(self.used);
+    }
+
+    /// One in use is gone for good.
+    pub(super) fn lose(&mut self, room: usize) {
+        self.used = self.used.saturating_sub(room);
+    }
+
+    /// One in use is idle from now on. It is kept unless idle ones would have more elements than were
+    /// ever in use at once: who gets more messages than it sends would keep them all.
+    pub(super) fn put(&mut self, buffer: B) {
+        let room = buffer.room();
+        // A message's buffer may have been larger than its content.
+        self.used = self.used.saturating_sub(room);
+        let most = self.most_used;
+        if room > 0 && self.idle.len() < IDLE && self.idle_room + room <= most {
+            self.idle_room += room;
+            self.idle.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(shelf: &mut Shelf<usize>, len: usize) -> usize {
+        let room = shelf.take(len).unwrap_or(len);
+        shelf.lend(room);
+        room
+    }
+
+    #[test]
+    fn idle_buffers_are_used_again() {
+        let mut shelf = Shelf::default();
+        let (a, b) = (take(&mut shelf, 100), take(&mut shelf, 50));
+        shelf.put(a);
+        // Less than twice what is asked for.
+        assert_eq!(take(&mut shelf, 60), 100);
+        assert_eq!(shelf.room(), 150);
+        shelf.put(b);
+        // A little too small: let go.
+        assert_eq!(take(&mut shelf, 52), 52);
+        assert_eq!(shelf.room(), 152);
+    }
+
+    #[test]
+    fn messages_that_come_in_do_not_pile_up() {
+        let mut shelf = Shelf::default();
+        for _ in 0..100 {
+            shelf.lend(10);
+            shelf.lend(10);
+            shelf.put(10);
+            shelf.put(10);
+        }
+        assert_eq!(shelf.room(), 20);
+    }
+}

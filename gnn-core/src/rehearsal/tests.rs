@@ -1,0 +1,122 @@
+//! A rehearsal against the run: bytes by lane, edges, and matrices that exist at once.
+//!
+//! Can catch: a strategy that sends something else when nothing is computed, a backend call whose
+//! buffers the books forget. Cannot catch: memory that no backend holds.
+
+use super::*;
+use crate::spec::Value;
+use crate::strategy::STRATEGIES;
+use crate::testing::{random_dataset, world};
+
+fn plan(pairs: &[(&str, &str)]) -> Plan {
+    let pairs = pairs.iter().map(|(k, v)| (*k, Value::from_word(v)));
+    Plan {
+        spec: RunSpec::from_pairs(pairs).expect("a request"),
+        start: 0,
+        threads: 1,
+        in_process: true,
+        oversubscribed: true,
+        partition_ms: 0.0,
+        partition_peak_bytes: 0,
+        partition_method: String::new(),
+    }
+}
+
+fn owner(n: usize, ranks: usize) -> Arc<Vec<u32>> {
+    Arc::new((0..n).map(|v| (v * 7 % ranks) as u32).collect())
+}
+
+/// Traffic and work of the first epoch on the host, and the most bytes of matrices of two epochs.
+fn trained(plan: &Plan, setup: &Setup) -> Vec<(BTreeMap<Lane, Traffic>, Work, u64)> {
+    world(&plan.spec, plan.spec.ranks, |cx, meter| {
+        let entry = find_in(STRATEGIES, &plan.spec.strategy).expect("registered");
+        cx.pass(Pass::Setup);
+        let mut built = (entry.build)(setup.clone(), cx).expect("builds");
+        meter.take_traffic();
+        meter.take_times();
+        built.strategy.epoch(cx).expect("trains");
+        let (sent, (_, work)) = (meter.take_traffic(), meter.take_times());
+        evaluate(cx, built.strategy.as_mut(), &built.rows).expect("evaluates");
+        cx.epoch = 1;
+        built.strategy.epoch(cx).expect("trains");
+        cx.comm.drain().expect("nothing is left");
+        (sent, work, meter.most_held())
+    })
+}
+
+#[test]
+fn every_strategy_sends_and_computes_what_it_rehearsed() {
+    for entry in STRATEGIES {
+        for ranks in [1, 3] {
+            if ranks > entry.ranks.1 {
+                continue;
+            }
+            let ranks_text = ranks.to_string();
+            let pairs = [
+                ("strategy", entry.name),
+                ("ranks", ranks_text.as_str()),
+                ("dropout", "0.5"),
+                ("epochs", "2"),
+            ];
+            let plan = plan(&pairs);
+            let data = Arc::new(random_dataset(300, 1500, 12, 4, false, 3));
+            let owner = (ranks > 1 && entry.cut).then(|| owner(300, ranks));
+            let all = rehearse(&plan, Arc::clone(&data), owner.clone(), STRATEGIES);
+            let all = all.expect("rehearses");
+            let real = trained(&plan, &Setup { data, owner });
+            for (rank, (seen, (sent, work, most))) in all.iter().zip(real).enumerate() {
+                let what = format!("{} on {ranks}, rank {rank}", entry.name);
+                assert_eq!(seen.sent, sent, "{what}");
+                assert_eq!(seen.work, work, "{what}");
+                let Some(memory) = seen.memory else {
+                    continue;
+                };
+                if entry.background {
+                    continue;
+                }
+                let matrices = memory.features + memory.activations + memory.halo;
+                let held = (matrices + memory.parameters) as f64;
+                // The pool keeps more than exists at once.
+                assert!(held >= 0.98 * most as f64, "{what}: {held} of {most}");
+                assert!(held < 2.5 * most as f64, "{what}: {held} of {most}");
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_memory_are_what_they_are_called() {
+    let plan = plan(&[("strategy", "halo"), ("ranks", "2"), ("dropout", "0")]);
+    let data = Arc::new(random_dataset(200, 900, 10, 3, false, 4));
+    let owner = owner(200, 2);
+    let all = rehearse(&plan, data, Some(owner), STRATEGIES).expect("rehearses");
+    for rank in &all {
+        let memory = rank.memory.expect("full-graph training is known");
+        let own = rank.facts.owned_nodes as usize;
+        assert_eq!(memory.features, own * 10 * 4);
+        let weights = 10 * 16 + 16 + 16 * 3 + 3;
+        assert_eq!(memory.parameters, 4 * 4 * weights);
+        assert!(memory.halo > 0 && memory.activations > own * 16 * 4);
+        assert!(memory.graph > 0 && rank.setup > memory.graph);
+        assert!(rank.asked.flops > 0.0 && rank.bytes() > 0 && rank.messages() > 0);
+    }
+}
+
+#[test]
+fn models_and_tasks_are_rehearsed() {
+    let sparse = random_dataset(80, 300, 9, 3, true, 5);
+    let dense = random_dataset(80, 300, 9, 3, false, 5);
+    for model in ["sage", "gat", "gin", "gcnii"] {
+        for data in [&sparse, &dense] {
+            let plan = plan(&[("strategy", "halo"), ("ranks", "2"), ("model", model)]);
+            let data = Arc::new(data.clone());
+            let owner = Some(owner(80, 2));
+            let all = rehearse(&plan, Arc::clone(&data), owner.clone(), STRATEGIES);
+            let all = all.expect("rehearses");
+            let real = trained(&plan, &Setup { data, owner });
+            for (seen, (sent, work, _)) in all.iter().zip(real) {
+                assert_eq!((&seen.sent, seen.work), (&sent, work), "{model}");
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! `halobook plan`: what a run would send, hold and take, without training.
+
+use super::Program;
+use super::own::Own;
+use crate::manifest::Manifest;
+use crate::plan::{self as planning, Done, Wanted, size};
+use crate::request::{Pair, parse_pairs};
+use crate::{Error, Result, frames, store, strategies};
+use gnn_core::record::rows::PlanRow;
+use gnn_core::spec::{Value, normalise};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::Path;
+
+const SWITCHES: [&str; 1] = ["json"];
+const VALUED: [&str; 1] = ["like"];
+
+/// What `--help` adds.
+pub const HELP: &str = "
+Keys are those of `halobook train`; beside them:
+      --like RUN           the settings of a run; keys that are given go over them
+  -n, --ranks LIST         one number of ranks or several: 1,2,4
+      --limit SIZE         memory that a rank may need; what does not fit is named
+      --json               the frame as JSON lines, then one object
+
+  halobook plan --data sbm:nodes=20000,classes=8,feat=64,degree=20 -s halo -n 1,2,4 --limit 2GB
+
+Nothing is trained. Every rank builds its part from the real data and the real cut and goes through an epoch
+whose matrices have no elements, so bytes are those that training sends in its first epoch. Items:
+  graph, features, halo, optimizer    bytes, counted (halo: rows of others in the fullest layer)
+  activations                         bytes of all other matrices, by a model of the buffers' pool
+  setup                               bytes while data is read and cut out, over before training starts
+  program                             bytes of a rank on 34 vertices, measured once here
+  memory                              bytes of the rank at its fullest: what --limit is held against
+  partitioner                         bytes of the cut, where ranks are started
+  epoch_bytes                         bytes that the rank sends in its first epoch, counted
+  epoch_time                          milliseconds, by rates measured once on this class of machine
+What nobody can say is left out.
+";
+
+/// Runs the command.
+pub fn plan(words: &[String], program: &Program) -> Result<i32> {
+    let (mut pairs, own) = Own::sort(words, &SWITCHES, &VALUED, true)?;
+    if let Some(run) = own.value("like") {
+        let mut all = settings(&run)?;
+        all.append(&mut pairs);
+        pairs = all;
+    }
+    let counts = counts(&mut pairs)?;
+    if let Some(&first) = counts.first() {
+        pairs.push(("ranks".into(), Value::Int(first as i64)));
+    }
+    let spec = parse_pairs(strategies::known(program.strategies), pairs)?;
+    if let Some(other) = strategies::program(program.strategies, &spec.strategy)? {
+        return Err(strategies::become_program(&other, "plan", words));
+    }
+    let wanted = Wanted {
+        strategies: program.strategies,
+        counts: if counts.is_empty() {
+            vec![spec.ranks]
+        } else {
+            counts
+        },
+        spec,
+        worker: std::env::current_exe().map_err(Error::io(Path::new("halobook")))?,
+    };
+    let done = planning::plan(&wanted)?;
+    done.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    if own.has("json") {
+        let frame = frames::plan_frame(&done.rows)?;
+        frames::json_lines(&frame)
+            .iter()
+            .for_each(|line| println!("{line}"));
+        let path = done.dir.join("plan.parquet");
+        println!(
+            "{}",
+            json!({"plan_id": done.id, "fits": done.refused.is_empty(), "refused": done.refused, "frame": path})
+        );
+    } else {
+        print!("{}", text(&done));
+    }
+    Ok(0)
+}
+
+/// The settings of a run, as they were asked for, without its name.
+fn settings(run: &str) -> Result<Vec<Pair>> {
+    let manifest = Manifest::read(&store::run_dir(run)?)?;
+    let pairs = manifest.spec.into_iter();
+    Ok(pairs.filter(|(key, _)| key != "name").collect())
+}
+
+/// Takes the last list of rank counts out of the pairs.
+fn counts(pairs: &mut Vec<Pair>) -> Result<Vec<usize>> {
+    let is_ranks = |pair: &Pair| normalise(&pair.0) == "ranks";
+    let last = pairs.iter().rev().find(|pair| is_ranks(pair));
+    let Some(text) = last.map(|(_, value)| value.to_string()) else {
+        return Ok(Vec::new());
+    };
+    pairs.retain(|pair| !is_ranks(pair));
+    let numbers = text.trim_matches(['[', ']']).split(',');
+    let read: Option<Vec<usize>> = numbers
+        .map(|n| n.trim().parse().ok().filter(|n| *n > 0))
+        .collect();
+    read.ok_or_else(|| {
+        Error::refused(
+            format!("ranks: expected numbers of ranks, got {text}"),
+            "write -n 4, or -n 1,2,4 to compare",
+        )
+    })
+}
+
+/// The items in which ranks are compared, in the order of columns.
+const SHOWN: [&str; 7] = [
+    "graph",
+    "features",
+    "activations",
+    "halo",
+    "setup",
+    "memory",
+    "epoch_bytes",
+];
+
+/// A line a rank; what does not fit, below.
+fn text(done: &Done) -> String {
+    const RANKS: usize = 16;
+    let mut text = format!("{:>5} {:>5}", "ranks", "rank");
+    for name in SHOWN.iter().chain(&["epoch_time"]) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " {name:>12}");
+    }
+    text.push('\n');
+    let mut ranks: Vec<(u32, u32)> = done.rows.iter().map(|r| (r.ranks, r.rank)).collect();
+    ranks.dedup();
+    ranks.sort_unstable();
+    ranks.dedup();
+    for &(count, rank) in &ranks {
+        if rank as usize >= RANKS {
+            continue;
+        }
+        let of = |item: &str| {
+            let mine = |r: &&PlanRow| (r.ranks, r.rank) == (count, rank) && r.item == item;
+            done.rows.iter().find(mine)
+        };
+        let _ = write!(text, "{count:>5} {rank:>5}");
+        for name in SHOWN {
+            let shown = of(name).map_or("-".into(), |row| size(row.value as u64));
+            let _ = write!(text, " {shown:>12}");
+        }
+        let time = of("epoch_time").map_or("-".into(), |row| format!("{:.1} ms", row.value));
+        let fits = of("epoch_bytes").is_none_or(|row| row.fits);
+        let _ = writeln!(text, " {time:>12}{}", if fits { "" } else { "  too much" });
+    }
+    let more = ranks.iter().filter(|r| r.1 as usize >= RANKS).count();
+    if more > 0 {
+        let _ = writeln!(text, "… and {more} more ranks, all in the frame");
+    }
+    for line in &done.refused {
+        let _ = writeln!(text, "does not fit: {line}");
+    }
+    let path = done.dir.join("plan.parquet");
+    let _ = writeln!(
+        text,
+        "bytes of the graph, features, halo and the first epoch are counted, the others modelled; frame: {}",
+        path.display()
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_list_of_ranks_counts() {
+        let pair = |key: &str, text: &str| (key.to_owned(), Value::from_word(text));
+        let mut pairs = vec![pair("ranks", "2"), pair("lr", "0.1"), pair("n", "[1, 4]")];
+        assert_eq!(counts(&mut pairs).expect("numbers"), [1, 4]);
+        assert_eq!(pairs, [pair("lr", "0.1")]);
+        assert_eq!(counts(&mut pairs).expect("none"), [0usize; 0]);
+        let mut wrong = vec![pair("ranks", "1,x")];
+        assert!(counts(&mut wrong).is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! A rehearsal in the units of frames: bytes by item, and time by the machine's rates.
+
+use super::machine::Machine;
+use crate::error::Result;
+use crate::resolve::{Resolved, Starter};
+use gnn_core::dataset::Dataset;
+use gnn_core::record::Holds;
+use gnn_core::strategy::Entry;
+use gnn_core::{Rehearsed, rehearse};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Resident bytes of training over those of its items: holes that set-up and messages leave behind, and
+/// the rounding of large pages. A factor that fits what was measured ([`super`]).
+const SLACK: f64 = 1.2;
+
+/// What is foreseen of one rank.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Foreseen {
+    /// The rank.
+    pub rank: u32,
+    /// Bytes of training by item; none where nobody can say.
+    pub holds: Option<Holds>,
+    /// Whether activations are a formula's of expected sizes.
+    pub expected: bool,
+    /// Bytes of set-up at its fullest moment, of this rank's share where ranks share a process.
+    pub setup: u64,
+    /// Bytes of the program; none where the machine was not measured.
+    pub program: Option<u64>,
+    /// Bytes that the rank sends in its first epoch.
+    pub bytes: u64,
+    /// Milliseconds of an epoch; none where the machine was not measured, or much of the time is spent
+    /// on what is not counted.
+    pub wall_ms: Option<f64>,
+}
+
+impl Foreseen {
+    /// Bytes of the rank's process at its fullest moment, as far as they are known.
+    pub fn memory(&self) -> Option<u64> {
+        Some(self.training()?.max(self.setup) + self.program.unwrap_or(0))
+    }
+
+    /// Bytes of training, with what its allocator needs beside.
+    fn training(&self) -> Option<u64> {
+        Some((SLACK * self.holds?.total() as f64) as u64)
+    }
+
+    /// The largest part of that, by name.
+    pub fn largest(&self) -> Option<(&'static str, u64)> {
+        let holds = self.holds?;
+        if Some(self.setup) > self.training() {
+            return Some(("set-up", self.setup));
+        }
+        let items = [
+            ("graph", holds.graph),
+            ("features", holds.features),
+            ("activations", holds.activations),
+            ("halo buffer", holds.halo),
+            ("optimizer", holds.parameters),
+        ];
+        let items = items.map(|(name, bytes)| (name, bytes as u64));
+        let program = ("program", self.program.unwrap_or(0));
+        items.into_iter().chain([program]).max_by_key(|item| item.1)
+    }
+}
+
+/// Rehearses a resolved request on its data; with `machine`, times and the program's memory as well.
+///
+/// # Errors
+/// As [`rehearse`].
+pub fn foresee(
+    resolved: &Resolved,
+    data: Arc<Dataset>,
+    strategies: &'static [Entry],
+    machine: Option<&Machine>,
+) -> Result<Vec<Foreseen>> {
+    let owner = resolved.owner.clone().map(Arc::new);
+    let ranks = rehearse(&resolved.plan, data, owner, strategies)?;
+    let shares = resolved.starter == Starter::Threads;
+    let label = resolved.starter.label();
+    let count = ranks.len() as u64;
+    let of = |(rank, seen): (usize, &Rehearsed)| {
+        let program = machine.and_then(|m| m.program.get(label).copied());
+        Foreseen {
+            rank: rank as u32,
+            holds: seen.memory,
+            expected: seen.facts.memory.is_some(),
+            setup: match shares {
+                true => (seen.setup - seen.data) as u64 + seen.data as u64 / count,
+                false => seen.setup as u64,
+            },
+            program: program.map(|bytes| if shares { bytes / count } else { bytes }),
+            bytes: seen.bytes(),
+            wall_ms: machine.and_then(|m| wall_ms(resolved, seen, m)),
+        }
+    };
+    Ok(ranks.iter().enumerate().map(of).collect())
+}
+
+/// Milliseconds of an epoch on the host: operations by one thread's rates, shared by the threads that
+/// get a core; then messages, none of them hidden. None for what samples, whose drawing is not
+/// counted, for other devices, and over a modelled link.
+fn wall_ms(resolved: &Resolved, seen: &Rehearsed, machine: &Machine) -> Option<f64> {
+    let (plan, spec) = (&resolved.plan, &resolved.plan.spec);
+    if resolved.entry.background || spec.backend != "cpu" || spec.link.is_some() {
+        return None;
+    }
+    let wanted = (spec.ranks * plan.threads) as f64;
+    let cores = match resolved.starter {
+        Starter::Slurm => wanted,
+        _ => resolved.host.cores as f64,
+    };
+    let threads = plan.threads as f64 * (cores / wanted).min(1.0);
+    let work = seen.asked.flops / machine.flops
+        + seen.work.edge_elements as f64 / machine.elements
+        + seen.asked.moved / machine.bytes;
+    // A message is copied out and in.
+    let moved = 2.0 * seen.bytes() as f64 / machine.bytes;
+    let messages = seen.messages() as f64 * machine.message_ms;
+    Some(1e3 * (work / threads + moved) + messages)
+}

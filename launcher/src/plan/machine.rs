@@ -1,0 +1,198 @@
+//! How fast this machine computes and how much the program itself takes: measured once, in well under
+//! a second, and kept in the store by class of machine.
+//!
+//! One thread's rates, each the best of a few tries of some milliseconds: dense products, aggregated
+//! elements (of rows in random order), bytes read and written; and the time from a message's sending to its arrival between two threads.
+//! They are rough on a machine that others use at the same time. Delete `$HALOBOOK_HOME/machine` to
+//! have them measured again.
+
+use crate::error::{Error, Result};
+use crate::host::Host;
+use crate::manifest::Status;
+use crate::resolve::{Starter, resolve_with};
+use crate::{Options, prepare, store};
+use gnn_core::backend::{Backend, Cpu, Sparse, Term, Then, Write};
+use gnn_core::comm::{Progress, ThreadTransport, Transport};
+use gnn_core::rng;
+use gnn_core::spec::{RunSpec, Value};
+use gnn_core::strategy::STRATEGIES;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// One thread's rates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Class of machine, as in manifests.
+    pub class: String,
+    /// Operations of a dense product a second.
+    pub flops: f64,
+    /// Elements of rows added up along edges a second.
+    pub elements: f64,
+    /// Bytes read and written a second.
+    pub bytes: f64,
+    /// Milliseconds of a message without content.
+    pub message_ms: f64,
+    /// Peak memory of a rank with next to no data, by how it is started.
+    pub program: BTreeMap<String, u64>,
+}
+
+fn path(class: &str) -> PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = class.chars().map(plain).collect();
+    store::home().join("machine").join(format!("{name}.json"))
+}
+
+impl Machine {
+    /// What was measured before on a machine of this class.
+    pub fn known() -> Option<Machine> {
+        let bytes = std::fs::read(path(&Host::this().class())).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// What was measured before, or now: rates, and the memory of `worker` when `starter` starts it. Call
+    /// it from the main thread, as whatever starts ranks.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the store cannot be written.
+    pub fn with(starter: &Starter, worker: &Path) -> Result<Machine> {
+        let mut machine = Machine::known().unwrap_or_else(Machine::measure);
+        if !machine.program.contains_key(starter.label()) {
+            if let Some(bytes) = program(starter, worker) {
+                machine.program.insert(starter.label().to_owned(), bytes);
+            }
+            let path = path(&machine.class);
+            let parent = path.parent().unwrap_or(Path::new("."));
+            std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
+            let bytes = serde_json::to_vec_pretty(&machine).expect("plain numbers and texts");
+            store::write_atomic(&path, &bytes)?;
+        }
+        Ok(machine)
+    }
+
+    fn measure() -> Machine {
+        let cpu = Cpu::new(1);
+        Machine {
+            class: Host::this().class(),
+            flops: flops(&cpu),
+            elements: elements(&cpu),
+            bytes: bytes(&cpu),
+            message_ms: message_ms(),
+            program: BTreeMap::new(),
+        }
+    }
+}
+
+/// The best rate of some work: as often as fits into a twentieth of a second, three times at least.
+fn rate(amount: f64, mut work: impl FnMut()) -> f64 {
+    work();
+    let (began, mut best, mut tries) = (Instant::now(), 0f64, 0);
+    while tries < 3 || began.elapsed() < Duration::from_millis(50) {
+        let start = Instant::now();
+        work();
+        best = best.max(amount / start.elapsed().as_secs_f64().max(1e-9));
+        tries += 1;
+    }
+    best
+}
+
+fn flops(cpu: &Cpu) -> f64 {
+    let (m, k, n) = (4096, 128, 64);
+    let (a, b, mut out) = (cpu.zeros(m, k), cpu.zeros(k, n), cpu.zeros(m, n));
+    rate(2.0 * (m * k * n) as f64, || {
+        cpu.linear(
+            &[Term::plain(&a, &b)],
+            Write::Set,
+            Then::default(),
+            &mut out,
+        );
+    })
+}
+
+fn elements(cpu: &Cpu) -> f64 {
+    let (n, degree, d) = (1usize << 16, 8usize, 64usize);
+    let indices = (0..(n * degree) as u64).map(|e| rng::below(7, e, n as u64) as u32);
+    let a = Sparse::new(kernels::CsrBuf {
+        indptr: (0..=n).map(|v| (v * degree) as u64).collect(),
+        indices: indices.collect(),
+        weights: Some(vec![1.0; n * degree]),
+        n_cols: n,
+    });
+    let (x, mut out) = (cpu.zeros(n, d), cpu.zeros(n, d));
+    rate((n * degree * d) as f64, || {
+        cpu.spmm(&a, 0..n, &x, Write::Set, &mut out);
+    })
+}
+
+fn bytes(cpu: &Cpu) -> f64 {
+    let (n, d) = (1usize << 17, 64usize);
+    let (x, mut y) = (cpu.zeros(n, d), cpu.zeros(n, d));
+    rate(12.0 * (n * d) as f64, || cpu.axpby(0.5, &x, 0.5, &mut y))
+}
+
+/// Half of the best round trip between two threads.
+fn message_ms() -> f64 {
+    const TRIPS: usize = 200;
+    let mut world = ThreadTransport::world(2);
+    let pair = world.pop().zip(world.pop());
+    let Some((mut far, mut near)) = pair else {
+        return 0.0;
+    };
+    std::thread::scope(|scope| {
+        // `world.pop()` gave rank 1 first.
+        scope.spawn(move || (0..TRIPS).try_for_each(|_| trip(&mut far, 0, false)));
+        let times = (0..TRIPS).filter_map(|_| {
+            let start = Instant::now();
+            trip(&mut near, 1, true).ok()?;
+            Some(start.elapsed().as_secs_f64() * 500.0)
+        });
+        times.fold(f64::INFINITY, f64::min)
+    })
+}
+
+/// Sends and receives, or the other way round.
+fn trip(t: &mut ThreadTransport, to: usize, first: bool) -> gnn_core::Result<()> {
+    const TAG: u16 = 1;
+    if first {
+        t.post_send(to, TAG, vec![0; 4])?;
+    }
+    let handle = t.post_recv(to, TAG, 4)?;
+    while t.poll(handle)? != Progress::Done {
+        std::thread::yield_now();
+    }
+    t.take(handle)?;
+    if !first {
+        t.post_send(to, TAG, vec![0; 4])?;
+    }
+    Ok(())
+}
+
+/// Peak memory of a rank that trains on 34 vertices; none where that does not succeed.
+fn program(starter: &Starter, worker: &Path) -> Option<u64> {
+    let (strategy, ranks, launch) = match starter {
+        Starter::Threads => ("single", 1, "threads"),
+        Starter::Mpi(_) => ("halo", 2, "mpi"),
+        Starter::Slurm => ("halo", 2, "slurm"),
+    };
+    let pairs = [
+        ("strategy", Value::from_word(strategy)),
+        ("ranks", Value::Int(ranks)),
+        ("launch", Value::from_word(launch)),
+        ("epochs", Value::Int(2)),
+    ];
+    let spec = RunSpec::from_pairs(pairs).ok()?;
+    let resolved = resolve_with(STRATEGIES, spec, None, true).ok()?;
+    let options = Options {
+        run_id: None,
+        worker: worker.to_owned(),
+        replays: None,
+    };
+    let prepared = prepare(resolved, options).ok()?;
+    let run_dir = prepared.run_dir.clone();
+    let manifest = prepared.run().ok();
+    // A measurement, no run that anybody asked for.
+    let _ = std::fs::remove_dir_all(run_dir);
+    let ended = manifest.filter(|m| m.status == Status::Ok)?;
+    (ended.mem_peak_bytes > 0).then_some(ended.mem_peak_bytes)
+}
