@@ -2,10 +2,18 @@
 
 use super::own_flags::{BIND_RUN, PARTITION_FLAGS, RANKS_FLAGS};
 use super::run_flags::{GNN_FLAGS, PLAN_FLAGS, SWEEP_FLAGS};
-use super::table::{Flag, Kind, Magic, Value, switch, value};
+use super::table::{Kind, Magic, Value, switch, value};
 
 /// The kinds of `%plot`.
-pub const PLOTS: &[&str] = &["curve", "stack", "balance", "matrix", "plan", "partition"];
+pub const PLOTS: &[&str] = &[
+    "curve",
+    "stack",
+    "balance",
+    "matrix",
+    "stale",
+    "plan",
+    "partition",
+];
 
 /// Every magic there is.
 pub const MAGICS: &[Magic] = &[
@@ -213,6 +221,7 @@ curve    loss and accuracy by epoch
 stack    where each epoch's time went: compute, exposed communication, waiting
 balance  the same by rank, with what each rank owns
 matrix   bytes from rank to rank
+stale    age of reused rows, and what they saved
 plan     memory and time as they were planned, against what was measured
 partition  the cut: a small graph by owner, a large one as edges from part to part
 
