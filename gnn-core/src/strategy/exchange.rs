@@ -2,7 +2,7 @@
 //! one that a few lines in a cell implement.
 //!
 //! # Idea
-//! As [`halo`](super::halo), but before a layer's remote rows are fetched, and before their gradients go
+//! As `halo`, but before a layer's remote rows are fetched, and before their gradients go
 //! back to their owners, the strategy is asked: afresh, or those of the last time again? Reused rows and
 //! gradients are constants of the epoch in which they travelled. Evaluation is not asked and always fetches.
 //! # Agreement

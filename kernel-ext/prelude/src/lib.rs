@@ -55,7 +55,9 @@ pub use frame_html::df_html;
 pub use launcher::Error;
 pub use or_end::OrEnd;
 pub use polars;
-pub use run::{Run, compare, kept, partition, plan, plot_partition, runs, sweep, try_compare};
+pub use run::{
+    Run, compare, kept, partition, plan, plot_partition, plot_sweep, runs, sweep, try_compare,
+};
 pub use show::Show;
 pub use source::Manifest;
 pub use train::{train, try_train};

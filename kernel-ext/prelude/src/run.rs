@@ -217,6 +217,21 @@ pub fn try_compare(runs: &[&Run], kind: &str) -> std::result::Result<Plot, PlotE
     kind.draw(&cases)
 }
 
+/// A plot of all runs of a sweep that have ended well: `curve`, `stack`, `plan`, `speedup` or `pareto`.
+///
+/// # Errors
+/// A kind that shows one run only, or a sweep that cannot be read.
+pub fn plot_sweep(id: &str, kind: &str) -> std::result::Result<Plot, PlotError> {
+    let words = |e: launcher::Error| PlotError::Run(source::in_words(&e));
+    let runs: Result<Vec<Run>> = source::sweep_runs(id)
+        .map_err(words)?
+        .iter()
+        .map(|id| Ok(Run::at(source::run_dir(id)?)))
+        .collect();
+    let runs = runs.map_err(words)?;
+    try_compare(&runs.iter().collect::<Vec<_>>(), kind)
+}
+
 /// The frame of a cut by its id, as `%partition -o` binds it.
 ///
 /// # Panics

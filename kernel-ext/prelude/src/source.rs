@@ -53,6 +53,15 @@ pub(crate) fn sweep(id: &str) -> Result<DataFrame> {
     launcher::sweep::load(&launcher::sweep::dir(id)?)
 }
 
+/// The runs of a sweep that have ended well, in the order in which they were run.
+pub(crate) fn sweep_runs(id: &str) -> Result<Vec<String>> {
+    let frame = sweep(id)?;
+    let words = |name: &str| crate::plot::words(&frame, name).unwrap_or_default();
+    let rows = words("run_id").into_iter().zip(words("status"));
+    let ended = rows.filter(|(id, status)| !id.is_empty() && status == "ok");
+    Ok(ended.map(|(id, _)| id).collect())
+}
+
 /// The answer of a query.
 pub(crate) fn kept(id: &str) -> Result<DataFrame> {
     launcher::sql::load(&launcher::sql::kept(id)?)

@@ -3,6 +3,7 @@
 use halobook::{Run, df_html};
 use launcher::LogQuery;
 
+use super::bound::Thing;
 use super::{Session, background, report};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::table::PLOTS;
@@ -80,6 +81,13 @@ fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
         let kind = line.args.get(1).map_or("partition", String::as_str);
         let dir = dir.map_err(|error| refused(&error))?;
         let plot = halobook::plot_partition(&dir, kind)
+            .map_err(|error| Failure::config(error.to_string(), []))?;
+        return Ok(Shown::svg(plot.text, plot.svg));
+    }
+    if let [name, kind, ..] = line.args.as_slice()
+        && let Some(Thing::Sweep(id)) = session.bound.get(name)
+    {
+        let plot = halobook::plot_sweep(&id, kind)
             .map_err(|error| Failure::config(error.to_string(), []))?;
         return Ok(Shown::svg(plot.text, plot.svg));
     }

@@ -12,6 +12,8 @@ pub const PLOTS: &[&str] = &[
     "matrix",
     "stale",
     "plan",
+    "speedup",
+    "pareto",
     "partition",
 ];
 
@@ -223,10 +225,12 @@ balance  the same by rank, with what each rank owns
 matrix   bytes from rank to rank
 stale    age of reused rows, and what they saved
 plan     memory and time as they were planned, against what was measured
+speedup  of a sweep: what more ranks bring, and how efficiently
+pareto   of a sweep: time and bytes until 99 % of the best validation score
 partition  the cut: a small graph by owner, a large one as edges from part to part
 
 RUN is a bound name, an id (or its beginning) or `latest`; for `partition` also the name that
-%partition has bound.",
+%partition has bound, and for curve, stack, plan, speedup and pareto that of a sweep.",
     },
     Magic {
         name: "partition",

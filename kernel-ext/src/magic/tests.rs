@@ -184,7 +184,7 @@ fn magics_complete() {
     assert_eq!(texts("%%gnn --data ka"), ["karate"]);
     assert_eq!(texts("%%gnn --partition=me"), ["metis"]);
     assert_eq!(texts("%partition --method fe"), ["fennel"]);
-    assert_eq!(texts("%plot r1 st"), ["stack"]);
+    assert_eq!(texts("%plot r1 st"), ["stack", "stale"]);
     assert_eq!(texts("%plot la"), ["latest"]);
     assert_eq!(texts("%%gnn -s ha"), ["halo"]);
     assert_eq!(texts("%%gnn\nepo"), ["epochs = "]);

@@ -8,6 +8,8 @@
 //! | [`matrix()`] | `comm` | bytes from rank to rank |
 //! | [`stale()`] | `stale` | which epochs sent rows, and how far old ones were from the present |
 //! | [`plan()`] | `ranks` | memory and time as they were planned, against what was measured |
+//! | [`speedup()`] | `epochs` of many runs | what more ranks bring, and how efficiently |
+//! | [`pareto()`] | `epochs` of many runs | time and bytes until a score is reached |
 //! | [`partition()`] | a cut's report | a small graph by owner, a large one as edges from part to part |
 //!
 //! Nothing here reads a file: a [`Case`] carries a run's [`Setting`] and frame. A frame that has
@@ -18,16 +20,19 @@ mod axes;
 mod balance;
 mod curve;
 mod curve_panel;
+mod group;
 mod ink;
 mod matrix;
 mod matrix_grid;
 mod paper;
+mod pareto;
 mod partition;
 mod partition_graph;
 mod plan;
 mod read;
 mod setting;
 mod sheet;
+mod speedup;
 mod stack;
 mod stack_epochs;
 mod stack_runs;
@@ -40,15 +45,18 @@ use std::path::Path;
 pub use balance::balance;
 pub use curve::{Axis, curve};
 pub use matrix::{matrix, matrix_by_layer};
+pub use pareto::pareto;
 pub use partition::{cut, partition};
 pub use plan::plan;
 pub use setting::{Case, Setting};
+pub use speedup::speedup;
 pub use stack::stack;
 pub use stale::stale;
 
 pub use crate::run::compare;
 
 pub(crate) use paper::escape;
+pub(crate) use read::words;
 
 use sheet::{Head, Type, sheet, word};
 
@@ -131,6 +139,10 @@ pub enum Kind {
     Stale,
     /// [`plan()`].
     Plan,
+    /// [`speedup()`].
+    Speedup,
+    /// [`pareto()`].
+    Pareto,
     /// [`partition()`].
     Partition,
 }
@@ -166,6 +178,16 @@ pub const KINDS: &[(&str, Kind, &str)] = &[
         "planned memory and time against measured ones",
     ),
     (
+        "speedup",
+        Kind::Speedup,
+        "speed-up and efficiency by number of ranks",
+    ),
+    (
+        "pareto",
+        Kind::Pareto,
+        "time and bytes until a score is reached",
+    ),
+    (
         "partition",
         Kind::Partition,
         "the graph by owner, or edges from part to part",
@@ -191,7 +213,9 @@ impl Kind {
     /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale` or `partition`.
     pub fn frame(self) -> &'static str {
         match self {
-            Kind::Curve | Kind::CurveSeconds | Kind::Stack => "epochs",
+            Kind::Curve | Kind::CurveSeconds | Kind::Stack | Kind::Speedup | Kind::Pareto => {
+                "epochs"
+            }
             Kind::Balance | Kind::Plan => "ranks",
             Kind::Matrix | Kind::MatrixLayers => "comm",
             Kind::Stale => "stale",
@@ -213,6 +237,8 @@ impl Kind {
             Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
             Kind::Stale => stale(one(cases, "stale")?),
             Kind::Plan => plan(cases),
+            Kind::Speedup => speedup(cases),
+            Kind::Pareto => pareto(cases),
             Kind::Partition => partition(one(cases, "partition")?),
         }
     }

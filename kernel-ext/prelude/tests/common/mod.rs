@@ -77,6 +77,7 @@ pub fn epochs(n: u32, ranks: u32) -> DataFrame {
         "wall_ms" => wall, "train_loss" => loss, "val_acc" => val, "test_acc" => test,
         "compute_ms" => compute, "copy_ms" => copy, "xfer_exposed_ms" => exposed,
         "wait_ms" => wait, "other_ms" => other, "comm_hidden_ms" => hidden,
+        "bytes" => vec![u64::from(ranks - 1) << 20; n as usize],
     )
     .expect("columns have equal lengths")
 }

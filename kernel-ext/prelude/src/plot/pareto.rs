@@ -1,0 +1,183 @@
+//! `pareto`: time against bytes, both until a score is reached.
+
+use plotters::chart::ChartBuilder;
+use plotters::element::{Circle, PathElement};
+use plotters::style::Color;
+
+use super::axes::{Named, axes, spot};
+use super::group::{Group, groups};
+use super::ink::Ink;
+use super::setting::stamp;
+use super::sheet::{Area, Head, Key, SIDE, Type, fit, part, sheet, stroke, word};
+use super::text::table;
+use super::{Case, Plot, PlotError, Setting, blank, paper::U, read, twin, units};
+
+const WIDTH: i32 = 760;
+const HEIGHT: i32 = 380;
+/// The part of the best validation score of all runs that has to be reached.
+const PART: f64 = 0.99;
+/// Validation scores of tasks, as the `epochs` frame has them.
+const SCORES: [&str; 3] = ["val_acc", "val_auc", "val_f1"];
+const MEBI: f64 = 1024.0 * 1024.0;
+
+/// What a setting needed to reach the target.
+struct Point {
+    label: String,
+    seconds: f64,
+    bytes: f64,
+    /// Whether another setting needed no more of either.
+    dominated: bool,
+}
+
+/// Training seconds against bytes sent until the validation score has first reached 99 % of the best of all
+/// runs: a point for each setting, medians over its repeats. Settings that another beats in both are faded;
+/// those that never get there are named. `cases` carry `epochs` frames.
+///
+/// # Errors
+/// A frame without `wall_ms` or `bytes`.
+pub fn pareto(cases: &[Case]) -> Result<Plot, PlotError> {
+    let settings: Vec<&Setting> = cases.iter().map(|c| &c.setting).collect();
+    let title = "Time against bytes until the target".to_owned();
+    let scores = |case: &Case| {
+        let columns = SCORES.iter();
+        let mut columns = columns.filter_map(|name| read::maybe(&case.frame, name));
+        columns.find(|scores| scores.iter().any(|score| !score.is_nan()))
+    };
+    let best = cases.iter().filter_map(scores).flatten();
+    let best = best.filter(|score| !score.is_nan()).fold(0.0, f64::max);
+    if best == 0.0 {
+        let why = "No run has a validation score.";
+        return blank(&title, why, &settings);
+    }
+    let target = PART * best;
+    let (mut points, mut never) = (Vec::new(), Vec::new());
+    for group in groups(cases, |_| {}) {
+        match reached(&group, target, &scores)? {
+            Some((seconds, bytes)) => points.push(Point {
+                label: group.label,
+                seconds,
+                bytes,
+                dominated: false,
+            }),
+            None => never.push(group.label),
+        }
+    }
+    let needed: Vec<(f64, f64)> = points.iter().map(|p| (p.seconds, p.bytes)).collect();
+    for point in &mut points {
+        point.dominated = needed.iter().any(|&(seconds, bytes)| {
+            let no_more = seconds <= point.seconds && bytes <= point.bytes;
+            no_more && (seconds < point.seconds || bytes < point.bytes)
+        });
+    }
+    let mut notes = vec![format!(
+        "until validation reaches {} ({} of the best)",
+        units::score(target),
+        units::percent(PART)
+    )];
+    if !never.is_empty() {
+        notes.push(format!("never: {}", never.join(", ")));
+    }
+    let foot = stamp(&settings);
+    let head = Head {
+        title: title.clone(),
+        subtitle: notes.join(" · "),
+        desc: "Training time and bytes that each setting needed to reach the target".into(),
+        legend: vec![
+            (Key::Dot(Ink::line(0)), "no other is better in both".into()),
+            (Key::Ring(Ink::FAINT), "another is".into()),
+        ],
+        foot: foot.clone(),
+    };
+    let svg = sheet(&head, (WIDTH, HEIGHT), |area| {
+        draw(&part(area, (SIDE, 0), (WIDTH - 2 * SIDE, HEIGHT)), &points)
+    })?;
+    let text = twin(&title, &notes, &numbers(&points), &foot);
+    Ok(Plot { svg, text })
+}
+
+/// Median seconds and bytes of the group's runs until the target; none when most of them never reach it.
+fn reached(
+    group: &Group<'_>,
+    target: f64,
+    scores: &impl Fn(&Case) -> Option<Vec<f64>>,
+) -> Result<Option<(f64, f64)>, PlotError> {
+    let (mut seconds, mut bytes) = (Vec::new(), Vec::new());
+    for case in &group.cases {
+        let of = |column: &str| read::need(&case.frame, "epochs", column);
+        let (wall, sent) = (of("wall_ms")?, of("bytes")?);
+        let at = scores(case).and_then(|all| all.iter().position(|score| *score >= target));
+        if let Some(epoch) = at {
+            seconds.push(wall[..=epoch].iter().sum::<f64>() / 1e3);
+            bytes.push(sent[..=epoch].iter().sum::<f64>());
+        }
+    }
+    let most = 2 * seconds.len() > group.cases.len();
+    Ok(most.then(|| (units::median(seconds), units::median(bytes))))
+}
+
+fn draw(area: &Area<'_>, points: &[Point]) -> Result<(), PlotError> {
+    let most = |of: fn(&Point) -> f64| {
+        let most = points.iter().map(of).fold(0.0, f64::max);
+        if most > 0.0 { 1.15 * most } else { 1.0 }
+    };
+    let (right, top) = (most(|p| p.bytes / MEBI), most(|p| p.seconds));
+    let mut chart = ChartBuilder::on(area)
+        .margin_top(8 * U)
+        .margin_right(14 * U)
+        .x_label_area_size(42 * U)
+        .y_label_area_size(58 * U)
+        .build_cartesian_2d(0.0..right, 0.0..top)
+        .map_err(PlotError::draw)?;
+    let named = |name| Named {
+        name,
+        ticks: 5,
+        lines: true,
+    };
+    axes(
+        &mut chart,
+        named("sent until then (MiB)"),
+        named("trained until then (s)"),
+    )?;
+    let at = |p: &Point| (p.bytes / MEBI, p.seconds);
+    let mut front: Vec<(f64, f64)> = points.iter().filter(|p| !p.dominated).map(at).collect();
+    front.sort_by(|a, b| a.0.total_cmp(&b.0));
+    chart
+        .draw_series([PathElement::new(front, stroke(Ink::line(0), 10))])
+        .map_err(PlotError::draw)?;
+    for point in points {
+        let dot = match point.dominated {
+            true => Circle::new(at(point), 4 * U, stroke(Ink::FAINT, 14)),
+            false => Circle::new(at(point), 4 * U, Ink::line(0).filled()),
+        };
+        chart.draw_series([dot]).map_err(PlotError::draw)?;
+    }
+    for point in points {
+        let (x, y) = at(point);
+        let (px, py) = spot(&chart, area, x, y);
+        let face = Type::new(11);
+        let face = if point.dominated { face.faint() } else { face };
+        let said = fit(&point.label, 11.0, 260.0);
+        match x > right / 2.0 {
+            true => word(area, &said, (px - 9, py - 8), face.right())?,
+            false => word(area, &said, (px + 9, py - 8), face)?,
+        }
+    }
+    Ok(())
+}
+
+fn numbers(points: &[Point]) -> String {
+    let mut order: Vec<&Point> = points.iter().collect();
+    order.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let rows: Vec<Vec<String>> = order
+        .into_iter()
+        .map(|point| {
+            vec![
+                point.label.clone(),
+                units::ms(1e3 * point.seconds),
+                units::bytes(point.bytes),
+                if point.dominated { "beaten" } else { "best" }.to_owned(),
+            ]
+        })
+        .collect();
+    table(&["setting", "time", "bytes", ""], &rows)
+}

@@ -1,0 +1,108 @@
+//! Plots of many runs: speed-up by ranks, time against bytes. Catches a wrong base, repeats or rank counts
+//! that are not grouped, a beaten setting that is not faded; that sheets are well-formed at every size is
+//! tested with all kinds (`plots.rs`).
+
+mod common;
+
+use common::{case, epochs, setting};
+use halobook::plot::{Case, Setting, pareto, speedup};
+use halobook::prelude::*;
+
+/// Epochs that all take so long, send so much, and learn by so much each.
+fn steady(ms: f64, bytes: u64, gain: f64) -> DataFrame {
+    let n = 10;
+    let score = |i: usize| (gain * (i + 1) as f64).min(0.8);
+    df!(
+        "epoch" => (0..n as u32).collect::<Vec<u32>>(),
+        "is_warmup" => (0..n).map(|i| i == 0).collect::<Vec<bool>>(),
+        "wall_ms" => vec![ms; n], "bytes" => vec![bytes; n],
+        "val_acc" => (0..n).map(score).collect::<Vec<f64>>(),
+    )
+    .expect("columns have equal lengths")
+}
+
+fn named(strategy: &str, ranks: u32, seed: u64) -> Setting {
+    Setting {
+        seed: Some(seed),
+        ..setting(strategy, ranks)
+    }
+}
+
+#[test]
+fn speedup_is_held_against_one_rank_and_groups_repeats() {
+    let mut crowded = named("halo", 4, 0);
+    crowded.oversubscribed = true;
+    let cases = [
+        case(named("single", 1, 0), steady(12.0, 0, 0.1)),
+        case(named("halo", 2, 0), steady(6.0, 1, 0.1)),
+        case(named("halo", 2, 1), steady(8.0, 1, 0.1)),
+        case(named("halo", 2, 2), steady(8.0, 1, 0.1)),
+        case(crowded, steady(4.0, 1, 0.1)),
+    ];
+    let plot = speedup(&cases).expect("complete");
+    let row = |ranks: &str| {
+        let rows = plot.text.lines().filter(|l| l.contains("halo"));
+        rows.clone().find(|l| l.contains(ranks)).map(str::to_owned)
+    };
+    let two = row(" 2 ").expect("a row of two ranks");
+    assert!(two.contains("1.50") && two.contains("75 %"), "{two}");
+    let four = row("shared cores").expect("a row that says it");
+    assert!(four.contains("3.00"), "{four}");
+    assert!(plot.text.contains("over the fastest epoch on one rank"));
+    assert!(plot.svg.contains("efficiency") && plot.svg.contains("hollow points"));
+}
+
+#[test]
+fn without_one_rank_the_fewest_are_ideal() {
+    let cases = [
+        case(named("halo", 2, 0), steady(6.0, 1, 0.1)),
+        case(named("halo", 4, 0), steady(6.0, 1, 0.1)),
+    ];
+    let plot = speedup(&cases).expect("complete");
+    let last = plot.text.lines().rfind(|l| l.contains("50 %"));
+    assert!(last.is_some_and(|l| l.contains("2.00")), "{}", plot.text);
+}
+
+#[test]
+fn beaten_settings_are_faded_and_those_that_never_arrive_named() {
+    let cases: Vec<Case> = [
+        ("quick", steady(1.0, 100, 0.2)),
+        ("frugal", steady(5.0, 10, 0.2)),
+        ("beaten", steady(6.0, 200, 0.2)),
+        ("never", steady(1.0, 1, 0.01)),
+    ]
+    .map(|(name, frame)| case(named(name, 2, 0), frame))
+    .into();
+    let plot = pareto(&cases).expect("complete");
+    let row = |name: &str| {
+        let mut rows = plot.text.lines().skip(3);
+        rows.find(|l| l.contains(name))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert!(row("quick").ends_with("best"), "{}", plot.text);
+    assert!(row("frugal").ends_with("best"), "{}", plot.text);
+    assert!(row("beaten").ends_with("beaten"), "{}", plot.text);
+    assert!(plot.text.contains("never: never"), "{}", plot.text);
+}
+
+#[test]
+fn real_looking_runs_draw() {
+    let cases: Vec<Case> = [1, 2, 4]
+        .map(|ranks| case(setting("halo", ranks), epochs(40, ranks)))
+        .into();
+    for plot in [speedup(&cases), pareto(&cases)] {
+        let plot = plot.expect("complete");
+        if let Some(dir) = std::env::var_os("HALOBOOK_PLOT_SAMPLES") {
+            let name = plot
+                .text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .replace(' ', "-");
+            plot.save(std::path::Path::new(&dir).join(format!("{name}.svg")))
+                .expect("the folder is there");
+        }
+        assert!(plot.svg.ends_with("</svg>\n") && plot.text.contains("halo"));
+    }
+}
