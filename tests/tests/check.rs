@@ -20,6 +20,7 @@ fn claims_about_runs_hold_or_not() -> Outcome {
     store.train("--data karate -s halo -n 2 --epochs 6 --launch threads")?;
     let claims = "latest.epochs_done == 6\n\
                   count(epochs.epoch) == 12\n\
+                  sum(epochs.epoch where epoch > 70) == 0\n\
                   max(latest_epochs.epoch) == 5 # bound below\n\
                   \"halo is exact\": mean(runs.test where strategy = 'halo') ~ \
                   mean(runs.test where name = 'alone') +- 0.001";

@@ -103,6 +103,7 @@ fn real_looking_runs_draw() {
             plot.save(std::path::Path::new(&dir).join(format!("{name}.svg")))
                 .expect("the folder is there");
         }
+        assert!(!plot.text.contains("0 ranks"), "{}", plot.text);
         assert!(plot.svg.ends_with("</svg>\n") && plot.text.contains("halo"));
     }
 }

@@ -46,7 +46,7 @@ impl CellOutput {
     }
 
     fn stream(&self, content: StreamContent) {
-        if !self.silent {
+        if !self.silent && !content.text.is_empty() {
             self.wire.publish(&self.parent, content);
         }
     }

@@ -180,10 +180,13 @@ fn value(expr: &Expr, bound: &[(String, Bound)]) -> Result<f64> {
             number(&sql::query(&query, bound)?, &format!("{run}.{field}"))?
         }
         Expr::Of(of) => {
-            let mut query = format!(
-                "SELECT {}(\"{}\") FROM {}",
-                of.function, of.column, of.table
-            );
+            let number_of = format!("{}(\"{}\")", of.function, of.column);
+            // The sum of nothing is nothing.
+            let number_of = match of.function {
+                "SUM" => format!("COALESCE({number_of}, 0)"),
+                _ => number_of,
+            };
+            let mut query = format!("SELECT {number_of} FROM {}", of.table);
             let mut what = format!("{}.{}", of.table, of.column);
             if let Some(condition) = &of.condition {
                 query.push_str(&format!(" WHERE {condition}"));

@@ -158,8 +158,8 @@ fn draw(area: &Area<'_>, points: &[Point]) -> Result<(), PlotError> {
         let face = if point.dominated { face.faint() } else { face };
         let said = fit(&point.label, 11.0, 260.0);
         match x > right / 2.0 {
-            true => word(area, &said, (px - 9, py - 8), face.right())?,
-            false => word(area, &said, (px + 9, py - 8), face)?,
+            true => word(area, &said, (px - 4, py - 15), face.right())?,
+            false => word(area, &said, (px + 6, py - 13), face)?,
         }
     }
     Ok(())

@@ -43,7 +43,13 @@ pub fn speedup(cases: &[Case]) -> Result<Plot, PlotError> {
     let settings: Vec<&Setting> = cases.iter().map(|c| &c.setting).collect();
     let title = "Speed-up and efficiency by number of ranks".to_owned();
     let mut times = Vec::new();
-    for group in groups(cases, |setting| setting.ranks = 0) {
+    let any_ranks = |setting: &mut Setting| {
+        setting.ranks = 0;
+        setting.oversubscribed = false;
+        // One rank is one process, however several are started.
+        setting.launch.clear();
+    };
+    for group in groups(cases, any_ranks) {
         let mut by_ranks: BTreeMap<u32, (Vec<f64>, bool)> = BTreeMap::new();
         for case in &group.cases {
             let of = &mut by_ranks.entry(case.setting.ranks).or_default();
@@ -51,7 +57,11 @@ pub fn speedup(cases: &[Case]) -> Result<Plot, PlotError> {
             of.1 |= case.setting.oversubscribed;
         }
         by_ranks.retain(|_, (ms, _)| !ms.is_empty());
-        times.push((group.label, by_ranks));
+        let label = group
+            .label
+            .replace(" · 0 ranks", "")
+            .replace("0 ranks · ", "");
+        times.push((label, by_ranks));
     }
     let alone = times.iter().filter_map(|(_, by_ranks)| by_ranks.get(&1));
     let alone = alone.map(|(ms, _)| units::median(ms.iter().copied()));
@@ -83,7 +93,7 @@ pub fn speedup(cases: &[Case]) -> Result<Plot, PlotError> {
         .enumerate()
         .map(|(k, s)| (Key::Line(Ink::line(k)), fit(&s.label, 12.0, 240.0)))
         .collect();
-    legend.push((Key::Dashed(Ink::FAINT), "ideal".to_owned()));
+    legend.push((Key::Line(Ink::FAINT), "ideal".to_owned()));
     let head = Head {
         title: title.clone(),
         subtitle: notes.join(" · "),
