@@ -1,6 +1,7 @@
 //! The command line of `halobook-kernel`.
 
 mod ask;
+mod bench;
 mod strategy;
 
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ usage:
   halobook-kernel sql QUERY [--json]
   halobook-kernel check CLAIMS [--run NAME=RUN] [--tol PART] [--json]
   halobook-kernel strategy NAME FILE [--no-verify] [--set KEY=VALUE] [--json]
+  halobook-kernel bench [--against KERNEL] [--rounds N] [--python PATH] [--json]
   halobook-kernel --version
 ";
 
@@ -49,6 +51,7 @@ fn dispatch() -> Result<ExitCode> {
         "prepare" => crate::cell::prepare::main(&Options::parse(&rest)?),
         "sql" => Ok(ask::sql(&rest)),
         "check" => Ok(ask::check(&rest)),
+        "bench" => bench::bench(&rest),
         "strategy" => Ok(strategy::strategy(&rest)),
         "--version" | "-V" => {
             println!("halobook-kernel {}", env!("CARGO_PKG_VERSION"));

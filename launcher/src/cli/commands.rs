@@ -109,6 +109,11 @@ pub fn strategy(words: &[String]) -> Result<i32> {
     ask_kernel("strategy", words)
 }
 
+/// `halobook bench notebook`.
+pub fn bench_notebook(words: &[String]) -> Result<i32> {
+    ask_kernel("bench", words)
+}
+
 /// `halobook check CLAIMS`.
 pub fn check(words: &[String]) -> Result<i32> {
     ask_kernel("check", words)

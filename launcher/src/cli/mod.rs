@@ -211,8 +211,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "machine|kernels|epoch [--against python] [--json]",
-        about: "time this machine, the kernels, or whole epochs; --help lists the flags",
+        arguments: "machine|kernels|epoch|sample|data|notebook [--against python] [--json]",
+        about: "time this machine, the kernels, whole epochs, or the notebook's cells; --help lists the flags",
         run: Plain(bench::bench),
     },
     Command {

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use ::kernels::bench as kernels_bench;
 
 /// Names of the benchmarks.
-const NAMES: [&str; 5] = ["machine", "kernels", "epoch", "sample", "data"];
+const NAMES: [&str; 6] = ["machine", "kernels", "epoch", "sample", "data", "notebook"];
 
 /// Runs the command.
 pub fn bench(words: &[String]) -> Result<i32> {
@@ -33,6 +33,7 @@ pub fn bench(words: &[String]) -> Result<i32> {
         "epoch" => epoch::run(rest),
         "sample" => sample::run(rest),
         "data" => data::run(rest),
+        "notebook" => super::commands::bench_notebook(rest),
         _ => Err(unknown(name)),
     }
 }
@@ -93,7 +94,12 @@ pub fn help() -> &'static str {
       --parts N          into so many parts [8]
       --rounds N         how often [3]
 
-  all of them
+  bench notebook                       the cell path as a Jupyter client sees it
+      --against KERNEL   another Rust kernel by turns, as `rust`
+      --rounds N         how often each is started [3]
+      --python PATH      a Python that has jupyter_client [the project's own]
+
+  the others
       --against python   time PyTorch, PyTorch Geometric and DGL by turns (kernels, epoch, sample)
       --python PATH      a Python that has them; repeat it for several [$HALOBOOK_PEERS]
       --patience S       wait so long at most for others to leave the machine [0]
@@ -164,7 +170,7 @@ mod tests {
         assert!(
             error("epochs")
                 .help()
-                .contains("machine, kernels, epoch, sample, data")
+                .contains("machine, kernels, epoch, sample, data, notebook")
         );
     }
 
