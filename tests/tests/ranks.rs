@@ -68,6 +68,15 @@ fn messages_values_output_and_state() -> Outcome {
     let answer = kernel.execute("%%sql\nSELECT SUM(value) AS s, COUNT(*) AS n FROM kept")?;
     let shown = answer.shown("text/plain").context("no frame")?;
     ensure!(shown.contains("30") && shown.contains('2'), "{shown}");
+    // A long cell's lines come while it runs, each of them once.
+    let long = "%%ranks\nprintln!(\"early {rank}\");\n\
+        std::thread::sleep(std::time::Duration::from_millis(2500));\nprint!(\"late\");";
+    let id = kernel.begin(long)?;
+    let answer = kernel.receive(&id, LONG)?;
+    let printed = answer.stream("stdout");
+    let early = "[rank 0] early 0\n[rank 1] early 1\n[rank 2] early 2\n";
+    ensure!(printed == format!("{early}[3 ranks] late\n"), "{printed}");
+    ensure!(answer.of("stream").len() > 1, "{:?}", answer.iopub);
     // A variable of the notebook, and the loaded part.
     ensure!(
         kernel

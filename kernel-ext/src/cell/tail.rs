@@ -1,18 +1,58 @@
-//! The `?` at the very end of a cell, see the prelude's `OrEnd`.
+//! The `?` of a cell that ends in a value, see the prelude's `OrEnd`.
 
 use std::borrow::Cow;
 
-/// The cell with a final `?` written as `.or_end()`, so that the value before it is shown as what
-/// it is. Anything doubtful (a comment on the last line) stays as it was.
+use ra_ap_syntax::ast::{self, AstNode};
+use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};
+
+const HEAD: &str = "fn cell() {\n";
+
+/// The cell with every `?` of its own written as `.or_end()`, where it ends in a value: that is shown as what
+/// it is then. A cell that does not parse, or ends in no value, stays as it was; so does a `?` inside a
+/// function, a closure or a macro.
 pub fn with_shown_tail(code: &str) -> Cow<'_, str> {
-    let trimmed = code.trim_end();
-    let last_line = trimmed.rsplit('\n').next().unwrap_or_default();
-    match trimmed.strip_suffix('?') {
-        Some(before) if !last_line.contains("//") && !before.trim().is_empty() => {
-            Cow::Owned(format!("{before}.or_end(){}", &code[trimmed.len()..]))
-        }
-        _ => Cow::Borrowed(code),
+    if !code.contains('?') {
+        return Cow::Borrowed(code);
     }
+    let wrapped = format!("{HEAD}{code}\n}}\n");
+    let parsed = SourceFile::parse(&wrapped, Edition::Edition2024);
+    if !parsed.errors().is_empty() {
+        return Cow::Borrowed(code);
+    }
+    let root = parsed.tree().syntax().clone();
+    let Some(cell) = root.children().find_map(ast::Fn::cast) else {
+        return Cow::Borrowed(code);
+    };
+    let ends_in_value = cell.body().is_some_and(|body| body.tail_expr().is_some());
+    if !ends_in_value {
+        return Cow::Borrowed(code);
+    }
+    let own = |node: &SyntaxNode| {
+        let around = node.ancestors().skip(1);
+        let mut around = around.take_while(|around| around != cell.syntax());
+        !around.any(|around| {
+            ast::Fn::can_cast(around.kind()) || ast::ClosureExpr::can_cast(around.kind())
+        })
+    };
+    let marks = root
+        .descendants()
+        .filter(own)
+        .filter_map(ast::TryExpr::cast)
+        .filter_map(|expr| expr.question_mark_token())
+        .map(|token| usize::from(token.text_range().start()) - HEAD.len());
+    let mut marks: Vec<usize> = marks.collect();
+    marks.sort_unstable();
+    let (mut text, mut from) = (String::new(), 0);
+    for at in marks {
+        text.push_str(&code[from..at]);
+        text.push_str(".or_end()");
+        from = at + 1;
+    }
+    if from == 0 {
+        return Cow::Borrowed(code);
+    }
+    text.push_str(&code[from..]);
+    Cow::Owned(text)
 }
 
 #[cfg(test)]
@@ -20,16 +60,40 @@ mod tests {
     use super::with_shown_tail;
 
     #[test]
-    fn only_a_final_question_mark_changes() {
-        assert_eq!(
-            with_shown_tail("df.lazy().collect()?\n"),
-            "df.lazy().collect().or_end()\n"
-        );
-        assert_eq!(
-            with_shown_tail("let a = b()?;\na.c()?"),
-            "let a = b()?;\na.c().or_end()"
-        );
-        for same in ["a.b()?;", "a.b()", "a // why?", "?", "", "let a = b()?;\na"] {
+    fn the_cells_own_question_marks_change_where_it_ends_in_a_value() {
+        for (cell, written) in [
+            ("df.lazy().collect()?\n", "df.lazy().collect().or_end()\n"),
+            (
+                "let a = b()?;\na.c()?",
+                "let a = b().or_end();\na.c().or_end()",
+            ),
+            ("let a = b()?;\na", "let a = b().or_end();\na"),
+            ("a.b()? // why?", "a.b().or_end() // why?"),
+            (
+                "fn f() -> R { g()?; h() }\nlet k = |x: u8| -> R { l(x)?; m() };\nn()?",
+                "fn f() -> R { g()?; h() }\nlet k = |x: u8| -> R { l(x)?; m() };\nn().or_end()",
+            ),
+            (
+                "if a()? { 1 } else { 2 }",
+                "if a().or_end() { 1 } else { 2 }",
+            ),
+        ] {
+            assert_eq!(with_shown_tail(cell), written);
+        }
+    }
+
+    #[test]
+    fn other_cells_stay() {
+        for same in [
+            "a.b()?;",
+            "a.b()",
+            "a // why?",
+            "?",
+            "",
+            "let a = b()?;",
+            "let a = (b()?",
+            "println!(\"{}\", a?)",
+        ] {
             assert_eq!(with_shown_tail(same), same);
         }
     }

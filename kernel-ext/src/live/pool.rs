@@ -1,6 +1,7 @@
 //! A pool of ranks that stays from cell to cell.
 
 use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,6 +21,9 @@ use crate::front::Failure;
 
 /// How often the pool's folder is looked at.
 const LOOK: Duration = Duration::from_millis(2);
+/// When whoever watches is told for the first time, and how often from then on.
+const LATER: Duration = Duration::from_secs(1);
+const BETWEEN: Duration = Duration::from_millis(250);
 /// How long ranks may take to start.
 const START: Duration = Duration::from_secs(30);
 /// How long ranks may go on that wait for one that has failed.
@@ -174,7 +178,8 @@ impl Pool {
         self.dir.join((self.cells + 1).to_string())
     }
 
-    /// Runs a cell on the ranks, whose library lies in [`Pool::next_dir`].
+    /// Runs a cell on the ranks, whose library lies in [`Pool::next_dir`]; `meanwhile` is called while it
+    /// goes on, four times a second from the first second on.
     ///
     /// # Errors
     /// When the pool's folder cannot be written.
@@ -183,6 +188,7 @@ impl Pool {
         request: &Request,
         limits: Limits,
         interrupt: &Interrupt,
+        meanwhile: &mut dyn FnMut(&Pool),
     ) -> Result<Came, Failure> {
         let dir = self.next_dir();
         self.cells += 1;
@@ -195,6 +201,7 @@ impl Pool {
         };
         let (started, mut interrupts) = (Instant::now(), interrupt.watch());
         let (mut told, mut failed) = (None::<Instant>, None::<Instant>);
+        let mut next = started + LATER;
         loop {
             for (rank, answer) in came.answers.iter_mut().enumerate() {
                 if answer.is_none()
@@ -209,6 +216,10 @@ impl Pool {
             if !self.is_alive() {
                 came.lost = Some(self.died());
                 return Ok(came);
+            }
+            if Instant::now() >= next {
+                next += BETWEEN;
+                meanwhile(self);
             }
             let bad = |a: &Answer| matches!(a.ended, Ended::Error(_) | Ended::Panic(..));
             if failed.is_none() && came.answers.iter().flatten().any(bad) {
@@ -289,11 +300,16 @@ impl Pool {
         }
     }
 
-    /// What a rank printed in the last cell.
-    pub fn printed(&self, rank: usize) -> String {
+    /// What a rank has printed in the last cell so far, from a byte on.
+    pub fn printed(&self, rank: usize, from: u64) -> Vec<u8> {
         let path = self.dir.join(format!("{}/rank-{rank}.out", self.cells));
-        let bytes = fs::read(path).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let mut bytes = Vec::new();
+        // What was read before an error is all there is to show.
+        let _ = File::open(path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(from))?;
+            file.read_to_end(&mut bytes)
+        });
+        bytes
     }
 
     /// Ends the processes.

@@ -64,16 +64,16 @@ pub fn ranks(request: &RanksRequest, session: &Session<'_>) -> Outcome {
         timeout: request.timeout.map(Duration::from_secs_f64),
         stall: Duration::from_secs_f64(request.stall.unwrap_or(3.0)),
     };
-    let came = pool.run(&asked, limits, session.interrupt)?;
-    let mine = |rank: usize| request.only.is_empty() || request.only.contains(&(rank as u32));
-    let printed: Vec<(u32, String)> = (0..wanted)
-        .filter(|rank| mine(*rank))
-        .map(|rank| (rank as u32, pool.printed(rank)))
-        .collect();
-    let text = grouped(&printed);
-    if !text.is_empty() {
-        session.output.stdout(&text);
-    }
+    let mine = |rank: &u32| request.only.is_empty() || request.only.contains(rank);
+    let mut printer = Printer {
+        ranks: (0..wanted as u32)
+            .filter(mine)
+            .map(|rank| (rank, 0))
+            .collect(),
+    };
+    let mut meanwhile = |pool: &Pool| session.output.stdout(&printer.next(pool, false));
+    let came = pool.run(&asked, limits, session.interrupt, &mut meanwhile)?;
+    session.output.stdout(&printer.next(pool, true));
     let shown = bind(request, &came, session)?;
     let failure = failure(&came, &request.code);
     if came.lost.is_some() {
@@ -82,6 +82,28 @@ pub fn ranks(request: &RanksRequest, session: &Session<'_>) -> Outcome {
     match failure {
         Some(failure) => Err(failure),
         None => Ok(shown),
+    }
+}
+
+/// What ranks print, given on once.
+struct Printer {
+    /// Ranks, and how many bytes of theirs have been given on.
+    ranks: Vec<(u32, u64)>,
+}
+
+impl Printer {
+    /// Whole lines that are new, by rank ([`grouped`]); in the end also a line that is not whole.
+    fn next(&mut self, pool: &Pool, in_the_end: bool) -> String {
+        let news = self.ranks.iter_mut().map(|(rank, given)| {
+            let mut bytes = pool.printed(*rank as usize, *given);
+            if !in_the_end {
+                let lines = bytes.iter().rposition(|b| *b == b'\n');
+                bytes.truncate(lines.map_or(0, |at| at + 1));
+            }
+            *given += bytes.len() as u64;
+            (*rank, String::from_utf8_lossy(&bytes).into_owned())
+        });
+        grouped(&news.collect::<Vec<_>>())
     }
 }
 
