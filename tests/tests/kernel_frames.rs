@@ -172,12 +172,18 @@ fn queries_reach_what_is_bound_and_the_store() -> Outcome {
         said.to_string().contains("1 against 1.02 ± 0.0102"),
         "{said}"
     );
-    let answer = kernel.execute("%plot grid curve")?;
-    ensure!(
-        answer.content()["evalue"] == "grid is a frame, not a run",
-        "{}",
-        answer.reply
-    );
+    for kind in ["curve", "speedup", "pareto"] {
+        let answer = kernel.execute(&format!("%plot grid {kind}"))?;
+        ensure!(answer.shown("image/svg+xml").is_some(), "{}", answer.reply);
+    }
+    for (cell, said) in [
+        ("%plot grid balance", "shows one run"),
+        ("%plot asked curve", "asked is a frame, not a run"),
+    ] {
+        let answer = kernel.execute(cell)?;
+        let evalue = answer.content()["evalue"].as_str().unwrap_or_default();
+        ensure!(evalue.contains(said), "{cell}: {}", answer.reply);
+    }
     Ok(())
 }
 
