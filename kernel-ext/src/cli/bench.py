@@ -6,10 +6,12 @@ The last line of standard output is one JSON object: for each kernel and step it
 timed from the request to its reply.
 """
 
+import atexit
 import glob
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -29,7 +31,7 @@ MAGICS = [
     ("%plot", "%plot r1 curve", 5),
     ("%runs", "%runs", 5),
 ]
-GNN = '%%gnn -n 2 -o r1\ndata = "karate"; epochs = 1; launch = "threads"'
+GNN = '%%gnn -n 2 -s halo -o r1\ndata = "karate"; epochs = 1; launch = "threads"'
 LIVE = '%%gnn --bg -o live\ndata = "sbm:nodes=2000,classes=4"; epochs = 100000; launch = "threads"'
 # How long a standby has had to get warm.
 STANDBY = 15.0
@@ -40,7 +42,10 @@ class Kernel:
         self.times = {}
         began = time.monotonic()
         self.manager = jupyter_client.KernelManager(kernel_name=name)
-        self.manager.start_kernel(env={**os.environ, "HALOBOOK_HOME": home})
+        # Its own words are not ours, and a kernel that is left must not hold our pipes open.
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.manager.start_kernel(env={**os.environ, "HALOBOOK_HOME": home}, **quiet)
+        atexit.register(self.manager.shutdown_kernel, now=True)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=600)
