@@ -121,6 +121,13 @@ impl Ctx {
             .caches(if on_host { [bytes, 0] } else { [0, bytes] });
     }
 
+    /// The L2 norm of all elements of `x`.
+    pub fn norm(&self, x: &Mat) -> f64 {
+        let mut square = self.backend.fresh(1, 1);
+        self.backend.dot(x, x, &mut square);
+        f64::from(self.backend.take(square)[[0, 0]]).sqrt()
+    }
+
     /// The elements of a matrix as a message.
     pub fn message(&self, x: Mat) -> Vec<f32> {
         self.backend.take(x).into_raw_vec_and_offset().0

@@ -7,6 +7,7 @@
 
 mod blocking;
 mod communicator;
+mod covered;
 mod hub;
 mod link;
 mod mail;

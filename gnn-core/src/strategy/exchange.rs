@@ -104,7 +104,7 @@ impl Exchange<'_> {
             Some(then) => {
                 let mut apart = cx.backend.copy(then);
                 cx.backend.axpby(1.0, &now, -1.0, &mut apart);
-                let (apart, size) = (norm(cx, &apart), norm(cx, &now));
+                let (apart, size) = (cx.norm(&apart), cx.norm(&now));
                 if apart == 0.0 { 0.0 } else { apart / size }
             }
         };
@@ -150,13 +150,6 @@ fn sent(cx: &Ctx, at: At, x: &Mat, n_local: usize) -> Mat {
     let mut rows = cx.backend.fresh(n, x.ncols());
     cx.backend.copy_rows(x, from, n, &mut rows, 0);
     rows
-}
-
-/// The L2 norm of `x`.
-fn norm(cx: &Ctx, x: &Mat) -> f64 {
-    let mut square = cx.backend.fresh(1, 1);
-    cx.backend.dot(x, x, &mut square);
-    f64::from(cx.backend.take(square)[[0, 0]]).sqrt()
 }
 
 /// Builds training whose exchanges `make` decides, from the request's settings: the

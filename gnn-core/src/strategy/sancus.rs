@@ -87,7 +87,7 @@ use crate::model::{Aggregate, Aggregation, At};
 use crate::record::{Direction, Freshness};
 use crate::spec::{Knobs, Value};
 use bound::Bound;
-use cache::{Cache, norm};
+use cache::Cache;
 use features::Features;
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ impl Sancus {
         if most == 0.0 {
             return None;
         }
-        let length = norm(cx, g);
+        let length = cx.norm(g);
         (length > most).then(|| {
             let mut scaled = cx.backend.copy(g);
             cx.backend

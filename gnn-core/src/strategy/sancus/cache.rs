@@ -27,13 +27,6 @@ pub(super) struct Drift {
     pub(super) relative: f64,
 }
 
-/// The L2 norm of all elements.
-pub(super) fn norm(cx: &Ctx, x: &Mat) -> f64 {
-    let mut square = cx.backend.fresh(1, 1);
-    cx.backend.dot(x, x, &mut square);
-    f64::from(cx.backend.take(square)[[0, 0]]).sqrt()
-}
-
 impl Cache {
     pub(super) fn new(ranks: usize) -> Cache {
         Cache {
@@ -47,8 +40,8 @@ impl Cache {
     pub(super) fn drift(&self, cx: &Ctx, x: &Mat) -> Option<Drift> {
         let mut difference = cx.backend.copy(self.sent.as_ref()?);
         cx.backend.axpby(1.0, x, -1.0, &mut difference);
-        let l2 = norm(cx, &difference);
-        let relative = if l2 == 0.0 { 0.0 } else { l2 / norm(cx, x) };
+        let l2 = cx.norm(&difference);
+        let relative = if l2 == 0.0 { 0.0 } else { l2 / cx.norm(x) };
         Some(Drift { l2, relative })
     }
 

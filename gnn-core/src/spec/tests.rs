@@ -1,0 +1,54 @@
+//! Requests out of pairs, and back.
+
+use super::*;
+
+#[test]
+fn a_spec_survives_a_round_trip() {
+    let pairs = [
+        ("data", Value::Str("sbm:nodes=50".into())),
+        ("ranks", Value::Int(3)),
+        ("strategy", Value::Str("halo".into())),
+        ("lr", Value::Float(0.2)),
+        ("feature-norm", Value::Str("row".into())),
+    ];
+    let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+    assert_eq!(spec.ranks, 3);
+    let again = RunSpec::from_pairs(spec.to_pairs()).expect("own pairs are valid");
+    assert_eq!(spec, again);
+}
+
+#[test]
+fn a_misspelt_key_names_the_nearest_one() {
+    let err = RunSpec::from_pairs([("epoch", Value::Int(3))]).unwrap_err();
+    assert!(err.to_string().contains("epochs"), "{err}");
+}
+
+#[test]
+fn values_of_the_wrong_type_or_range_are_refused() {
+    for (key, value) in [
+        ("epochs", Value::Str("many".into())),
+        ("dropout", Value::Float(1.0)),
+        ("layers", Value::Int(0)),
+        ("layers", Value::Int(1000)),
+        ("lr", Value::Float(f64::NAN)),
+        ("ranks", Value::Int(-1)),
+        ("model", Value::Str("gnc".into())),
+    ] {
+        assert!(
+            RunSpec::from_pairs([(key, value.clone())]).is_err(),
+            "{key} = {value}"
+        );
+    }
+}
+
+#[test]
+fn words_become_typed_values() {
+    assert_eq!(Value::from_word("3"), Value::Int(3));
+    assert_eq!(Value::from_word("5e-4"), Value::Float(5e-4));
+    assert_eq!(Value::from_word("nan"), Value::Str("nan".into()));
+    assert_eq!(Value::from_word("true"), Value::Bool(true));
+    assert_eq!(
+        Value::from_word("sbm:nodes=3"),
+        Value::Str("sbm:nodes=3".into())
+    );
+}
