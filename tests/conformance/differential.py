@@ -80,6 +80,9 @@ CELLS = [
     "x.pow(2) + v.iter().sum::<i32>()",
 ]
 
+# Where ours shall differ: stock prints the error's words and reports success, so that Run All goes on.
+FAILS_IN_OURS = {'"x".parse::<i32>()?'}
+
 
 class Kernel:
     def __init__(self, name):
@@ -129,7 +132,11 @@ def main(stock):
         wrong = []
         for number, code in enumerate(CELLS, 1):
             mine, other = ours.run(code), theirs.run(code)
-            if mine["ok"] != other["ok"] or (mine["ok"] and mine != other):
+            if code in FAILS_IN_OURS:
+                same = not mine["ok"] and other["ok"]
+            else:
+                same = mine["ok"] == other["ok"] and (not mine["ok"] or mine == other)
+            if not same:
                 wrong.append((number, code, mine, other))
             mine, other = ours.variables(), theirs.variables()
             if mine != other:
