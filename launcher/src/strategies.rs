@@ -13,7 +13,7 @@
 use crate::error::{Error, Result};
 use crate::store;
 use gnn_core::model::ModelKind;
-use gnn_core::strategy::{Determinism, Entry, Exact, Knob};
+use gnn_core::strategy::{Entry, Knob, written};
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -139,28 +139,20 @@ fn described(about: About) -> Entry {
     };
     let named = |model: &&ModelKind| about.models.iter().any(|name| name == model.name());
     let models: Vec<ModelKind> = ModelKind::ALL.iter().filter(named).copied().collect();
-    Entry {
+    let knobs = about.knobs.into_iter().map(knob).collect();
+    let written = written::About {
         name: about.name.leak(),
-        paper: format!("cell {}", about.hash).leak(),
+        source: about.hash.leak(),
         summary: about.summary.leak(),
-        models: models.leak(),
-        ranks: (1, usize::MAX),
-        knobs: about.knobs.into_iter().map(knob).collect::<Vec<_>>().leak(),
-        exact: Exact::Unclaimed,
-        determinism: |_| Determinism::SameRanks,
-        cut: true,
-        background: false,
-        resumes: false,
-        settle: |_| Ok(()),
-        refuse: |_| Ok(()),
-        build: |_, cx| {
-            Err(gnn_core::Error::Unsupported {
-                what: format!("strategy {} in this program", cx.plan.spec.strategy),
-                reason: "it was written in a cell and is a program of its own".into(),
-                help: "train with `halobook train`, which starts that program".into(),
-            })
-        },
-    }
+        knobs,
+    };
+    written.entry(models.leak(), |_, cx| {
+        Err(gnn_core::Error::Unsupported {
+            what: format!("strategy {} in this program", cx.plan.spec.strategy),
+            reason: "it was written in a cell and is a program of its own".into(),
+            help: "train with `halobook train`, which starts that program".into(),
+        })
+    })
 }
 
 /// The program that a request for the strategy `name` has to become, if `own` does not have it.

@@ -114,7 +114,8 @@ impl About {
         self.entry(super::broadcast::FIXED_WEIGHTS, build)
     }
 
-    fn entry(
+    /// The entry of a strategy that runs these models and is built so.
+    pub fn entry(
         self,
         models: &'static [ModelKind],
         build: fn(Setup, &mut Ctx) -> Result<Built>,
