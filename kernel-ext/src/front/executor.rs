@@ -196,10 +196,9 @@ impl Worker {
         match outcome {
             Ok(shown) => {
                 if let Some(shown) = shown {
-                    text = shown.bundle["text/plain"]
-                        .as_str()
-                        .unwrap_or_default()
-                        .to_owned();
+                    // A cell's own display may be of any form.
+                    let plain = shown.bundle.get("text/plain").and_then(Value::as_str);
+                    text = plain.unwrap_or_default().to_owned();
                     if shown.page {
                         reply.payload.push(Payload::Page {
                             data: media(&shown),

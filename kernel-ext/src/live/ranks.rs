@@ -119,7 +119,8 @@ fn given(request: &RanksRequest, session: &Session<'_>) -> Result<String, Failur
             Some(thing) => thing.value(),
             None => {
                 let shown = (session.bind)(&format!("halobook::ranks::hand_over(&{name})"))?;
-                let text = shown.and_then(|s| s.bundle["text/plain"].as_str().map(str::to_owned));
+                let text =
+                    shown.and_then(|s| Some(s.bundle.get("text/plain")?.as_str()?.to_owned()));
                 let text = text.unwrap_or_default();
                 // Shown with `Debug`, as any text is.
                 let text: String = serde_json::from_str(&text).unwrap_or(text);
