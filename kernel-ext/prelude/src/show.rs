@@ -88,10 +88,36 @@ impl<T: Show, E: std::fmt::Display> Show for Result<T, E> {
     }
 }
 
+/// What refers to a value shows as the value.
+macro_rules! show_through {
+    ($($kind:ty),*) => {$(
+        impl<T: Show + ?Sized> Show for $kind {
+            fn bundle(&self) -> Bundle {
+                (**self).bundle()
+            }
+        }
+    )*};
+}
+
+show_through!(&T, &mut T, Box<T>, std::rc::Rc<T>, std::sync::Arc<T>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use polars::prelude::*;
+
+    #[test]
+    fn what_refers_to_a_frame_shows_the_frame() {
+        let frame = df!("n" => [1_i64]).expect("one column is always a frame");
+        let (plain, shared) = (frame.bundle(), std::rc::Rc::new(frame.clone()));
+        for same in [
+            (&&frame).bundle(),
+            Box::new(frame).bundle(),
+            shared.bundle(),
+        ] {
+            assert_eq!(same.get("text/html"), plain.get("text/html"));
+        }
+    }
 
     #[test]
     fn frames_series_plans_and_errors_show() {

@@ -184,8 +184,8 @@ impl Engine {
         }
         self.shared.interrupted.store(true, Ordering::Release);
         let prepared = self.shared.scratch.facts.is_some();
-        if prepared && !self.shared.scratch.compiled().exists() {
-            let _ = fs::write(self.shared.scratch.cancel(), "");
+        if prepared && !self.shared.scratch.flags().compiled().exists() {
+            let _ = fs::write(self.shared.scratch.flags().cancel(), "");
         } else {
             self.kill();
         }
@@ -336,8 +336,8 @@ impl Worker<'_> {
         input: &dyn Fn(&str, bool) -> String,
     ) -> Evaluated {
         let before = self.variables();
-        let _ = fs::remove_file(self.shared.scratch.cancel());
-        let _ = fs::remove_file(self.shared.scratch.compiled());
+        let _ = fs::remove_file(self.shared.scratch.flags().cancel());
+        let _ = fs::remove_file(self.shared.scratch.flags().compiled());
         self.shared.interrupted.store(false, Ordering::Release);
         self.shared.evaluating.store(true, Ordering::Release);
         let pid = lock(&self.context.process_handle()).id();
@@ -345,10 +345,13 @@ impl Worker<'_> {
         let mut callbacks = EvalCallbacks {
             input_reader: &|request| input(&request.prompt, request.is_password),
         };
+        if chooses_display(code) {
+            let _ = fs::write(self.shared.scratch.flags().own_display(), "");
+        }
         let code = super::tail::with_shown_tail(code);
         let result = self.context.execute_with_callbacks(&code, &mut callbacks);
         self.shared.evaluating.store(false, Ordering::Release);
-        let _ = fs::remove_file(self.shared.scratch.cancel());
+        let _ = fs::remove_file(self.shared.scratch.flags().cancel());
         let seen = self.pump.end();
         let mut lost = std::mem::take(&mut self.lost);
         if let Err(Error::SubprocessTerminated(_)) = &result {
@@ -361,6 +364,14 @@ impl Worker<'_> {
             lost,
         }
     }
+}
+
+/// Whether evcxr is told in what form to show values, which only evcxr itself then does.
+fn chooses_display(code: &str) -> bool {
+    let mut words = code
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    words.any(|word| word == ":fmt" || word == ":types")
 }
 
 /// Code that is never run: completing inside it makes rust-analyzer load what frame cells need.

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+
+use super::shim::path_flag;
 
 /// The file of a prepared folder that is written last.
 const FILE: &str = "facts.json";
@@ -24,6 +27,10 @@ pub struct Facts {
     pub rust_version: String,
     /// The prelude as one dynamic library.
     pub dylib: PathBuf,
+    /// What stands in for it while a cell is linked.
+    pub stand_in: PathBuf,
+    /// Where the crates below the prelude are described, without their code.
+    pub described: PathBuf,
     /// Where the crates below the prelude lie compiled.
     pub deps: PathBuf,
     /// The prelude as a library to be linked into a program of its own.
@@ -32,6 +39,8 @@ pub struct Facts {
     pub mpi: Option<PathBuf>,
     /// The program that a rank of a pool is, where MPI was built.
     pub ranks: Option<PathBuf>,
+    /// The standard library's outline, where its sources are installed.
+    pub std: Option<PathBuf>,
     /// Where the linker finds libraries of other languages.
     pub native: Vec<String>,
     /// `rustc --print cfg -O`.
@@ -68,6 +77,18 @@ impl Facts {
     /// The compiler itself, past any proxy.
     pub fn rustc(&self) -> PathBuf {
         self.sysroot.join("bin/rustc")
+    }
+
+    /// Has rustc compile a library that is loaded beside the prelude's and uses it.
+    pub fn link_cell(&self, rustc: &mut Command) {
+        let library = self.dylib.parent().unwrap_or(Path::new("."));
+        rustc
+            .arg(path_flag("--extern=halobook=", &self.stand_in))
+            .arg(path_flag("-Ldependency=", &self.described))
+            .arg(path_flag("-Clink-arg=-Wl,-rpath,", library))
+            // It exports nothing, and is needed.
+            .arg("-Clink-arg=-Wl,--no-as-needed")
+            .arg(path_flag("-Clink-arg=", &self.stand_in));
     }
 
     /// The real cargo, past any proxy.

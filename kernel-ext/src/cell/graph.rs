@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+
+use super::outline;
 
 const FILE: &str = "graph.json";
 /// Stands for the folder of the kernel's own cell crate.
@@ -34,12 +36,15 @@ const HIDDEN: &[&str] = &[
     "polars-stream",
 ];
 
-/// Cuts cargo's full answer down and stores it.
+/// Cuts cargo's full answer down and stores it, with outlines of the crates that are left.
 ///
 /// # Errors
 /// When the answer does not hold the prelude, or the folder cannot be written.
 pub fn store(full: &Value, prepared: &Path) -> Result<()> {
-    let graph = trim(full).context("the workspace holds no package `halobook`")?;
+    let mut graph = trim(full).context("the workspace holds no package `halobook`")?;
+    for package in graph["packages"].as_array_mut().into_iter().flatten() {
+        outlined(package, &prepared.join("outlines"))?;
+    }
     fs::write(prepared.join(FILE), graph.to_string())?;
     Ok(())
 }
@@ -55,6 +60,31 @@ pub fn load(prepared: &Path, root: &Path) -> Result<Value> {
     Ok(serde_json::from_str(
         &text.replace(ROOT, quoted.trim_matches('"')),
     )?)
+}
+
+/// Has a package's entry speak of an outline of it, which is written below `outlines`.
+fn outlined(package: &mut Value, outlines: &Path) -> Result<()> {
+    let name = format!("{}-{}", words(&package["name"]), words(&package["version"]));
+    let manifest = PathBuf::from(words(&package["manifest_path"]));
+    if manifest.starts_with(ROOT) {
+        return Ok(());
+    }
+    let outline = outlines.join(name);
+    for target in package["targets"].as_array_mut().into_iter().flatten() {
+        let root = PathBuf::from(words(&target["src_path"]));
+        let folder = root.parent().context("a source lies in a folder")?;
+        let file = root.file_name().context("a source has a name")?;
+        let to = outline.join("src");
+        outline::folder(folder, &to, &["target", "tests", "benches", "examples"])?;
+        target["src_path"] = json!(to.join(file));
+    }
+    fs::copy(&manifest, outline.join("Cargo.toml"))?;
+    package["manifest_path"] = json!(outline.join("Cargo.toml"));
+    Ok(())
+}
+
+fn words(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 fn trim(full: &Value) -> Option<Value> {

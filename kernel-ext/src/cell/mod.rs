@@ -8,13 +8,17 @@
 //! the prepared folder with a graph trimmed to the crates whose types people use ([`graph`]).
 //! evcxr itself is untouched ([`engine`]).
 
+mod attempts;
 pub mod engine;
 pub mod facts;
 pub mod graph;
+mod lean;
+mod outline;
 pub mod prepare;
 pub mod pump;
 pub mod scratch;
 pub mod shim;
+mod stand_in;
 pub mod tail;
 
 /// Names the prepared folder, from `kernel.json` to the shim.

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::facts::Facts;
-use super::{CURRENT, graph};
+use super::{CURRENT, graph, outline, stand_in};
 use crate::cli::Options;
 
 /// The whole source of a rank of a pool.
@@ -28,6 +28,9 @@ const RANKS: &str = r#"fn main() {
     }
 }
 "#;
+
+/// Changes when what lies in a prepared folder does.
+const LAYOUT: u32 = 4;
 
 /// The whole source of the library: everything the prelude has, under the prelude's name.
 const ROOT: &str = "pub use prelude_as_built::*;\n";
@@ -62,13 +65,16 @@ pub fn main(options: &Options) -> Result<ExitCode> {
     fs::create_dir_all(version.join("lib"))?;
     let graph_started = Instant::now();
     graph::store(&ask_for_graph(&workspace, &toolchain)?, &version)?;
+    let std = outline_std(&toolchain, &version)?;
     println!(
-        "crate graph trimmed ({} ms)",
+        "crates outlined ({} ms)",
         graph_started.elapsed().as_millis()
     );
     let link_started = Instant::now();
     let deps = keep(&built.deps, &version)?;
     let dylib = link(&built, &deps, &toolchain, &version)?;
+    let stand_in = stand_in::make(&dylib, &version.join("stand-in"), &linker())?;
+    let described = describe(&deps, &version)?;
     let native = native(&target);
     let ranks = match &built.mpi {
         Some(mpi) => {
@@ -91,9 +97,12 @@ pub fn main(options: &Options) -> Result<ExitCode> {
         sysroot: toolchain.sysroot,
         host: toolchain.host,
         dylib,
+        stand_in,
+        described,
         rlib: kept(&built.rlib),
         mpi: built.mpi.as_deref().map(kept),
         native,
+        std,
         ranks,
         deps,
         dylib_ms,
@@ -242,7 +251,7 @@ fn key(built: &Built, toolchain: &Toolchain, workspace: &Path) -> Result<String>
     toolchain.verbose.hash(&mut hasher);
     built.rlib.hash(&mut hasher);
     built.stamps.hash(&mut hasher);
-    (ROOT, RANKS).hash(&mut hasher);
+    (ROOT, RANKS, LAYOUT).hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))
 }
@@ -299,6 +308,49 @@ fn keep(deps: &Path, version: &Path) -> Result<PathBuf> {
     Ok(kept)
 }
 
+/// The standard library's outline, where its sources are installed.
+fn outline_std(toolchain: &Toolchain, version: &Path) -> Result<Option<PathBuf>> {
+    let sources = toolchain.sysroot.join("lib/rustlib/src/rust/library");
+    if !sources.join("core").exists() {
+        return Ok(None);
+    }
+    let outline = version.join("outlines/std");
+    // Nothing of these is declared in the library that programs see.
+    let without = [
+        "alloctests",
+        "benches",
+        "compiler-builtins",
+        "coretests",
+        "examples",
+        "stdarch-test",
+        "tests",
+    ];
+    outline::folder(&sources, &outline, &without)?;
+    Ok(Some(outline))
+}
+
+/// The same crates without their code, which is all that compiling a cell needs: a compiler that finds
+/// both looks into the larger one.
+fn describe(deps: &Path, version: &Path) -> Result<PathBuf> {
+    let described = version.join("described");
+    fs::create_dir_all(&described)?;
+    for entry in fs::read_dir(deps)?.flatten() {
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        let to = described.join(&name);
+        if !text.ends_with(".rlib") && !to.exists() {
+            fs::hard_link(entry.path(), &to).or_else(|_| fs::copy(entry.path(), &to).map(drop))?;
+        }
+    }
+    Ok(described)
+}
+
+/// The C compiler that links, as rustc would choose it.
+fn linker() -> String {
+    let named = std::env::var("CC").ok().filter(|name| !name.is_empty());
+    named.unwrap_or_else(|| "cc".to_owned())
+}
+
 /// Makes `key` what the next kernel starts with.
 fn point_at(out: &Path, key: &str) -> Result<()> {
     let draft = out.join(format!("current.{}", std::process::id()));
@@ -337,6 +389,9 @@ fn link(built: &Built, deps: &Path, toolchain: &Toolchain, out: &Path) -> Result
             .args(["--crate-name", "halobook", "--edition", "2024"])
             .args(["--crate-type", "dylib", "-Cprefer-dynamic", "-Copt-level=1"])
             .args(["-Cmetadata=halobook-cells", "-Cstrip=debuginfo"])
+            // Its own symbols are its own: else half a million of them are looked up whenever a
+            // process loads it.
+            .arg("-Clink-arg=-Wl,-Bsymbolic")
             .arg(rlib)
             .arg(search)
             .arg("--out-dir")

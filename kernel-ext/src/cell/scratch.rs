@@ -17,8 +17,8 @@ const PREFIX: &str = "halobook-kernel-";
 /// The scratch folder of this kernel.
 ///
 /// `bin` holds the links that make this binary evcxr's `cargo`; `crate` is where evcxr writes
-/// the cell it compiles; `config` holds evcxr's settings; the flag files of [`Scratch::cancel`]
-/// lie at the top.
+/// the cell it compiles; `config` holds evcxr's settings; [`Flags`] lie at
+/// the top.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     /// The folder.
@@ -64,6 +64,9 @@ impl Scratch {
             .env("HALOBOOK_BIN", crate::live::halobook_path());
         if let (Some(facts), Some(prepared)) = (&facts, &prepared) {
             populate(&dir, &program, facts)?;
+            if let Some(std) = &facts.std {
+                command.env("RUST_SRC_PATH", std);
+            }
             let path = std::env::var_os("PATH").unwrap_or_default();
             let mut front = OsString::from(dir.join("bin"));
             front.push(":");
@@ -90,14 +93,39 @@ impl Scratch {
         let _ = fs::remove_dir_all(&self.dir);
     }
 
-    /// The flag that asks a running compilation to stop.
+    /// The files by which this kernel and the tools that it is for evcxr speak with each other.
+    pub fn flags(&self) -> Flags {
+        Flags(self.dir.clone())
+    }
+}
+
+/// The flags of the kernel that this process is a tool of.
+pub fn flags() -> Option<Flags> {
+    std::env::var_os(SCRATCH_ENV).map(|dir| Flags(dir.into()))
+}
+
+/// Files at the top of a scratch folder that say something by being there.
+pub struct Flags(PathBuf);
+
+impl Flags {
+    /// Asks a running compilation to stop.
     pub fn cancel(&self) -> PathBuf {
-        self.dir.join("cancel")
+        self.0.join("cancel")
     }
 
-    /// The flag that says that the current cell's code has been compiled.
+    /// Says that the current cell's code has been compiled.
     pub fn compiled(&self) -> PathBuf {
-        self.dir.join("compiled")
+        self.0.join("compiled")
+    }
+
+    /// Says that somebody chose how values are shown.
+    pub fn own_display(&self) -> PathBuf {
+        self.0.join("own-display")
+    }
+
+    /// Holds words that were found to come from the prelude.
+    pub fn needed(&self) -> PathBuf {
+        self.0.join("needed")
     }
 }
 

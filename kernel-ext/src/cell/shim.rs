@@ -1,23 +1,23 @@
 //! This binary under the names `cargo` and `rustup`.
 //!
 //! evcxr and rust-analyzer find their tools by path, and in a kernel's environment the path
-//! leads here. A cell that needs nothing beyond the prelude goes to rustc directly; questions
+//! leads here. A cell that needs nothing beyond the prelude goes to rustc directly ([`Cell`]); questions
 //! about the crate graph and the toolchain are answered from the prepared folder; everything
 //! else goes to the real tool with the user's own environment.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::attempts::Cell;
 use super::facts::Facts;
-use super::{CARGO_HOME_ENV, PATH_ENV, PREPARED_ENV, SCRATCH_ENV, graph};
+use super::{CARGO_HOME_ENV, PATH_ENV, PREPARED_ENV, SCRATCH_ENV, graph, scratch};
 
 /// Plays the tool whose name this program was called by; `None` when it is called by its own.
 pub fn dispatch() -> Option<ExitCode> {
@@ -35,12 +35,12 @@ pub fn dispatch() -> Option<ExitCode> {
 }
 
 /// The place we were called in.
-struct Shim {
+pub(super) struct Shim {
     prepared: PathBuf,
-    facts: Facts,
+    pub(super) facts: Facts,
     args: Vec<String>,
     /// The folder of the crate asked about.
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 impl Shim {
@@ -74,7 +74,7 @@ impl Shim {
     }
 
     /// The real tool with the environment from before the kernel.
-    fn real(&self, tool: &Path) -> Command {
+    pub(super) fn real(&self, tool: &Path) -> Command {
         let mut command = Command::new(tool);
         restore_environment(&mut command);
         command
@@ -141,7 +141,14 @@ fn cargo() -> Result<ExitCode> {
             let unusual = std::env::var("RUSTFLAGS").is_ok_and(|flags| flags.contains("-Z"))
                 || std::env::var_os("RUSTC_WRAPPER").is_some();
             if manifest.plain && !unusual {
-                return compile(&shim, &manifest, building);
+                let opt_level = &manifest.opt_level;
+                let shim = &shim;
+                return Cell {
+                    shim,
+                    opt_level,
+                    building,
+                }
+                .compile();
             }
             return build_with_dependencies(&shim);
         }
@@ -187,106 +194,11 @@ impl Manifest {
     }
 }
 
-/// Compiles the cell with one call of rustc and reports as cargo does.
-fn compile(shim: &Shim, manifest: &Manifest, building: bool) -> Result<ExitCode> {
-    let out = shim
-        .root
-        .join("target")
-        .join(&shim.facts.host)
-        .join("debug/deps");
-    fs::create_dir_all(&out)?;
-    let library = shim.facts.dylib.parent().unwrap_or(Path::new("."));
-    let mut command = shim.real(&shim.facts.rustc());
-    command
-        .args(["--crate-name", "ctx", "--edition", "2024", "src/lib.rs"])
-        .args(["--crate-type", "cdylib", "--error-format=json"])
-        .args(["--json=diagnostic-short", "-Cdebuginfo=0"])
-        .arg(format!("-Copt-level={}", manifest.opt_level))
-        .arg(if building {
-            "--emit=link"
-        } else {
-            "--emit=metadata"
-        })
-        .args([
-            "-Cprefer-dynamic",
-            "-Cdebug-assertions=on",
-            "-Cstrip=debuginfo",
-        ])
-        .arg(path_flag("--extern=halobook=", &shim.facts.dylib))
-        .arg(path_flag("-Ldependency=", &shim.facts.deps))
-        .arg(path_flag("-Clink-arg=-Wl,-rpath,", library))
-        .arg(path_flag(
-            "-Clink-arg=-Wl,-rpath,",
-            &std_folder(&shim.facts),
-        ))
-        .arg("--out-dir")
-        .arg(&out)
-        .current_dir(&shim.root)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let scratch = std::env::var_os(SCRATCH_ENV).map(PathBuf::from);
-    let cancel = scratch.as_ref().map(|dir| dir.join("cancel"));
-    let mut child = command.spawn().context("cannot start rustc")?;
-    let stderr = child.stderr.take().context("rustc has no standard error")?;
-    let reader = std::thread::spawn(move || {
-        BufReader::new(stderr)
-            .lines()
-            .map_while(Result::ok)
-            .collect::<Vec<String>>()
-    });
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if cancel.as_ref().is_some_and(|flag| flag.exists()) {
-            let _ = child.kill();
-            break child.wait()?;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
-    let lines = reader.join().unwrap_or_default();
-    let mut stdout = std::io::stdout().lock();
-    for line in lines {
-        match serde_json::from_str::<Value>(&line) {
-            Ok(message) => {
-                let wrapped = json!({ "reason": "compiler-message", "message": message });
-                writeln!(stdout, "{wrapped}")?;
-            }
-            Err(_) => eprintln!("{line}"),
-        }
-    }
-    if !status.success() {
-        return Ok(ExitCode::from(101));
-    }
-    if building {
-        let file = out.join("libctx.so");
-        let artifact = json!({
-            "reason": "compiler-artifact",
-            "target": { "name": "ctx", "kind": ["cdylib"] },
-            "filenames": [file.to_string_lossy()],
-        });
-        writeln!(stdout, "{artifact}")?;
-        if let Some(scratch) = scratch {
-            fs::write(scratch.join("compiled"), "")?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn path_flag(flag: &str, path: &Path) -> OsString {
+/// `flag` with a path right behind it.
+pub(super) fn path_flag(flag: &str, path: &Path) -> OsString {
     let mut whole = OsString::from(flag);
     whole.push(path);
     whole
-}
-
-/// Where the standard library's own dynamic library lies.
-fn std_folder(facts: &Facts) -> PathBuf {
-    facts
-        .sysroot
-        .join("lib/rustlib")
-        .join(&facts.host)
-        .join("lib")
 }
 
 /// A cell with crates of the user's: cargo builds them, and the prelude is added by flags.
@@ -307,9 +219,9 @@ fn build_with_dependencies(shim: &Shim) -> Result<ExitCode> {
     );
     let status = command.status().context("cannot start cargo")?;
     if status.success()
-        && let Some(scratch) = std::env::var_os(SCRATCH_ENV)
+        && let Some(flags) = scratch::flags()
     {
-        fs::write(Path::new(&scratch).join("compiled"), "")?;
+        fs::write(flags.compiled(), "")?;
     }
     Ok(ExitCode::from(if status.success() { 0 } else { 101 }))
 }

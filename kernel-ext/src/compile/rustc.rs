@@ -29,6 +29,7 @@ pub fn program(
     command
         .args(["--crate-name", "strategy", "main.rs", "-o", "program"])
         .args(["--crate-type", "bin", "-Copt-level=3"])
+        .arg(format!("-Ldependency={}", facts.deps.display()))
         .arg(extern_flag("halobook", &facts.rlib));
     if let Some(mpi) = &facts.mpi {
         command.arg(extern_flag("gnn_mpi", mpi));
@@ -52,8 +53,8 @@ pub fn library(
     command
         .args(["--crate-name", "cell", "cell.rs", "-o", "libcell.so"])
         .args(["--crate-type", "cdylib", "-Cprefer-dynamic"])
-        .arg("-Copt-level=1")
-        .arg(extern_flag("halobook", &facts.dylib));
+        .arg("-Copt-level=1");
+    facts.link_cell(&mut command);
     run(&mut command, dir, lines, Some(interrupt))
 }
 
@@ -66,8 +67,7 @@ fn rustc(facts: &Facts) -> Command {
     shim::restore_environment(&mut command);
     command
         .args(["--edition", "2024", "--error-format=json"])
-        .args(["-Cdebuginfo=0", "-Cstrip=debuginfo"])
-        .arg(format!("-Ldependency={}", facts.deps.display()));
+        .args(["-Cdebuginfo=0", "-Cstrip=debuginfo"]);
     command
 }
 
