@@ -13,6 +13,8 @@ use std::io::Write;
 
 use serde_json::{Map, Value, json};
 
+use crate::interrupt;
+
 /// How a line begins that is for the kernel.
 pub const LINE: &str = "\u{1}halobook ";
 
@@ -64,7 +66,7 @@ impl Bundle {
 }
 
 /// Tells the kernel, on a line of its own; whether it is one that understands.
-fn tell(what: &Value) -> bool {
+pub(crate) fn tell(what: &Value) -> bool {
     if std::env::var_os("HALOBOOK_SCRATCH").is_none() {
         return false;
     }
@@ -83,6 +85,7 @@ fn data(bundle: &Bundle) -> Map<String, Value> {
 
 /// Shows a bundle where the cell is now.
 pub fn bundle(bundle: &Bundle) {
+    interrupt::check();
     if !tell(&json!({"show": data(bundle)})) {
         bundle.show();
     }
@@ -90,6 +93,7 @@ pub fn bundle(bundle: &Bundle) {
 
 /// Shows a bundle that [`update`] can replace under `id`.
 pub fn bundle_as(id: &str, bundle: &Bundle) {
+    interrupt::check();
     if !tell(&json!({"show": data(bundle), "id": id})) {
         bundle.show();
     }
@@ -97,6 +101,7 @@ pub fn bundle_as(id: &str, bundle: &Bundle) {
 
 /// Replaces what was shown under `id`, wherever it stands. In another kernel it is shown once more.
 pub fn update(id: &str, bundle: &Bundle) {
+    interrupt::check();
     if !tell(&json!({"update": data(bundle), "id": id})) {
         bundle.show();
     }
@@ -105,6 +110,7 @@ pub fn update(id: &str, bundle: &Bundle) {
 /// Clears the cell's output so far; with `wait`, when the next output comes. In another kernel nothing
 /// happens.
 pub fn clear_output(wait: bool) {
+    interrupt::check();
     tell(&json!({"clear": wait}));
 }
 

@@ -29,6 +29,7 @@
 //! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"stale"`, `"plan"`, `"partition"` |
 //! | runs side by side | `compare(&[&r1, &r2], "curve")` |
 //! | a file for a talk | `r1.plot("stack").save("stack.svg")` |
+//! | a wait, or a long loop, that an interrupt ends | `interrupt::sleep(..)`, `interrupt::check()`, `r1.wait()` |
 //! | your own HTML | `display::html("<b>bold</b>")` |
 //!
 //! Durations are milliseconds and sizes are bytes; the unit is part of a column's name. A figure
@@ -41,6 +42,7 @@
 
 pub mod display;
 mod frame_html;
+pub mod interrupt;
 mod or_end;
 pub mod plot;
 pub mod prelude;

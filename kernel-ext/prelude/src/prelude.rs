@@ -4,6 +4,7 @@ pub use polars;
 pub use polars::prelude::*;
 
 pub use crate::display;
+pub use crate::interrupt;
 pub use crate::or_end::OrEnd;
 pub use crate::plot::{self, Plot};
 pub use crate::run::{Run, compare, runs, sweep};

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use launcher::Result;
 use polars::prelude::DataFrame;
 
+use crate::interrupt;
 use crate::plot::{Case, Kind, Plot, PlotError, Setting};
 use crate::source::{self, Manifest};
 
@@ -76,6 +78,17 @@ impl Run {
     /// When the run's folder is gone.
     pub fn status(&self) -> String {
         self.manifest().status.label().to_owned()
+    }
+
+    /// Waits until the run has ended, however it ends; an interrupt ends the waiting, and the run goes on.
+    ///
+    /// # Panics
+    /// When the run's folder is gone.
+    pub fn wait(&self) -> &Run {
+        while self.status() == "running" {
+            interrupt::sleep(Duration::from_millis(100));
+        }
+        self
     }
 
     /// The manifest: the settings, the final numbers, the machine.

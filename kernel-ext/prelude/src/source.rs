@@ -1,4 +1,5 @@
-//! Where frames and manifests come from: the launcher's store, and only here.
+//! Where frames and manifests come from: the launcher's store, and only here. Each question first looks
+//! whether the cell was interrupted.
 
 use std::path::{Path, PathBuf};
 
@@ -7,32 +8,38 @@ pub use launcher::store::Manifest;
 use launcher::{Error, frames, store};
 use polars::prelude::DataFrame;
 
+use crate::interrupt;
 use crate::plot::Setting;
 
 type Result<T> = launcher::Result<T>;
 
 /// The manifest of the run in `dir`.
 pub(crate) fn manifest(dir: &Path) -> Result<Manifest> {
+    interrupt::check();
     Manifest::read(dir)
 }
 
 /// The frame `name` of the run in `dir`, of the rows so far while it goes on.
 pub(crate) fn load(dir: &Path, name: &str) -> Result<DataFrame> {
+    interrupt::check();
     frames::load(dir, name)
 }
 
 /// The folder of the run called `id`.
 pub(crate) fn run_dir(id: &str) -> Result<PathBuf> {
+    interrupt::check();
     store::run_dir(id)
 }
 
 /// One row a run, all runs of the store.
 pub(crate) fn runs() -> Result<DataFrame> {
+    interrupt::check();
     frames::runs()
 }
 
 /// The report of a cut, where there is one.
 pub(crate) fn cut(path: &Path) -> Result<Option<Report>> {
+    interrupt::check();
     path.exists()
         .then(|| launcher::partition::read_report(path))
         .transpose()
@@ -40,16 +47,19 @@ pub(crate) fn cut(path: &Path) -> Result<Option<Report>> {
 
 /// The frame of a cut by its id.
 pub(crate) fn cut_frame(id: &str) -> Result<DataFrame> {
+    interrupt::check();
     frames::read_partition(&launcher::partition::dir(id)?.join("partition.parquet"))
 }
 
 /// The frame of a plan by its id.
 pub(crate) fn plan(id: &str) -> Result<DataFrame> {
+    interrupt::check();
     frames::read_named(&launcher::plan::path(id)?, "plan")
 }
 
 /// The frame of a sweep.
 pub(crate) fn sweep(id: &str) -> Result<DataFrame> {
+    interrupt::check();
     launcher::sweep::load(&launcher::sweep::dir(id)?)
 }
 
@@ -64,6 +74,7 @@ pub(crate) fn sweep_runs(id: &str) -> Result<Vec<String>> {
 
 /// The answer of a query.
 pub(crate) fn kept(id: &str) -> Result<DataFrame> {
+    interrupt::check();
     launcher::sql::load(&launcher::sql::kept(id)?)
 }
 

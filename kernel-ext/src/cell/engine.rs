@@ -1,7 +1,6 @@
 //! The evaluation thread: the only one that touches evcxr.
 
 use std::collections::HashMap;
-use std::fs;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +13,7 @@ use super::IMPORT;
 use super::facts::Facts;
 use super::pump::{Pump, Seen};
 use super::scratch::Scratch;
+use super::stop::{Means, Stop};
 use crate::front::CellOutput;
 
 /// Asks the client for a line: prompt, and whether to hide what is typed.
@@ -75,8 +75,7 @@ struct Shared {
     scratch: Scratch,
     /// The process that holds the variables, once there is one.
     child: Mutex<Option<Arc<Mutex<Child>>>>,
-    evaluating: AtomicBool,
-    interrupted: AtomicBool,
+    stop: Arc<Stop>,
     /// Set while a client is waiting, so that warming gives way.
     wanted: AtomicBool,
 }
@@ -88,8 +87,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             scratch: scratch.clone(),
             child: Mutex::new(None),
-            evaluating: AtomicBool::new(false),
-            interrupted: AtomicBool::new(false),
+            stop: Stop::new(scratch),
             wanted: AtomicBool::new(false),
         });
         let engine = Engine {
@@ -128,7 +126,7 @@ impl Engine {
 
     /// Completes Rust code at a byte offset. `None` when the evaluation thread is busy.
     pub fn complete(&self, code: &str, position: usize, patience: Duration) -> Option<Matches> {
-        if self.shared.evaluating.load(Ordering::Acquire) {
+        if self.shared.stop.is_evaluating() {
             return None;
         }
         let (done, wait) = bounded(1);
@@ -142,7 +140,7 @@ impl Engine {
 
     /// The documentation of a name. `None` when there is none or the evaluation thread is busy.
     pub fn describe(&self, word: &str, patience: Duration) -> Option<String> {
-        if self.shared.evaluating.load(Ordering::Acquire) {
+        if self.shared.stop.is_evaluating() {
             return None;
         }
         let (done, wait) = bounded(1);
@@ -176,17 +174,15 @@ impl Engine {
         let _ = self.jobs.send(job);
     }
 
-    /// Interrupts the evaluation that is under way, if any. Code that has not run yet only has
-    /// its compilation stopped; code that runs loses its process, as in evcxr.
+    /// A cell has come: an interrupt of the time before it is not meant for it.
+    pub fn forget_interrupts(&self) {
+        self.shared.stop.forget();
+    }
+
+    /// Interrupts the evaluation that is under way, if any. Code that has not run yet has its
+    /// compilation stopped; code that runs is asked first, and loses its process the second time.
     pub fn interrupt(&self) {
-        if !self.shared.evaluating.load(Ordering::Acquire) {
-            return;
-        }
-        self.shared.interrupted.store(true, Ordering::Release);
-        let prepared = self.shared.scratch.facts.is_some();
-        if prepared && !self.shared.scratch.flags().compiled().exists() {
-            let _ = fs::write(self.shared.scratch.flags().cancel(), "");
-        } else {
+        if self.shared.stop.ask() == Some(Means::Kill) {
             self.kill();
         }
     }
@@ -336,11 +332,8 @@ impl Worker<'_> {
         input: &dyn Fn(&str, bool) -> String,
     ) -> Evaluated {
         let before = self.variables();
-        let _ = fs::remove_file(self.shared.scratch.flags().cancel());
-        let _ = fs::remove_file(self.shared.scratch.flags().compiled());
-        self.shared.interrupted.store(false, Ordering::Release);
-        self.shared.evaluating.store(true, Ordering::Release);
         let pid = lock(&self.context.process_handle()).id();
+        self.shared.stop.begin(pid, &output);
         self.pump.begin(output, pid);
         let mut callbacks = EvalCallbacks {
             input_reader: &|request| input(&request.prompt, request.is_password),
@@ -350,8 +343,7 @@ impl Worker<'_> {
         }
         let code = super::tail::with_shown_tail(code);
         let result = self.context.execute_with_callbacks(&code, &mut callbacks);
-        self.shared.evaluating.store(false, Ordering::Release);
-        let _ = fs::remove_file(self.shared.scratch.flags().cancel());
+        let interrupted = self.shared.stop.end();
         let seen = self.pump.end();
         let mut lost = std::mem::take(&mut self.lost);
         if let Err(Error::SubprocessTerminated(_)) = &result {
@@ -360,7 +352,7 @@ impl Worker<'_> {
         Evaluated {
             result: result.map(|outputs| outputs.content_by_mime_type),
             seen,
-            interrupted: self.shared.interrupted.load(Ordering::Acquire),
+            interrupted,
             lost,
         }
     }

@@ -19,6 +19,7 @@ pub mod pump;
 pub mod scratch;
 pub mod shim;
 mod stand_in;
+pub mod stop;
 pub mod tail;
 
 /// Names the prepared folder, from `kernel.json` to the shim.

@@ -21,6 +21,8 @@ enum Order {
 pub struct Seen {
     /// The message of a panic on the cell's own thread.
     pub panic: Option<String>,
+    /// A library call has ended the cell because of an interrupt; its remark, which may be empty.
+    pub interrupted: Option<String>,
 }
 
 /// The pump's handle.
@@ -69,7 +71,7 @@ fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
                 }
                 Ok(Order::End(done)) => {
                     while let Ok(line) = outputs.stdout.try_recv() {
-                        forward_stdout(&cell, line, &outputs.stdout);
+                        forward_stdout(&cell, line, &outputs.stdout, &mut seen);
                     }
                     while let Ok(line) = outputs.stderr.recv_timeout(QUIET) {
                         panics.note(&line, &mut seen);
@@ -80,7 +82,7 @@ fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
                 Err(_) => return,
             },
             recv(outputs.stdout) -> line => match line {
-                Ok(line) => forward_stdout(&cell, line, &outputs.stdout),
+                Ok(line) => forward_stdout(&cell, line, &outputs.stdout, &mut seen),
                 Err(_) => return,
             },
             recv(outputs.stderr) -> line => match line {
@@ -96,7 +98,12 @@ fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
 
 /// Sends a line and whatever has queued up behind it as one message; lines that are for the kernel are done
 /// in their place.
-fn forward_stdout(cell: &Option<CellOutput>, first: String, queue: &Receiver<String>) {
+fn forward_stdout(
+    cell: &Option<CellOutput>,
+    first: String,
+    queue: &Receiver<String>,
+    seen: &mut Seen,
+) {
     let Some(cell) = cell else {
         while queue.try_recv().is_ok() {}
         return;
@@ -108,7 +115,7 @@ fn forward_stdout(cell: &Option<CellOutput>, first: String, queue: &Receiver<Str
             if !text.is_empty() {
                 cell.stdout(&std::mem::take(&mut text));
             }
-            told(cell, asked);
+            told(cell, asked, seen);
         } else {
             text.push_str(&line);
             text.push('\n');
@@ -124,7 +131,7 @@ fn forward_stdout(cell: &Option<CellOutput>, first: String, queue: &Receiver<Str
 }
 
 /// Does what a cell's line asks of the kernel; what it does not understand it leaves.
-fn told(cell: &CellOutput, asked: &str) {
+fn told(cell: &CellOutput, asked: &str, seen: &mut Seen) {
     let Ok(Value::Object(mut asked)) = serde_json::from_str(asked) else {
         return;
     };
@@ -143,6 +150,8 @@ fn told(cell: &CellOutput, asked: &str) {
         cell.update(&shown, &id.unwrap_or_default());
     } else if let Some(wait) = asked.get("clear").and_then(Value::as_bool) {
         cell.clear(wait);
+    } else if let Some(remark) = asked.get("interrupted").and_then(Value::as_str) {
+        seen.interrupted.get_or_insert_with(|| remark.to_owned());
     }
 }
 

@@ -143,6 +143,8 @@ impl Worker {
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&parent.header.msg_id)
                 .unwrap_or(u64::MAX);
+            self.shared.interrupt.clear();
+            self.shared.engine.forget_interrupts();
             self.wire.busy(&parent);
             if number <= self.shared.abort_up_to.load(Ordering::Acquire) {
                 self.abort(&parent);
@@ -179,7 +181,6 @@ impl Worker {
             );
         }
         let output = CellOutput::new(self.wire.clone(), Arc::clone(parent), request.silent);
-        self.shared.interrupt.clear();
         let cell = Cell {
             worker: self,
             output: &output,
@@ -285,6 +286,14 @@ impl Worker {
                 })
             }),
         };
+        if evaluated.interrupted
+            && let Ok(contents) = &evaluated.result
+            && !contents.is_empty()
+        {
+            // It came to its end all the same; its value shall not be lost.
+            let late = shown(contents.clone());
+            output.display(&late, &uuid::Uuid::new_v4().to_string());
+        }
         settle(evaluated, &lost)
     }
 
@@ -406,31 +415,31 @@ impl Cell<'_> {
 /// Turns what evcxr reported into the cell's outcome.
 fn settle(evaluated: Evaluated, lost: &Lost) -> Outcome {
     match evaluated.result {
+        Ok(_) if evaluated.interrupted => Err(user_error::stopped(&evaluated.seen)),
         Ok(contents) if contents.is_empty() => match evaluated.seen.panic {
             Some(message) => Err(Failure::new("Panic", message, [])),
             None => Ok(None),
         },
-        Ok(contents) => {
-            let bundle = contents
-                .into_iter()
-                .map(|(mime, text)| {
-                    let value = if mime.contains("json") {
-                        serde_json::from_str(&text).unwrap_or(Value::from(text))
-                    } else {
-                        Value::from(text)
-                    };
-                    (mime, value)
-                })
-                .collect();
-            Ok(Some(Shown {
-                bundle,
-                page: false,
-            }))
-        }
+        Ok(contents) => Ok(Some(shown(contents))),
         Err(evcxr::Error::SubprocessTerminated(_)) if evaluated.interrupted => {
             Err(user_error::interrupted(lost))
         }
         Err(_) if evaluated.interrupted => Err(user_error::interrupted_before_running()),
         Err(error) => Err(user_error::failure(&error, lost)),
+    }
+}
+
+/// What a cell showed, by MIME type.
+fn shown(contents: HashMap<String, String>) -> Shown {
+    let value = |(mime, text): (String, String)| {
+        let value = match mime.contains("json") {
+            true => serde_json::from_str(&text).unwrap_or(Value::from(text)),
+            false => Value::from(text),
+        };
+        (mime, value)
+    };
+    Shown {
+        bundle: contents.into_iter().map(value).collect(),
+        page: false,
     }
 }

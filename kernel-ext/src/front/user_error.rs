@@ -3,6 +3,7 @@
 use evcxr::{CompilationError, Error};
 
 use super::outcome::Failure;
+use crate::cell::pump::Seen;
 use crate::live::Lost;
 
 /// Turns an evaluation error into the cell's one failure. `lost` is what became of the variables
@@ -34,6 +35,21 @@ pub fn interrupted(lost: &Lost) -> Failure {
         "the cell was interrupted and its process ended",
         lost_lines(lost),
     )
+}
+
+/// The failure of a cell that an interrupt has ended without its process.
+pub fn stopped(seen: &Seen) -> Failure {
+    let (what, remark) = match (&seen.interrupted, &seen.panic) {
+        (Some(remark), _) => ("the cell was interrupted", remark.as_str()),
+        (None, Some(panic)) => ("the cell was interrupted, and panicked", panic.as_str()),
+        (None, None) => (
+            "the cell had come to its end before the interrupt reached it",
+            "",
+        ),
+    };
+    let remark = (!remark.is_empty()).then(|| remark.to_owned());
+    let kept = "variables of earlier cells are intact".to_owned();
+    Failure::new("HaloInterrupted", what, remark.into_iter().chain([kept]))
 }
 
 /// The failure of a cell that was still being compiled when the interrupt came.
