@@ -1,91 +1,34 @@
-"""Sixty cells of plain Rust in this kernel and in stock evcxr_jupyter 0.22, compared.
+"""Sixty-four cells of plain Rust (cells.py) in this kernel, against what stock evcxr_jupyter 0.22 made of them.
 
-    python differential.py EVCXR_JUPYTER
+    python differential.py                    ours against the recorded answers (stock.json)
+    python differential.py --stock PROGRAM    also: does the stock kernel PROGRAM still answer so?
+    python differential.py --record PROGRAM   record anew
 
-EVCXR_JUPYTER is the stock kernel's program. After each cell: what was printed, what was shown, whether it
-failed, and which variables are bound with which types. What it can catch: a cell that our kernel reads,
-compiles or shows differently. Not compared: error texts, which ours points at the cell's lines, and the
-words of a panic's backtrace.
+After each cell: what was printed, what was shown, whether it failed, and which variables are bound with
+which types. What it can catch: a cell that our kernel reads, compiles or shows differently. Not compared:
+error texts, which ours points at the cell's lines, and the words of a panic's backtrace.
 """
 
+import argparse
 import json
 import os
 import pathlib
+import queue
+import subprocess
 import sys
 import tempfile
 
 import jupyter_client
-from jupyter_client.kernelspec import KernelSpecManager
+from cells import CELLS, FAILS_IN_OURS
 
-CELLS = [
-    "1 + 2",
-    "let x = 5;",
-    "x * 2",
-    "let mut v = vec![1, 2, 3]; v.push(x); v",
-    "v.len()",
-    'println!("hello"); eprintln!("there");',
-    'let name = String::from("Ada"); name.clone()',
-    "name.to_uppercase()",
-    "fn double(n: i32) -> i32 { n * 2 }",
-    "double(x)",
-    "struct Point { x: f64, y: f64 }",
-    "let p = Point { x: 1.0, y: 2.0 };",
-    "p.x + p.y",
-    "#[derive(Debug, Clone, PartialEq)] enum Shape { Circle(f64), Square(f64) }",
-    "let s = Shape::Circle(2.0); s.clone()",
-    "match s { Shape::Circle(r) => r * r, Shape::Square(a) => a }",
-    "use std::collections::HashMap;",
-    'let mut m: HashMap<String, i32> = HashMap::new(); m.insert("a".into(), 1);',
-    'm.get("a").copied()',
-    "for i in 0..3 { println!(\"{i}\"); }",
-    "let squares: Vec<i32> = (1..=5).map(|n| n * n).collect(); squares",
-    "squares.iter().sum::<i32>()",
-    "let t = (1, 'c', \"s\"); t",
-    "let o: Option<i32> = None; o",
-    "Some(3).map(|n| n + 1)",
-    "let r: Result<i32, String> = Err(\"no\".to_string()); r",
-    "undefined_name",
-    "x",
-    "let bad: i32 = \"text\";",
-    "x + 1",
-    "let y = 7; let z = y + x; z",
-    "{ let inner = 3; inner * 2 }",
-    "if x > 3 { \"big\" } else { \"small\" }",
-    "while false {}",
-    "const LIMIT: usize = 10;",
-    "LIMIT + 1",
-    "static GREETING: &str = \"hi\";",
-    "GREETING.len()",
-    "trait Area { fn area(&self) -> f64; }",
-    "impl Area for Point { fn area(&self) -> f64 { self.x * self.y } }",
-    "p.area()",
-    "macro_rules! twice { ($e:expr) => { $e * 2 } }",
-    "twice!(21)",
-    "mod inner { pub fn seven() -> i32 { 7 } }",
-    "inner::seven()",
-    "let text = \"a,b,c\"; text.split(',').count()",
-    "i32::from_str_radix(\"ff\", 16)",
-    "\"12\".parse::<i32>()?",
-    "\"x\".parse::<i32>()?",
-    "x",
-    "let a = [1u8; 4]; a",
-    "a.iter().map(|b| *b as u32).sum::<u32>()",
-    "std::mem::size_of::<u64>()",
-    "let closure_sum: i32 = [1, 2, 3].iter().map(|n| n * x).sum(); closure_sum",
-    "format!(\"{:>5}|{:<5}|{:^5}\", 1, 2, 3)",
-    "panic!(\"on purpose\")",
-    "x",
-    "let f = 1.0f64 / 3.0; f",
-    "u8::MAX.checked_add(1)",
-    "x.pow(2) + v.iter().sum::<i32>()",
-]
-
-# Where ours shall differ: stock prints the error's words and reports success, so that Run All goes on.
-FAILS_IN_OURS = {'"x".parse::<i32>()?'}
+GOLDEN = pathlib.Path(__file__).with_name("stock.json")
+RECORD = "python tests/conformance/differential.py --record PROGRAM"
 
 
 class Kernel:
-    def __init__(self, name):
+    def __init__(self, name, late=0.0):
+        """`late`: seconds to wait for output after a cell; stock sends some of it after the cell's end."""
+        self.late = late
         self.manager = jupyter_client.KernelManager(kernel_name=name)
         self.manager.start_kernel()
         self.client = self.manager.client()
@@ -105,6 +48,11 @@ class Kernel:
                 failed.append(content["ename"])
 
         reply = self.client.execute_interactive(code, timeout=300, output_hook=hook, allow_stdin=False)
+        while self.late:
+            try:
+                hook(self.client.get_iopub_msg(timeout=self.late))
+            except queue.Empty:
+                break
         ok = reply["content"]["status"] == "ok" and not failed
         if "panicked at" in printed["stderr"]:
             # Backtraces name places of each kernel's own; a panic is a failure in ours.
@@ -119,37 +67,71 @@ class Kernel:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=False)
 
+    def answers(self):
+        """What the kernel makes of each cell, and what is bound after it."""
+        found = []
+        for code in CELLS:
+            answer = self.run(code)
+            found.append({"code": code, **answer, "variables": self.variables()})
+        self.close()
+        return found
 
-def main(stock):
+
+def stock_answers(program):
     with tempfile.TemporaryDirectory() as folder:
         spec = pathlib.Path(folder) / "kernels" / "stock"
         spec.mkdir(parents=True)
-        argv = [stock, "--control_file", "{connection_file}"]
+        argv = [program, "--control_file", "{connection_file}"]
         (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "stock", "language": "rust"}))
         os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("JUPYTER_PATH")]))
-        assert "stock" in KernelSpecManager().find_kernel_specs()
-        ours, theirs = Kernel("halobook"), Kernel("stock")
-        wrong = []
-        for number, code in enumerate(CELLS, 1):
-            mine, other = ours.run(code), theirs.run(code)
-            if code in FAILS_IN_OURS:
-                same = not mine["ok"] and other["ok"]
-            else:
-                same = mine["ok"] == other["ok"] and (not mine["ok"] or mine == other)
-            if not same:
-                wrong.append((number, code, mine, other))
-            mine, other = ours.variables(), theirs.variables()
-            if mine != other:
-                wrong.append((number, ":vars", mine, other))
-        ours.close()
-        theirs.close()
-    for number, code, mine, other in wrong:
-        print(f"test cell {number} ... FAILED\n  {code}\n  ours:   {mine}\n  theirs: {other}")
-    failed = len({number for number, *_ in wrong})
-    word = "FAILED" if wrong else "ok"
-    print(f"test result: {word}. {len(CELLS) - failed} passed; {failed} failed; 0 ignored")
-    return 1 if wrong else 0
+        return Kernel("stock", late=0.3).answers()
+
+
+def record(program):
+    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    made = {"kernel": "evcxr_jupyter 0.22.0", "rustc": rustc, "command": RECORD, "cells": stock_answers(program)}
+    GOLDEN.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+
+
+def agrees(mine, other, ours):
+    """Whether a cell came to the same; `ours` when one side is our kernel."""
+    if mine["variables"] != other["variables"]:
+        return False
+    if ours and mine["code"] in FAILS_IN_OURS:
+        return not mine["ok"] and other["ok"]
+    return mine["ok"] == other["ok"] and (mine == other or (ours and not mine["ok"]))
+
+
+def compare(what, mine, other, ours):
+    """Prints what differs; returns how many cells do."""
+    failed = 0
+    for number, (one, two) in enumerate(zip(mine, other, strict=True), 1):
+        if not agrees(one, two, ours):
+            failed += 1
+            print(f"test {what}, cell {number} ... FAILED\n  here:     {one}\n  recorded: {two}")
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stock", metavar="PROGRAM")
+    parser.add_argument("--record", metavar="PROGRAM")
+    asked = parser.parse_args()
+    if asked.record:
+        record(asked.record)
+    golden = json.loads(GOLDEN.read_text())["cells"]
+    if [cell["code"] for cell in golden] != CELLS:
+        print(f"test the recorded cells are those of cells.py ... FAILED\n  record them: {RECORD}")
+        print("test result: FAILED. 0 passed; 1 failed; 0 ignored")
+        return 1
+    failed, total = compare("ours", Kernel("halobook").answers(), golden, True), len(CELLS)
+    if asked.stock:
+        failed += compare("stock", stock_answers(asked.stock), golden, False)
+        total += len(CELLS)
+    word = "FAILED" if failed else "ok"
+    print(f"test result: {word}. {total - failed} passed; {failed} failed; 0 ignored")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

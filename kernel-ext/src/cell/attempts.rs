@@ -9,17 +9,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::scratch::Flags;
-use super::shim::{Shim, path_flag};
+use super::shim::{Shim, own_error, path_flag, unless_cancelled};
 use super::{lean, scratch};
-
-/// How often it is asked whether the compiler has ended or shall.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// One cell to be compiled.
 pub struct Cell<'a> {
@@ -133,16 +129,7 @@ impl Cell<'_> {
             let lines = BufReader::new(stderr).lines();
             lines.map_while(Result::ok).collect::<Vec<String>>()
         });
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            if self.stopped() {
-                let _ = child.kill();
-                break child.wait()?;
-            }
-            std::thread::sleep(LOOK);
-        };
+        let status = unless_cancelled(&mut child)?;
         Ok(Outcome {
             compiled: status.success(),
             said: reader.join().unwrap_or_default(),
@@ -181,7 +168,8 @@ impl Cell<'_> {
         let mut stdout = std::io::stdout().lock();
         for line in &outcome.said {
             match serde_json::from_str::<Value>(line) {
-                Ok(message) => {
+                Ok(mut message) => {
+                    own_error(&mut message);
                     let wrapped = json!({ "reason": "compiler-message", "message": message });
                     writeln!(stdout, "{wrapped}")?;
                 }

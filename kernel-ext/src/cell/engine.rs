@@ -1,6 +1,7 @@
 //! The evaluation thread: the only one that touches evcxr.
 
 use std::collections::HashMap;
+use std::fs;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -7,10 +7,11 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -194,6 +195,35 @@ impl Manifest {
     }
 }
 
+/// evcxr first calls `evcxr_display()` on a cell's last value and does without where that fails. Of a number
+/// whose type is open, rustc says so at the number's `let` too; evcxr would take that for the cell's own
+/// error and give up on `let a = 1; a`. So it is not told.
+pub(super) fn own_error(message: &mut Value) {
+    let lines = |span: &Value| span["text"].to_string().contains(").evcxr_display();");
+    let displays = message["spans"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(lines));
+    if displays && message["code"]["code"] == "E0689" {
+        message["children"] = json!([]);
+    }
+}
+
+/// Waits for a compiler; an interrupt of the cell ends it, and what it has started in its group.
+pub(super) fn unless_cancelled(child: &mut Child) -> Result<ExitStatus> {
+    let cancel = scratch::flags().map(|flags| flags.cancel());
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if cancel.as_ref().is_some_and(|flag| flag.exists()) {
+            launcher::sys::signal_group(child.id(), libc::SIGTERM);
+            let _ = child.kill();
+            return Ok(child.wait()?);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// `flag` with a path right behind it.
 pub(super) fn path_flag(flag: &str, path: &Path) -> OsString {
     let mut whole = OsString::from(flag);
@@ -217,7 +247,30 @@ fn build_with_dependencies(shim: &Shim) -> Result<ExitCode> {
         "CARGO_ENCODED_RUSTFLAGS",
         flags.join(std::ffi::OsStr::new("\u{1f}")),
     );
-    let status = command.status().context("cannot start cargo")?;
+    // A group of its own, so that its compilers end with it.
+    let mut child = command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let stdout = child
+        .stdout
+        .take()
+        .context("cargo has no standard output")?;
+    let reader = std::thread::spawn(move || {
+        let lines = BufReader::new(stdout).lines();
+        for line in lines.map_while(Result::ok) {
+            match serde_json::from_str::<Value>(&line) {
+                Ok(mut wrapped) => {
+                    wrapped.get_mut("message").map(own_error);
+                    println!("{wrapped}");
+                }
+                Err(_) => println!("{line}"),
+            }
+        }
+    });
+    let status = unless_cancelled(&mut child)?;
+    let _ = reader.join();
     if status.success()
         && let Some(flags) = scratch::flags()
     {
@@ -259,7 +312,7 @@ fn metadata(shim: &Shim, manifest: &Manifest) -> Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use super::Manifest;
+    use super::*;
 
     #[test]
     fn manifests() {
@@ -269,5 +322,22 @@ mod tests {
         assert_eq!(parsed.opt_level, "2");
         assert!(!Manifest::parse(&format!("{cell}rand = \"0.8\"\n")).plain);
         assert!(!Manifest::parse("[package]\nname = \"other\"\n").is_cell);
+    }
+
+    #[test]
+    fn a_number_of_open_type_is_only_the_displays_trouble() {
+        let error = |text: &str, code: &str| {
+            let span = json!({ "text": [{ "text": text }] });
+            json!({ "code": { "code": code }, "spans": [span], "children": [{}] })
+        };
+        for (text, code, left) in [
+            (").evcxr_display();", "E0689", 0),
+            (").evcxr_display();", "E0599", 1),
+            ("x.powi(2)", "E0689", 1),
+        ] {
+            let mut message = error(text, code);
+            own_error(&mut message);
+            assert_eq!(message["children"].as_array().map(Vec::len), Some(left));
+        }
     }
 }

@@ -11,6 +11,7 @@
 mod aarch64;
 mod compile;
 mod counts;
+mod differential;
 mod environment;
 mod exec;
 mod flow;

@@ -3,11 +3,13 @@
 use crate::counts::{self, Counts};
 use crate::flow::{Flow, Step, Stop};
 use crate::places::Places;
-use crate::{aarch64, compile, environment, exec, fuzz, links, memory, notebook, quickstart};
+use crate::{
+    aarch64, compile, differential, environment, exec, fuzz, links, memory, notebook, quickstart,
+};
 use std::process::Command;
 
 /// The stages after set-up, in order.
-const STAGES: [&str; 11] = [
+const STAGES: [&str; 12] = [
     "format",
     "environment",
     "links",
@@ -15,6 +17,7 @@ const STAGES: [&str; 11] = [
     "test",
     "docs",
     "protocol",
+    differential::STAGE,
     "notebooks",
     memory::STAGE,
     aarch64::STAGE,
@@ -141,6 +144,9 @@ pub fn main(options: Options) -> Result<(), Stop> {
             counted(step, &places, &mut python)
         });
         total.add(outcome);
+    }
+    if ready && options.wants(differential::STAGE) {
+        differential::main(&mut flow, &places, options.soak, &mut total);
     }
     if ready && options.wants("notebooks") {
         notebooks(&mut flow, &places, &mut total);
