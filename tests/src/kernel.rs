@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -26,10 +26,14 @@ static TURN: Mutex<()> = Mutex::new(());
 /// A reply that needs no compiler must come within this.
 const SOON: Duration = Duration::from_secs(20);
 
+/// Names and values.
+pub type Environment = Vec<(&'static str, PathBuf)>;
+
 /// A running kernel and its client.
 pub struct Kernel {
     linked: Linked,
     home: tempfile::TempDir,
+    environment: Environment,
     /// Messages on iopub that belong to another request than the one asked about last.
     kept: VecDeque<Value>,
     /// From the start of the process to its first reply.
@@ -59,16 +63,27 @@ impl Kernel {
     /// # Errors
     /// When it ends or is silent for a minute.
     pub fn start() -> anyhow::Result<Self> {
+        Self::start_with(|_| Vec::new())
+    }
+
+    /// The same with more environment, which is made from the kernel's folder.
+    ///
+    /// # Errors
+    /// As [`Kernel::start`].
+    pub fn start_with(more: impl Fn(&Path) -> Environment) -> anyhow::Result<Self> {
         let turn = TURN.lock().unwrap_or_else(|broken| broken.into_inner());
         let home = tempfile::Builder::new()
             .prefix("halobook-kernel-")
             .tempdir()?;
         let runtime = Runtime::new()?;
         let started = Instant::now();
-        let linked = Linked::start(home.path(), &runtime)?;
+        std::fs::create_dir(home.path().join("tmp"))?;
+        let environment = more(home.path());
+        let linked = Linked::start(home.path(), &environment, &runtime)?;
         let mut kernel = Self {
             linked,
             home,
+            environment,
             kept: VecDeque::new(),
             ready_after: Duration::ZERO,
             runtime,
@@ -86,7 +101,7 @@ impl Kernel {
         self.linked.child.kill()?;
         self.linked.child.wait()?;
         let started = Instant::now();
-        self.linked = Linked::start(self.home.path(), &self.runtime)?;
+        self.linked = Linked::start(self.home.path(), &self.environment, &self.runtime)?;
         self.kept.clear();
         self.greet(started)
     }
@@ -340,7 +355,7 @@ impl Kernel {
 
 impl Linked {
     /// Starts a kernel whose run store is `home`, and waits until its sockets are open.
-    fn start(home: &Path, runtime: &Runtime) -> anyhow::Result<Self> {
+    fn start(home: &Path, more: &Environment, runtime: &Runtime) -> anyhow::Result<Self> {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let ports = runtime.block_on(zmq::peek_ports(local, 5))?;
         let info = ConnectionInfo {
@@ -364,6 +379,7 @@ impl Linked {
             .arg(&file)
             .current_dir(home)
             .env("HALOBOOK_HOME", home)
+            .envs(more.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
