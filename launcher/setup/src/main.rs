@@ -9,6 +9,7 @@
 //! installed by hand first.
 
 mod aarch64;
+mod browser;
 mod compile;
 mod counts;
 mod differential;

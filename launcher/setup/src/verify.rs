@@ -4,12 +4,13 @@ use crate::counts::{self, Counts};
 use crate::flow::{Flow, Step, Stop};
 use crate::places::Places;
 use crate::{
-    aarch64, compile, differential, environment, exec, fuzz, links, memory, notebook, quickstart,
+    aarch64, browser, compile, differential, environment, exec, fuzz, links, memory, notebook,
+    quickstart,
 };
 use std::process::Command;
 
 /// The stages after set-up, in order.
-const STAGES: [&str; 12] = [
+const STAGES: [&str; 13] = [
     "format",
     "environment",
     "links",
@@ -19,13 +20,14 @@ const STAGES: [&str; 12] = [
     "protocol",
     differential::STAGE,
     "notebooks",
+    browser::STAGE,
     memory::STAGE,
     aarch64::STAGE,
     fuzz::STAGE,
 ];
 
-/// Those that take another toolchain and twenty minutes: only when asked for.
-const SLOW: [&str; 3] = [memory::STAGE, aarch64::STAGE, fuzz::STAGE];
+/// Those that take another toolchain and twenty minutes, or a browser: only when asked for.
+const SLOW: [&str; 4] = [browser::STAGE, memory::STAGE, aarch64::STAGE, fuzz::STAGE];
 
 /// Seed of the random cases: the same ones every time; `cargo test` alone draws others.
 pub const SEED: &str = "20261121";
@@ -150,6 +152,9 @@ pub fn main(options: Options) -> Result<(), Stop> {
     }
     if ready && options.wants("notebooks") {
         notebooks(&mut flow, &places, &mut total);
+    }
+    if ready && options.wants(browser::STAGE) {
+        browser::main(&mut flow, &places, &mut total);
     }
     if options.wants(memory::STAGE) {
         memory::main(&mut flow, &places, &mut total);
