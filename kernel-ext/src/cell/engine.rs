@@ -346,6 +346,7 @@ impl Worker<'_> {
         let result = self.context.execute_with_callbacks(&code, &mut callbacks);
         let interrupted = self.shared.stop.end();
         let seen = self.pump.end();
+        self.shared.scratch.drop_libraries();
         let mut lost = std::mem::take(&mut self.lost);
         if let Err(Error::SubprocessTerminated(_)) = &result {
             lost.extend(before);

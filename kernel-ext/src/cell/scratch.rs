@@ -93,6 +93,21 @@ impl Scratch {
         let _ = fs::remove_dir_all(&self.dir);
     }
 
+    /// Removes the libraries of cells that have run. The process that loaded them keeps them in
+    /// memory, and nothing loads one twice; a session would leave a file for each of its cells.
+    pub fn drop_libraries(&self) {
+        let Some(facts) = &self.facts else { return };
+        let folder = self.dir.join("crate/target").join(&facts.host);
+        let entries = fs::read_dir(folder.join("debug/deps"))
+            .into_iter()
+            .flatten();
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with("libcode_") {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
     /// The files by which this kernel and the tools that it is for evcxr speak with each other.
     pub fn flags(&self) -> Flags {
         Flags(self.dir.clone())
