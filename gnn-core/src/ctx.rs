@@ -5,7 +5,7 @@ use crate::comm::{Communicator, Label, MailLane, Post, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::rows::{BatchRow, HopRow, StaleRow};
-use crate::record::{Meter, Op, Pass, Phase, PredictedLane, Traffic, now_ns};
+use crate::record::{Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic, now_ns};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -65,15 +65,16 @@ impl Ctx {
         self.pass(Pass::Sample);
         let start = now_ns();
         let drawn = draw();
-        self.meter.computed(Phase::Sample, now_ns() - start);
+        self.meter
+            .computed(Stream::Host, Phase::Sample, start..now_ns());
         self.pass(pass);
         self.enter(phase);
         drawn
     }
 
-    /// Says which layer is being computed, for the status page.
+    /// Says which layer is being computed, for the status page and for spans.
     pub fn layer(&self, layer: usize) {
-        self.meter.page(|page| page.layer(layer as u64));
+        self.meter.set_layer(layer);
     }
 
     /// Says that a device with a budget of memory holds so many bytes.
@@ -99,9 +100,12 @@ impl Ctx {
         }
     }
 
-    /// Counts time in which this thread waited for letters.
+    /// Counts time in which this thread waited for letters, until now.
     pub fn waited(&self, label: Label, ns: u64) {
-        self.meter.moved(label, Op::P2p, 0, ns);
+        self.meter.blocked(label, Op::P2p, 0, ns);
+        let (of, now) = ((label, Op::P2p), now_ns());
+        self.meter
+            .comm_span(of, SpanPhase::Wait, (None, None), now - ns..now);
     }
 
     /// Adds a row to the `batches` frame.
@@ -145,6 +149,17 @@ impl Ctx {
             got: format!("{got} numbers"),
         })?;
         Ok(self.backend.upload(x))
+    }
+
+    /// Compares clocks, where spans are kept. Collective.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone.
+    pub(crate) fn align_trace(&mut self) -> Result<()> {
+        if let Some(trace) = self.meter.trace() {
+            trace.align(self.comm.align_clocks()?);
+        }
+        Ok(())
     }
 
     /// Enters a phase; returns the one before.

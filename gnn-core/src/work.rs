@@ -194,7 +194,12 @@ fn run_on(
     let rank = transport.rank();
     let open = || -> Result<_> {
         let page = StatePage::create(&folder.of_rank("state", rank, "")?)?;
-        let meter = Rc::new(Meter::new(Some(page)));
+        let meter = Meter::new(Some(page));
+        let meter = Rc::new(if plan.spec.trace {
+            meter.tracing()
+        } else {
+            meter
+        });
         let recorder = Recorder::new(
             Rc::clone(&meter),
             Some(&folder.of_rank("rows", rank, ".jsonl")?),
@@ -257,6 +262,7 @@ fn train(
         strategy.restore(cx, &mut snapshot)?;
     }
     cx.comm.agree(&[0.0])?;
+    cx.align_trace()?;
     let (mut done, mut interrupted, mut stopped_early) = (plan.start, false, false);
     for epoch in plan.start..spec.epochs {
         cx.epoch = epoch as u64;
@@ -336,7 +342,7 @@ fn close(
     let spec = &plan.spec;
     let epoch = cx.epoch as usize;
     let start = crate::record::now_ns();
-    let mut counters = recorder.counters();
+    let mut counters = recorder.counters(cx.epoch as u32);
     let evaluates = (epoch + 1).is_multiple_of(spec.eval_every) || epoch + 1 == spec.epochs;
     let found = if evaluates {
         evaluate(cx, strategy, rows)?

@@ -2,6 +2,7 @@
 
 mod ask;
 mod bench;
+mod plot;
 mod strategy;
 
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ usage:
   halobook-kernel run CONNECTION_FILE
   halobook-kernel sql QUERY [--json]
   halobook-kernel check CLAIMS [--run NAME=RUN] [--tol PART] [--json]
+  halobook-kernel plot RUN KIND [--epoch K] [-o FILE]
   halobook-kernel strategy NAME FILE [--no-verify] [--set KEY=VALUE] [--json]
   halobook-kernel bench [--against KERNEL] [--rounds N] [--python PATH] [--json]
   halobook-kernel --version
@@ -51,6 +53,7 @@ fn dispatch() -> Result<ExitCode> {
         "prepare" => crate::cell::prepare::main(&Options::parse(&rest)?),
         "sql" => Ok(ask::sql(&rest)),
         "check" => Ok(ask::check(&rest)),
+        "plot" => Ok(plot::plot(&rest)),
         "bench" => bench::bench(&rest),
         "strategy" => Ok(strategy::strategy(&rest)),
         "--version" | "-V" => {

@@ -20,6 +20,7 @@
 //! | [`sql`] | queries over all of them |
 //! | [`frames`] | rows become Polars frames; the only place that links Polars |
 //! | [`rank_error`] | what a failing rank says about itself |
+//! | [`chrome`] | the spans of a traced run, for a trace viewer |
 //! | [`datasets`] | the catalogue, and fetching what is in it |
 //! | [`tables`] | edges from Parquet files |
 //! | [`mod@bench`] | epochs timed, beside what libraries in a Python take |
@@ -28,6 +29,7 @@
 
 pub mod bench;
 pub mod check;
+pub mod chrome;
 pub mod cli;
 pub mod datasets;
 pub mod diff;

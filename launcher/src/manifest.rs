@@ -205,6 +205,11 @@ impl Manifest {
         self.text("link").filter(|link| *link != "none")
     }
 
+    /// The rank that was slowed down on purpose, as `2:3x`; none where there was none.
+    pub fn slow(&self) -> Option<&str> {
+        self.text("slow").filter(|slow| *slow != "none")
+    }
+
     /// A key of the request that is text.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.spec.get(key) {

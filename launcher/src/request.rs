@@ -1,7 +1,7 @@
 //! What the user wrote becomes a [`RunSpec`]: flags, files and cell bodies by one parser.
 
 use crate::error::{Error, Result};
-use gnn_core::spec::{KEYS, RunSpec, Value, find_key};
+use gnn_core::spec::{KEYS, KeyType, RunSpec, Value, find_key};
 use gnn_core::strategy::Entry;
 use std::path::Path;
 
@@ -208,6 +208,9 @@ fn flag_value(flag: &str, value: impl FnOnce() -> Result<String>) -> Result<Valu
     let in_table = find_key(flag).is_some();
     match value() {
         Ok(word) => Ok(Value::from_word(&word)),
+        Err(_) if find_key(flag).is_some_and(|key| key.kind == KeyType::Switch) => {
+            Ok(Value::Bool(true))
+        }
         Err(error) if in_table => Err(error),
         // A knob that is only named is switched on; an unknown one is refused by its name.
         Err(_) => Ok(Value::Bool(true)),
@@ -348,6 +351,23 @@ mod tests {
                 ("run-id".to_owned(), Some("x".to_owned()))
             ]
         );
+    }
+
+    #[test]
+    fn a_switch_that_is_only_named_is_on() {
+        for line in [
+            "--trace",
+            "--trace --epochs 3",
+            "--trace=true",
+            "--set trace=true",
+        ] {
+            let spec = parse_pairs(STRATEGIES, flags(line).expect("flags").0).expect("spec");
+            assert!(spec.trace, "{line}");
+        }
+        let off = parse_pairs(STRATEGIES, flags("--trace false").expect("flags").0);
+        assert!(!off.expect("spec").trace);
+        let error = parse_pairs(STRATEGIES, flags("--trace yes").expect("flags").0);
+        assert!(error.unwrap_err().to_string().contains("true or false"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | table | rows |
 //! |---|---|
 //! | `runs` | one a run |
-//! | `epochs`, `ranks`, `comm`, `stale`, `batches`, `hops`, `partition` | those of all runs, by `run_id` |
+//! | `epochs`, `ranks`, `comm`, `stale`, `batches`, `hops`, `spans`, `traced`, `partition` | those of all runs, by `run_id` |
 //! | `r1_epochs`, `r1_ranks`, … | those of the run that is bound to `r1` |
 //! | a name | the frame of a sweep, a partition or a query that is bound to it |
 //!

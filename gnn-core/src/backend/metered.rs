@@ -4,7 +4,7 @@ use super::{
     Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
     Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
 };
-use crate::record::{Meter, Pass, Phase, now_ns};
+use crate::record::{Meter, Pass, Phase, Stream, now_ns};
 use kernels::adam::AdamParams;
 use kernels::cuda::Mark;
 use kernels::pairs::Pairs;
@@ -28,6 +28,9 @@ pub struct Metered<B> {
 struct Marked {
     phase: Phase,
     pass: Pass,
+    layer: usize,
+    /// When it was asked for, on the host's clock.
+    start: u64,
     from: Mark,
     to: Mark,
 }
@@ -57,10 +60,12 @@ impl<B: Backend> Metered<B> {
             Some((from, to)) => self.marked.borrow_mut().push(Marked {
                 phase,
                 pass: self.meter.pass(),
+                layer: self.meter.layer(),
+                start,
                 from,
                 to,
             }),
-            None => self.meter.computed(phase, now_ns() - start),
+            None => self.meter.computed(Stream::Host, phase, start..now_ns()),
         }
         self.meter.enter(before);
         result
@@ -74,13 +79,24 @@ impl<B: Backend> Backend for Metered<B> {
 
     fn settle(&self) {
         self.inner.settle();
-        let current = self.meter.pass();
-        for call in self.marked.take() {
+        let (pass, layer) = (self.meter.pass(), self.meter.layer());
+        let calls = self.marked.take();
+        // The device was idle when the first call since it last settled was asked for: its mark then
+        // is where the two clocks meet.
+        let first = calls.first();
+        for call in &calls {
             self.meter.set_pass(call.pass);
+            self.meter.set_layer(call.layer);
             let ns = self.inner.between(&call.from, &call.to);
-            self.meter.computed(call.phase, ns);
+            let start = match (self.meter.trace(), first) {
+                (Some(_), Some(first)) => first.start + self.inner.between(&first.from, &call.from),
+                _ => call.start,
+            };
+            let at = start..start + ns;
+            self.meter.computed(Stream::Device, call.phase, at);
         }
-        self.meter.set_pass(current);
+        self.meter.set_pass(pass);
+        self.meter.set_layer(layer);
     }
 
     fn fresh(&self, rows: usize, cols: usize) -> Mat {

@@ -9,24 +9,18 @@
 
 use super::covered::covered;
 use super::hub::HEAD_TAG;
-use super::operation::{Open, Part, Posted, Then};
+use super::operation::{Part, Posted, Then};
 use super::transport::{Transport, Words};
 use crate::error::{Error, Result};
-use crate::record::{Direction, Meter, Op, Phase, now_ns};
+use crate::record::{Direction, Meter, Op, Phase, SpanPhase, now_ns};
 use std::rc::Rc;
 
 /// Collective tags count up below this, point-to-point tags above (MPI promises 15 bits).
 const TAGS: u16 = 1 << 14;
 /// Point-to-point tags; those of letters follow.
 const PAIR_TAGS: u16 = HEAD_TAG - TAGS;
-/// Polls before a waiting rank gives its core away.
-const SPINS: u32 = 64;
-/// Tries between two questions whether to give up.
-const ASK_EVERY: u32 = 64;
 /// Why a rank stopped waiting that was told to.
 pub const GIVEN_UP: &str = "given up on request";
-/// More than the longest sleep takes.
-const SLEEP_NS: u64 = 300_000;
 
 /// What a message is part of, for the `comm` frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,14 +40,14 @@ pub struct Ticket {
 
 /// The ranks of a run, as one of them sees them.
 pub struct Communicator {
-    transport: Box<dyn Transport>,
-    meter: Rc<Meter>,
+    pub(super) transport: Box<dyn Transport>,
+    pub(super) meter: Rc<Meter>,
     posted: Vec<Option<Posted>>,
     collectives: u16,
     pairs: Vec<[u16; 2]>,
-    give_way: bool,
+    pub(super) give_way: bool,
     /// Asked while this rank waits: whether it shall give up.
-    cancel: Option<Box<dyn Fn() -> bool>>,
+    pub(super) cancel: Option<Box<dyn Fn() -> bool>>,
     /// Up to when movement beside other work has been counted.
     counted_ns: u64,
 }
@@ -98,14 +92,17 @@ impl Communicator {
     }
 
     fn send(&mut self, to: usize, tag: u16, label: Label, op: Op, words: Words) -> Result<()> {
-        self.meter.sent(
-            label.layer,
-            label.direction,
-            op,
-            to,
-            (words.len() * 4) as u64,
+        let bytes = (words.len() * 4) as u64;
+        self.meter.sent(label.layer, label.direction, op, to, bytes);
+        let start = now_ns();
+        self.transport.post_send(to, tag, words)?;
+        self.meter.comm_span(
+            (label, op),
+            SpanPhase::Send,
+            (Some(to), Some(bytes)),
+            start..now_ns(),
         );
-        self.transport.post_send(to, tag, words)
+        Ok(())
     }
 
     fn expect(&mut self, from: usize, tag: u16, len: usize) -> Result<Part> {
@@ -170,7 +167,7 @@ impl Communicator {
                 self.send(peer, tag, label, Op::Alltoall, words)?;
             }
         }
-        self.meter.moved(label, Op::Alltoall, now_ns() - start, 0);
+        self.meter.moved(label, Op::Alltoall, start..now_ns());
         Ok(self.park(Posted {
             label,
             op: Op::Alltoall,
@@ -194,7 +191,7 @@ impl Communicator {
         let (tag, me) = (self.next_tag(), self.rank());
         let words: Words = bytemuck::cast_vec(mine);
         let parts = self.spread(tag, label, Op::Gather, words, lens, me)?;
-        self.meter.moved(label, Op::Gather, now_ns() - start, 0);
+        self.meter.moved(label, Op::Gather, start..now_ns());
         Ok(self.park(Posted {
             label,
             op: Op::Gather,
@@ -253,7 +250,7 @@ impl Communicator {
         } else {
             self.expect(root, tag, len)?
         };
-        self.meter.moved(label, Op::Broadcast, now_ns() - start, 0);
+        self.meter.moved(label, Op::Broadcast, start..now_ns());
         Ok(self.park(Posted {
             label,
             op: Op::Broadcast,
@@ -289,7 +286,7 @@ impl Communicator {
                 self.send(peer, tag, label, Op::Allreduce, chunk.to_vec())?;
             }
         }
-        self.meter.moved(label, Op::Allreduce, now_ns() - start, 0);
+        self.meter.moved(label, Op::Allreduce, start..now_ns());
         Ok(self.park(Posted {
             label,
             op: Op::Allreduce,
@@ -309,7 +306,7 @@ impl Communicator {
         *count = (*count + 1) % PAIR_TAGS;
         let tag = TAGS + *count;
         self.send(to, tag, label, Op::P2p, bytemuck::cast_vec(data))?;
-        self.meter.moved(label, Op::P2p, now_ns() - start, 0);
+        self.meter.moved(label, Op::P2p, start..now_ns());
         Ok(())
     }
 
@@ -343,16 +340,18 @@ impl Communicator {
                 continue;
             };
             busy = Some((posted.label, posted.op));
-            let done = posted.poll(self.transport.as_mut(), &mut moved)?.is_none();
+            let transport = self.transport.as_mut();
+            let done = posted.poll(transport, &mut moved, &self.meter)?.is_none();
             if done && matches!(posted.then, Then::Share(_)) {
                 self.advance(&mut posted)?;
             }
             self.posted[slot] = Some(posted);
         }
-        self.meter.hidden(covered(moved, self.counted_ns..start));
-        self.counted_ns = now_ns();
+        let counted_ns = std::mem::replace(&mut self.counted_ns, now_ns());
         if let Some((label, op)) = busy {
-            self.meter.moved(label, op, self.counted_ns - start, 0);
+            self.meter
+                .hidden((label, op), &covered(moved, counted_ns..start));
+            self.meter.moved(label, op, start..self.counted_ns);
         }
         Ok(())
     }
@@ -375,8 +374,7 @@ impl Communicator {
         while matches!(posted.then, Then::Share(_)) {
             let start = now_ns();
             self.advance(&mut posted)?;
-            self.meter
-                .moved(posted.label, posted.op, now_ns() - start, 0);
+            self.meter.moved(posted.label, posted.op, start..now_ns());
             self.block_on(&mut posted)?;
         }
         self.meter.enter(before);
@@ -411,67 +409,6 @@ impl Communicator {
         let words = bytemuck::cast_vec(sum);
         posted.parts = self.spread(posted.tag, posted.label, Op::Allreduce, words, &lens, me)?;
         Ok(())
-    }
-
-    fn block_on(&mut self, posted: &mut Posted) -> Result<()> {
-        let op = posted.op;
-        let (mut moving, mut waiting) = (0, 0);
-        let mut last = now_ns();
-        let mut tries = 0u32;
-        let mut shown = None;
-        // Whatever moves meanwhile is exposed.
-        while let Some(open) = posted.poll(self.transport.as_mut(), &mut Vec::new())? {
-            let Open {
-                peer,
-                moving: is_moving,
-                arrives,
-            } = open;
-            if shown != Some(peer) && tries > SPINS {
-                self.meter.page(|page| page.waiting(op, peer as u32, 0));
-                shown = Some(peer);
-            }
-            if tries > SPINS && tries.is_multiple_of(ASK_EVERY) && self.is_cancelled() {
-                self.meter.page(crate::record::state::StatePage::resumed);
-                return Err(Error::Comm {
-                    op: op.label().into(),
-                    peer: Some(peer as u32),
-                    reason: GIVEN_UP.into(),
-                });
-            }
-            self.rest(tries, arrives);
-            tries = tries.saturating_add(1);
-            let now = now_ns();
-            *(if is_moving { &mut moving } else { &mut waiting }) += now - last;
-            last = now;
-        }
-        moving += now_ns() - last;
-        if shown.is_some() {
-            self.meter.page(crate::record::state::StatePage::resumed);
-        }
-        self.meter.moved(posted.label, op, moving, waiting);
-        Ok(())
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(|cancel| cancel())
-    }
-
-    /// Waits a little: less, the sooner something `arrives`, where that is known.
-    fn rest(&self, tries: u32, arrives: Option<u64>) {
-        let soon = arrives.is_some_and(|at| at < now_ns() + SLEEP_NS);
-        if soon && tries >= SPINS {
-            std::thread::yield_now();
-        } else if tries < SPINS && !self.give_way {
-            std::hint::spin_loop();
-        } else if tries < 4 * SPINS {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(std::time::Duration::from_micros(if tries < 4096 {
-                20
-            } else {
-                200
-            }));
-        }
     }
 
     /// Waits until everything this rank sent has left it.

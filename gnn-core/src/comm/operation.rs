@@ -3,7 +3,7 @@
 use super::transport::{Handle, Transport, Words};
 use super::{Label, Progress};
 use crate::error::Result;
-use crate::record::{Op, now_ns};
+use crate::record::{Meter, Op, SpanPhase, now_ns};
 use std::ops::Range;
 
 /// What to do once the messages of a stage are complete.
@@ -45,12 +45,14 @@ pub(super) struct Open {
 }
 
 impl Posted {
-    /// Asks the transport about every open part, and adds when each moved to `moved`. Returns, if
+    /// Asks the transport about every open part, and adds when each moved to `moved`; `meter` is told
+    /// of each that is complete. Returns, if
     /// not all are complete, one that is waited for.
     pub(super) fn poll(
         &mut self,
         transport: &mut dyn Transport,
         moved: &mut Vec<Range<u64>>,
+        meter: &Meter,
     ) -> Result<Option<Open>> {
         let mut open = None;
         for part in &mut self.parts {
@@ -69,10 +71,13 @@ impl Posted {
             let travelled = transport.travelled(handle);
             // A transport that knows nothing shows when its data was first seen moving.
             let seen = *part.seen_ns.get_or_insert(now);
-            moved.push(travelled.clone().unwrap_or(seen..now));
+            let at = travelled.clone().unwrap_or(seen..now);
+            moved.push(at.clone());
             if progress == Progress::Done {
                 part.words = transport.take(handle)?;
                 part.handle = None;
+                let message = (Some(peer), Some(4 * part.words.len() as u64));
+                meter.comm_span((self.label, self.op), SpanPhase::Receive, message, at);
             } else {
                 open = Some(Open {
                     peer,

@@ -2,13 +2,15 @@
 //! backend report to it, so no strategy times itself.
 
 use super::clock::Times;
-use super::phase::{Direction, Op, Pass, Phase};
+use super::phase::{Direction, Op, Pass, Phase, SpanPhase, Stream};
 use super::recorder::PredictedLane;
 use super::rows::{BatchRow, HopRow, StaleRow};
 use super::state::StatePage;
+use super::trace::{Span, Trace};
 use crate::comm::Label;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Traffic key: layer, direction, operation, peer.
 pub type Lane = (u16, Direction, Op, u32);
@@ -48,10 +50,12 @@ pub struct Meter {
     page: Option<StatePage>,
     phase: Cell<Option<Phase>>,
     pass: Cell<Option<Pass>>,
+    layer: Cell<u16>,
+    trace: Option<Trace>,
     times: Cell<Times>,
     work: Cell<Work>,
     traffic: RefCell<BTreeMap<Lane, Traffic>>,
-    blocked: RefCell<BTreeMap<(u16, Direction, Op), Blocked>>,
+    waits: RefCell<BTreeMap<(u16, Direction, Op), Blocked>>,
     held: Cell<u64>,
     most_held: Cell<u64>,
     largest: Cell<u64>,
@@ -71,6 +75,19 @@ impl Meter {
             page,
             ..Meter::default()
         }
+    }
+
+    /// The same meter, which keeps spans.
+    pub fn tracing(self) -> Meter {
+        Meter {
+            trace: Some(Trace::default()),
+            ..self
+        }
+    }
+
+    /// The spans, where they are kept.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
     }
 
     /// Does something with the status page, if there is one.
@@ -101,6 +118,17 @@ impl Meter {
         self.pass.get().unwrap_or(Pass::Setup)
     }
 
+    /// Enters a layer.
+    pub fn set_layer(&self, layer: usize) {
+        self.page(|page| page.layer(layer as u64));
+        self.layer.set(layer as u16);
+    }
+
+    /// The current layer.
+    pub fn layer(&self) -> usize {
+        usize::from(self.layer.get())
+    }
+
     fn counts(&self) -> bool {
         !matches!(self.pass(), Pass::Eval | Pass::Setup)
     }
@@ -113,12 +141,50 @@ impl Meter {
         }
     }
 
-    /// Kernel time in a phase.
-    pub fn computed(&self, phase: Phase, ns: u64) {
-        let pass = self.pass();
+    /// Kernel time in a phase, from when to when.
+    pub fn computed(&self, stream: Stream, phase: Phase, at: Range<u64>) {
+        let (pass, ns) = (self.pass(), at.end - at.start);
+        self.keep(|| Span {
+            stream,
+            phase: SpanPhase::of(phase),
+            pass: pass.label(),
+            layer: self.layer.get(),
+            op: None,
+            peer: None,
+            bytes: None,
+            at,
+        });
         self.times(|t| match phase {
             Phase::Copy => t.copy += ns,
             _ => t.add_compute(pass, ns),
+        });
+    }
+
+    /// Keeps a span of an epoch, where spans are kept.
+    fn keep(&self, span: impl FnOnce() -> Span) {
+        if let Some(trace) = self.trace.as_ref().filter(|_| self.counts()) {
+            trace.keep(span());
+        }
+    }
+
+    /// Keeps a span of the communicator, where spans are kept: `bytes` from or to `peer`.
+    pub fn comm_span(
+        &self,
+        (label, op): (Label, Op),
+        phase: SpanPhase,
+        (peer, bytes): (Option<usize>, Option<u64>),
+        at: Range<u64>,
+    ) {
+        let own = matches!(phase, SpanPhase::Transfer | SpanPhase::Wait);
+        self.keep(|| Span {
+            stream: if own { Stream::Host } else { Stream::Net },
+            phase,
+            pass: label.direction.label(),
+            layer: label.layer,
+            op: Some(op),
+            peer: peer.map(|p| p as u32),
+            bytes,
+            at,
         });
     }
 
@@ -156,24 +222,31 @@ impl Meter {
         lane.messages += 1;
     }
 
-    /// Nanoseconds blocked in an operation.
-    pub fn moved(&self, label: Label, op: Op, moving: u64, waiting: u64) {
+    /// Blocked in an operation from when to when, while data moved.
+    pub fn moved(&self, label: Label, op: Op, at: Range<u64>) {
+        self.blocked(label, op, at.end - at.start, 0);
+        self.comm_span((label, op), SpanPhase::Transfer, (None, None), at);
+    }
+
+    /// Nanoseconds blocked in an operation. Whoever calls this keeps the spans of it.
+    pub fn blocked(&self, label: Label, op: Op, moving: u64, waiting: u64) {
         self.times(|t| {
             t.xfer += moving;
             t.wait += waiting;
         });
-        let mut blocked = self.blocked.borrow_mut();
-        let lane = blocked
-            .entry((label.layer, label.direction, op))
-            .or_default();
+        let mut waits = self.waits.borrow_mut();
+        let lane = waits.entry((label.layer, label.direction, op)).or_default();
         lane.moving += moving;
         lane.waiting += waiting;
     }
 
-    /// Nanoseconds in which data moved while the rank was not in the communicator. A lower bound
+    /// When data moved while the rank was not in the communicator, each moment once. A lower bound
     /// where a transport does not know when movement began: then it counts from when it was seen.
-    pub fn hidden(&self, ns: u64) {
-        self.times(|t| t.hidden += ns);
+    pub fn hidden(&self, (label, op): (Label, Op), moved: &[Range<u64>]) {
+        self.times(|t| t.hidden += moved.iter().map(|r| r.end - r.start).sum::<u64>());
+        for at in moved {
+            self.comm_span((label, op), SpanPhase::Hidden, (None, None), at.clone());
+        }
     }
 
     /// Bytes that are about to be sent, by a strategy whose bytes differ from epoch to epoch.
@@ -280,6 +353,6 @@ impl Meter {
 
     /// Takes the blocked times since the last call.
     pub fn take_blocked(&self) -> BTreeMap<(u16, Direction, Op), Blocked> {
-        self.blocked.take()
+        self.waits.take()
     }
 }

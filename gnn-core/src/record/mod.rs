@@ -10,11 +10,12 @@ pub mod phase;
 mod recorder;
 pub mod rows;
 pub mod state;
+pub mod trace;
 
 pub(crate) use clock::give_back;
 pub use clock::{Times, now_ns};
 pub use holds::Holds;
 pub use meter::{Lane, Meter, Traffic, Work};
-pub use phase::{Direction, Freshness, Op, Pass, Phase};
+pub use phase::{Direction, Freshness, Op, Pass, Phase, SpanPhase, Stream};
 pub(crate) use recorder::host_name;
 pub use recorder::{Closed, Counters, Epoch, PredictedLane, RankFacts, Recorder};

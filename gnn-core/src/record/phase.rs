@@ -131,3 +131,43 @@ labels! {
         Gather => "gather",
     }
 }
+
+labels! {
+    /// The `stream` column of the `spans` frame: who did it.
+    Stream {
+        /// The rank's own thread, and the compute threads that it waits for.
+        Host => "host",
+        /// A device that works on its own.
+        Device => "device",
+        /// Messages, whatever the rank does meanwhile.
+        Net => "net",
+    }
+}
+
+labels! {
+    /// The `phase` column of the `spans` frame.
+    SpanPhase {
+        /// Multiplying by a block or its transpose.
+        Aggregate => "aggregate",
+        /// Dense layers and activations.
+        Update => "update",
+        /// The loss and its gradient.
+        Loss => "loss",
+        /// The optimiser step.
+        Optim => "optim",
+        /// Drawing what is trained on.
+        Sample => "sample",
+        /// Packing and unpacking rows.
+        Copy => "copy",
+        /// Blocked while data moved.
+        Transfer => "transfer",
+        /// Blocked before the peer had sent.
+        Wait => "wait",
+        /// Data moved while the rank did something else.
+        Hidden => "hidden",
+        /// A message was handed to a peer.
+        Send => "send",
+        /// A peer's message moved.
+        Receive => "receive",
+    }
+}

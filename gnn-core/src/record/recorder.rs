@@ -4,7 +4,7 @@ use super::clock::{now_ns, peak_memory_bytes, process_cpu_ns, thread_cpu_ns};
 use super::holds::Holds;
 use super::meter::Meter;
 use super::phase::{Direction, Op, Pass};
-use super::rows::{BatchRow, CommRow, HopRow, RankRow, Row, StaleRow};
+use super::rows::{BatchRow, CommRow, HopRow, RankRow, Row, SpanRow, StaleRow, TracedRow};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
@@ -137,6 +137,9 @@ impl Recorder {
         self.meter.take_predicted();
         self.meter.take_stale();
         self.meter.take_batches();
+        if let Some(trace) = self.meter.trace() {
+            trace.clear();
+        }
         Epoch {
             start_cpu: self.cpu_ns(),
             start_ns: now_ns(),
@@ -152,8 +155,8 @@ impl Recorder {
         }
     }
 
-    /// Writes the `ranks`, `comm`, `stale`, `batches` and `hops` rows of an epoch; `late_ns` is this rank's arrival after the
-    /// first.
+    /// Writes an epoch's rows: `ranks`, `comm`, `stale`, `batches`, `hops`, and `spans` where they are
+    /// kept; `late_ns` is this rank's arrival after the first.
     ///
     /// # Errors
     /// [`Error::Io`] when the rows cannot be written.
@@ -172,6 +175,7 @@ impl Recorder {
             predicted,
             stale,
             batches: (batches, hops),
+            spans,
             cached: [cache_bytes, dev_cache_bytes],
             rx,
         } = counters;
@@ -253,12 +257,17 @@ impl Recorder {
         }
         stale.iter().try_for_each(|row| self.write(row))?;
         batches.iter().try_for_each(|row| self.write(row))?;
-        hops.iter().try_for_each(|row| self.write(row))
+        hops.iter().try_for_each(|row| self.write(row))?;
+        let Some((spans, traced)) = spans else {
+            return Ok(());
+        };
+        spans.iter().try_for_each(|row| self.write(row))?;
+        self.write(&traced)
     }
 
     /// Takes the epoch's counters from the meter. Called before evaluation, so that its traffic is
     /// not in them.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self, index: u32) -> Counters {
         let (times, work) = self.meter.take_times();
         Counters {
             times,
@@ -268,6 +277,10 @@ impl Recorder {
             predicted: self.meter.take_predicted(),
             stale: self.meter.take_stale(),
             batches: self.meter.take_batches(),
+            spans: self
+                .meter
+                .trace()
+                .map(|trace| trace.take(index, self.facts.rank)),
             cached: self.meter.cached(),
             rx: 0,
         }
@@ -334,6 +347,7 @@ pub struct Counters {
     predicted: std::collections::BTreeMap<PredictedLane, u64>,
     stale: Vec<StaleRow>,
     batches: (Vec<BatchRow>, Vec<HopRow>),
+    spans: Option<(Vec<SpanRow>, TracedRow)>,
     cached: [u64; 2],
     /// Bytes received, filled in by who knows what the others sent.
     pub rx: u64,

@@ -19,6 +19,8 @@ pub enum KeyType {
     Float(f64, f64),
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// `true` or `false`; a flag that is only named says `true`.
+    Switch,
 }
 
 /// One key: its name, its type, what it means, and how it is read and written.
@@ -59,6 +61,7 @@ fn wrong(key: &Key, got: &Value) -> Error {
         KeyType::Int(lo, hi) => format!("a whole number from {lo} to {hi}"),
         KeyType::Float(lo, hi) => format!("a number from {lo} to below {hi}"),
         KeyType::Choice(words) => format!("one of {}", words.join(", ")),
+        KeyType::Switch => "true or false".to_owned(),
     };
     Error::Spec {
         key: key.name.into(),
@@ -114,6 +117,7 @@ fn word(name: &str, value: &Value) -> Result<String> {
                 None => Err(wrong(k, value)),
             }
         }
+        KeyType::Switch if !matches!(value, Value::Bool(_)) => Err(wrong(k, value)),
         _ => Ok(text),
     }
 }
@@ -224,5 +228,6 @@ keys! {
     timeout None, KeyType::Float(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
     limit None, KeyType::Text, "memory that a rank may need by its plan, 2GB; a run that would need more is refused, none never", limit => |n| n, |n: &u64| if *n == 0 { text(NONE) } else { text(&n.to_string()) };
     link None, KeyType::Text, "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NONE), |l| text(&l.to_string()));
+    trace None, KeyType::Switch, "keep what each rank did when: the frame spans, halobook trace, the plot gantt", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
     name None, KeyType::Text, "free name of the run", word => same, |s: &String| text(s);
 }

@@ -294,6 +294,8 @@ pub struct RunSpec {
     pub limit: u64,
     /// A modelled link that messages travel by; none: as fast as they can.
     pub link: Option<Link>,
+    /// Whether ranks keep spans: the frame `spans`.
+    pub trace: bool,
     /// Free name of the run.
     pub name: String,
     /// The strategy's own knobs, as written.
@@ -346,6 +348,7 @@ impl Default for RunSpec {
             timeout: 0.0,
             limit: 0,
             link: None,
+            trace: false,
             name: String::new(),
             knobs: Knobs::default(),
         }

@@ -150,6 +150,14 @@ impl Run {
         or_end(self.try_frame("hops"))
     }
 
+    /// One row a span: what each rank did when. Empty for runs without `trace = true`.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn spans(&self) -> DataFrame {
+        or_end(self.try_frame("spans"))
+    }
+
     /// One row a part of the graph: nodes, edges, halo, cut.
     ///
     /// # Panics
@@ -167,7 +175,7 @@ impl Run {
     }
 
     /// Any frame by name: `runs` (this run's row), `epochs`, `ranks`, `comm`, `stale`,
-    /// `partition`.
+    /// `batches`, `hops`, `spans`, `traced`, `partition`.
     ///
     /// # Errors
     /// An unknown name, or what the disk says.
@@ -175,13 +183,41 @@ impl Run {
         source::load(&self.dir, name)
     }
 
-    /// A plot of this run: `curve`, `stack`, `balance`, `matrix`, `stale`, `plan`,
+    /// A plot of this run: `curve`, `stack`, `balance`, `gantt`, `matrix`, `stale`, `plan`,
     /// `partition` ([`KINDS`](crate::plot::KINDS)).
     ///
     /// # Panics
     /// An unknown kind, or a frame that cannot be read.
     pub fn plot(&self, kind: &str) -> Plot {
         or_end(self.try_plot(kind))
+    }
+
+    /// The plot `gantt` of one epoch.
+    ///
+    /// # Errors
+    /// Another kind, an epoch that has no spans, or a frame that cannot be read.
+    pub fn try_plot_epoch(&self, kind: &str, epoch: u32) -> std::result::Result<Plot, PlotError> {
+        let parsed = Kind::parse(kind)?;
+        if parsed != Kind::Gantt {
+            return Err(PlotError::Run(format!(
+                "plot {kind} shows all epochs, not one\nhelp: --epoch is for gantt"
+            )));
+        }
+        let words = |e: launcher::Error| PlotError::Run(source::in_words(&e));
+        let all = self.try_frame("spans").map_err(words)?;
+        let frame = source::of_epoch(&all, epoch).map_err(words)?;
+        if frame.height() == 0 && all.height() > 0 {
+            return Err(PlotError::Run(format!(
+                "epoch {epoch} of run {} has no spans\nhelp: %%sql says which have: \
+                 SELECT DISTINCT epoch FROM spans",
+                self.id
+            )));
+        }
+        parsed.draw(&[Case {
+            setting: self.setting().map_err(words)?,
+            frame,
+            cut: None,
+        }])
     }
 
     /// Like [`Run::plot`].

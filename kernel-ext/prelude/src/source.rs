@@ -25,6 +25,13 @@ pub(crate) fn load(dir: &Path, name: &str) -> Result<DataFrame> {
     frames::load(dir, name)
 }
 
+/// The rows of one epoch.
+pub(crate) fn of_epoch(frame: &DataFrame, epoch: u32) -> Result<DataFrame> {
+    use polars::prelude::{IntoLazy, col, lit};
+    let of = frame.clone().lazy().filter(col("epoch").eq(lit(epoch)));
+    of.collect().map_err(Error::frame("spans"))
+}
+
 /// The folder of the run called `id`.
 pub(crate) fn run_dir(id: &str) -> Result<PathBuf> {
     interrupt::check();

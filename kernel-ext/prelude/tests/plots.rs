@@ -68,6 +68,7 @@ fn every_kind(setting: &halobook::plot::Setting, epochs: u32) -> Vec<(Kind, Case
         "epochs" => common::epochs(epochs, setting.ranks),
         "ranks" => ranks(epochs, setting.ranks),
         "stale" => common::stale(epochs, setting.ranks),
+        "spans" => common::spans(epochs, setting.ranks),
         _ => comm(epochs, setting.ranks),
     };
     let kinds = plot::KINDS.iter().map(|(_, kind, _)| *kind);
@@ -104,6 +105,29 @@ fn hostile_names_stay_text() {
     ];
     checked(stack(&both).expect("frames are complete"));
     checked(curve(&both, Axis::Epoch).expect("frames are complete"));
+}
+
+#[test]
+fn gantt_has_a_lane_a_rank_and_names_who_is_waited_for() {
+    let traced = case(setting("halo", 3), common::spans(4, 3));
+    let plot = checked(Kind::Gantt.draw(&[traced]).expect("complete"));
+    // Aggregation and update are one piece of compute; the optimiser's is apart.
+    assert_eq!((boxes(&plot.svg, COMPUTE), boxes(&plot.svg, WAIT)), (6, 2));
+    for said in ["rank 0", "rank 2", "critical path: rank 2 5.00 ms"] {
+        assert!(
+            plot.svg.contains(said) && plot.text.contains(said),
+            "{said}"
+        );
+    }
+    assert!(
+        plot.text.contains("clocks agree within 3.0 µs"),
+        "{}",
+        plot.text
+    );
+    assert!(plot.text.contains("rank 2: 2.00 ms"), "{}", plot.text);
+    let none = case(setting("halo", 3), common::spans(0, 3));
+    let plot = checked(Kind::Gantt.draw(&[none]).expect("says so"));
+    assert!(plot.text.contains("trace = true"), "{}", plot.text);
 }
 
 #[test]

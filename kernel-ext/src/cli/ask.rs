@@ -85,7 +85,8 @@ fn judged(words: &[String]) -> Result<(Vec<Verdict>, bool)> {
     Ok((verdicts.collect::<Result<_>>()?, json))
 }
 
-fn refuse(what: &str, help: &str) -> ExitCode {
+/// Two lines on standard error, and the exit status of a wrong request.
+pub(super) fn refuse(what: &str, help: &str) -> ExitCode {
     let one_line = |text: &str| text.lines().collect::<Vec<_>>().join(" ");
     eprintln!("error: {}\nhelp: {}", one_line(what), one_line(help));
     ExitCode::from(2)

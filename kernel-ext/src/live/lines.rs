@@ -30,6 +30,7 @@ pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
         "plan" => return super::plan::plan(line, session),
         "plot" => plot(line, session)?,
         "log" => log(line, session)?,
+        "trace" => trace(line, session)?,
         "diff" => diff(line, session)?,
         "run" => {
             let page = launcher::page::page(&the_run(line, session)?);
@@ -98,9 +99,12 @@ fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
         [name, kind, ..] => (name.as_str(), kind.as_str()),
     };
     let dir = session.run_dir(name).map_err(|error| refused(&error))?;
-    let plot = Run::at(dir)
-        .try_plot(kind)
-        .map_err(|error| Failure::config(error.to_string(), []))?;
+    let run = Run::at(dir);
+    let plot = match number(line, "epoch")? {
+        Some(epoch) => run.try_plot_epoch(kind, epoch),
+        None => run.try_plot(kind),
+    };
+    let plot = plot.map_err(|error| Failure::config(error.to_string(), []))?;
     Ok(Shown::svg(plot.text, plot.svg))
 }
 
@@ -117,6 +121,20 @@ fn log(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     } else {
         text.trim_end().to_owned()
     }))
+}
+
+fn trace(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
+    let dir = the_run(line, session)?;
+    let path = line.flag("to").map(std::path::PathBuf::from);
+    let path = path.unwrap_or_else(|| dir.join("trace.json"));
+    let io = |e| refused(&launcher::Error::io(&path)(e));
+    let trace = launcher::chrome::chrome(&dir).map_err(|error| refused(&error))?;
+    std::fs::write(&path, trace).map_err(io)?;
+    let summary = launcher::chrome::summary(&dir).map_err(|error| refused(&error))?;
+    Ok(Shown::text(format!(
+        "{summary}{}: open it in https://ui.perfetto.dev or chrome://tracing",
+        path.display()
+    )))
 }
 
 fn diff(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {

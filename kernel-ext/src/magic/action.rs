@@ -311,6 +311,7 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
             "dry-run" => request.dry_run = true,
             "bg" => request.background = true,
             "force" => request.force = true,
+            "trace" => request.pairs.push((name.to_owned(), "true".into())),
             "set" => match value.split_once('=') {
                 Some((key, value)) => request
                     .pairs

@@ -9,6 +9,7 @@ pub const PLOTS: &[&str] = &[
     "curve",
     "stack",
     "balance",
+    "gantt",
     "matrix",
     "stale",
     "plan",
@@ -141,7 +142,7 @@ Numbers, bool and String among its struct's fields are its settings.
         )],
         summary: "ask what is bound and the run store, without a compiler",
         details: "\
-Tables: runs; epochs, ranks, comm, stale, batches, hops and partition of all runs, by run_id;
+Tables: runs; epochs, ranks, comm, stale, batches, hops, spans, traced and partition of all runs, by run_id;
 r1_epochs, r1_ranks, … of the run bound to r1; and the frames that %%sweep, %partition and %%sql
 have bound, by their names. `-o frame` binds the answer as a DataFrame.
 
@@ -217,12 +218,19 @@ say how near: `+- 0.01` or `within 5 %`. Words in quotes before a colon say what
         name: "plot",
         kind: Kind::Line,
         args: &[("RUN", Value::Run), ("KIND", Value::OneOf(PLOTS))],
-        flags: &[],
+        flags: &[value(
+            "epoch",
+            None,
+            "K",
+            Value::Free,
+            "gantt: this epoch (default one of median length)",
+        )],
         summary: "draw a run",
         details: "\
 curve    loss and accuracy by epoch
 stack    where each epoch's time went: compute, exposed communication, waiting
 balance  the same by rank, with what each rank owns
+gantt    of a run with --trace: what each rank did when, waits and the critical path
 matrix   bytes from rank to rank
 stale    age of reused rows, and what they saved
 plan     memory and time as they were planned, against what was measured
@@ -335,6 +343,26 @@ first one's, and for how many epochs both have the same losses bit by bit.
         ],
         summary: "what the ranks of a run printed",
         details: "",
+    },
+    Magic {
+        name: "trace",
+        kind: Kind::Line,
+        args: &[("RUN", Value::Run)],
+        flags: &[value(
+            "to",
+            None,
+            "FILE",
+            Value::Free,
+            "the file to write (default trace.json in the run's folder)",
+        )],
+        summary: "write the spans of a run for a trace viewer",
+        details: "\
+For a run that was trained with --trace. The file is Chrome's JSON, which https://ui.perfetto.dev and
+chrome://tracing show: a process for each rank, its messages as arrows. The result says how many spans there
+are, how many there was no room for, and how far the ranks' clocks may be apart. `r1.spans()` and r1_spans in
+%%sql are the same as a frame, `%plot r1 gantt` draws an epoch. From a shell: halobook trace RUN -o FILE.
+
+    %trace r1 --to r1.json",
     },
     Magic {
         name: "stop",

@@ -197,6 +197,10 @@ const TRAIN_FLAGS: &[Flag] = &[
         Value::Free,
         "memory that a rank may need by its plan: 2GB",
     ),
+    switch(
+        "trace",
+        "keep what each rank did when: r1.spans(), %plot r1 gantt, %trace r1",
+    ),
     switch("force", "start also what by its plan does not fit"),
     switch("dry-run", "resolve and check, start nothing"),
 ];
@@ -210,9 +214,9 @@ const PLAN_OWN: &[Flag] = &[value(
     "the settings of a run; keys that are given go over them",
 )];
 
-/// Flags of `%plan`: its own, and those of a run but for its last two switches.
+/// Flags of `%plan`: its own, and those of a run but for its last three switches.
 pub(super) const PLAN_FLAGS: &[Flag] = &{
-    let mut all = [PLAN_OWN[0]; PLAN_OWN.len() + TRAIN_FLAGS.len() - 2];
+    let mut all = [PLAN_OWN[0]; PLAN_OWN.len() + TRAIN_FLAGS.len() - 3];
     let mut k = PLAN_OWN.len();
     while k < all.len() {
         all[k] = TRAIN_FLAGS[k - PLAN_OWN.len()];

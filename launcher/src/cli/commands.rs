@@ -109,6 +109,27 @@ pub fn strategy(words: &[String]) -> Result<i32> {
     ask_kernel("strategy", words)
 }
 
+/// `halobook plot RUN KIND`.
+pub fn plot(words: &[String]) -> Result<i32> {
+    ask_kernel("plot", words)
+}
+
+/// `halobook trace RUN`.
+pub fn trace(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &[], &["o", "to"])?;
+    let [run] = words.names(["RUN"])?;
+    let dir = run_dir(run)?;
+    let trace = crate::chrome::chrome(&dir)?;
+    let Some(path) = words.value("to").or(words.value("o")) else {
+        println!("{trace}");
+        return Ok(0);
+    };
+    std::fs::write(path, trace).map_err(Error::io(Path::new(path)))?;
+    print!("{}", crate::chrome::summary(&dir)?);
+    println!("{path}: open it in https://ui.perfetto.dev or chrome://tracing");
+    Ok(0)
+}
+
 /// `halobook bench notebook`.
 pub fn bench_notebook(words: &[String]) -> Result<i32> {
     ask_kernel("bench", words)

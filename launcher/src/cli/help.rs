@@ -75,6 +75,7 @@ fn values(kind: KeyType) -> String {
         KeyType::Float(lo, hi) if hi >= 1e6 => format!("{lo}…"),
         KeyType::Float(lo, hi) => format!("{lo}…{hi}"),
         KeyType::Choice(words) => words.join("|"),
+        KeyType::Switch => "[true|false]".into(),
     }
 }
 

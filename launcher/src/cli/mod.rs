@@ -98,7 +98,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "frames",
         arguments: "RUN FRAME [--json]",
-        about: "print a frame of a run: runs, epochs, ranks, comm, partition",
+        about: "print a frame of a run: runs, epochs, ranks, comm, stale, spans, partition, …",
         run: Plain(commands::frames),
     },
     Command {
@@ -142,6 +142,18 @@ const COMMANDS: &[Command] = &[
         arguments: "RUN [--rank K] [--tail N] [--grep TEXT]",
         about: "print what the ranks printed",
         run: Plain(commands::log),
+    },
+    Command {
+        name: "plot",
+        arguments: "RUN KIND [--epoch K] [-o FILE]",
+        about: "draw a run: its numbers here, the figure as SVG in FILE; kinds as in %plot",
+        run: Plain(commands::plot),
+    },
+    Command {
+        name: "trace",
+        arguments: "RUN [-o FILE]",
+        about: "print the spans of a run that was trained with --trace, for a trace viewer (Chrome's JSON)",
+        run: Plain(commands::trace),
     },
     Command {
         name: "stop",

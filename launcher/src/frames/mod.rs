@@ -34,7 +34,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Names of all frames of a run.
-pub const FRAMES: [&str; 8] = [
+pub const FRAMES: [&str; 10] = [
     "runs",
     "epochs",
     "ranks",
@@ -42,6 +42,8 @@ pub const FRAMES: [&str; 8] = [
     "stale",
     "batches",
     "hops",
+    "spans",
+    "traced",
     "partition",
 ];
 
@@ -94,6 +96,8 @@ fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
         "stale" => build::stale(rows, run_id),
         "batches" => build::batches(rows, run_id),
         "hops" => build::hops(rows, run_id),
+        "spans" => build::spans(rows, run_id),
+        "traced" => build::traced(rows, run_id),
         _ => build::partition(rows, run_id),
     }
     .map_err(Error::frame(frame))?;
@@ -192,6 +196,9 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
     let rows = Rows::read(run_dir, manifest.ranks)?;
     identity::check(&rows.ranks)?;
     if let Some(note) = identity::note(&rows.ranks) {
+        manifest.note(note);
+    }
+    if let Some(note) = rows.dropped_note() {
         manifest.note(note);
     }
     manifest.epochs_done = rows.epochs.len() as u32;

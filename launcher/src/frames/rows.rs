@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::plan::{self, Foreseen};
 use gnn_core::record::rows::{
-    BatchRow, CommRow, EndedRow, HopRow, MetricsRow, PartRow, RankRow, StaleRow,
+    BatchRow, CommRow, EndedRow, HopRow, MetricsRow, PartRow, RankRow, SpanRow, StaleRow, TracedRow,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -22,6 +22,10 @@ pub(crate) struct Rows {
     pub batches: Vec<BatchRow>,
     /// Rows about their blocks, by epoch, then rank, then layer.
     pub hops: Vec<HopRow>,
+    /// Spans, by epoch, then rank, then beginning.
+    pub spans: Vec<SpanRow>,
+    /// How many of them there are, by epoch, then rank.
+    pub traced: Vec<TracedRow>,
     /// One row an epoch.
     pub metrics: Vec<MetricsRow>,
     /// One row a part.
@@ -92,6 +96,8 @@ impl Rows {
             "stale" => self.stale.push(serde_json::from_slice(line)?),
             "batches" => self.batches.push(serde_json::from_slice(line)?),
             "hops" => self.hops.push(serde_json::from_slice(line)?),
+            "spans" => self.spans.push(serde_json::from_slice(line)?),
+            "traced" => self.traced.push(serde_json::from_slice(line)?),
             "metrics" => self.metrics.push(metrics(line)?),
             "partition" => self.partition.push(serde_json::from_slice(line)?),
             "ended" => self.ended = Some(serde_json::from_slice::<EndedRow>(line)?.epoch),
@@ -99,6 +105,18 @@ impl Rows {
             _ => {}
         }
         Ok(())
+    }
+
+    /// What a reader of the spans should know.
+    pub fn dropped_note(&self) -> Option<String> {
+        let dropped: u64 = self.traced.iter().map(|t| t.dropped).sum();
+        let kept: u64 = self.traced.iter().map(|t| t.spans).sum();
+        (dropped > 0).then(|| {
+            format!(
+                "{dropped} of {} spans were dropped: trace fewer epochs",
+                dropped + kept
+            )
+        })
     }
 
     /// Drops rows of epochs that some rank, or the metrics, have not got: the run ended in them.
@@ -123,6 +141,10 @@ impl Rows {
         self.batches.sort_by_key(|b| (b.epoch, b.rank));
         self.hops.retain(|h| whole(h.epoch));
         self.hops.sort_by_key(|h| (h.epoch, h.rank, h.layer));
+        self.spans.retain(|s| whole(s.epoch));
+        self.spans.sort_by_key(|s| (s.epoch, s.rank, s.start_us));
+        self.traced.retain(|t| whole(t.epoch));
+        self.traced.sort_by_key(|t| (t.epoch, t.rank));
         self.partition.sort_by_key(|p| p.part);
     }
 }

@@ -19,6 +19,7 @@
 mod ports;
 mod transport;
 
+pub(super) use transport::clock_id;
 pub(crate) use transport::same_clock;
 
 use super::Transport;

@@ -237,7 +237,7 @@ pub(crate) fn same_clock(transport: &mut dyn Transport) -> Result<()> {
 }
 
 /// Names this boot of this host: its monotonic clock is the same for all of its processes.
-fn clock_id() -> Words {
+pub(crate) fn clock_id() -> Words {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let name = boot.unwrap_or_else(|_| crate::record::host_name());
     // FNV-1a, 64 bits: equal names have equal numbers in every process and version.

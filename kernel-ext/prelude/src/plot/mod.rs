@@ -5,6 +5,7 @@
 //! | [`curve()`] | `epochs` | loss and accuracy by epoch or second, best validation epoch, early ends |
 //! | [`stack()`] | `epochs` | where each epoch's time went, hidden communication outlined above |
 //! | [`balance()`] | `ranks` | compute and wait of each rank, with the nodes it holds |
+//! | [`gantt()`] | `spans` | what each rank did when, in one epoch |
 //! | [`matrix()`] | `comm` | bytes from rank to rank |
 //! | [`stale()`] | `stale` | which epochs sent rows, and how far old ones were from the present |
 //! | [`plan()`] | `ranks` | memory and time as they were planned, against what was measured |
@@ -20,6 +21,8 @@ mod axes;
 mod balance;
 mod curve;
 mod curve_panel;
+mod gantt;
+mod gantt_lanes;
 mod group;
 mod ink;
 mod matrix;
@@ -44,6 +47,7 @@ use std::path::Path;
 
 pub use balance::balance;
 pub use curve::{Axis, curve};
+pub use gantt::gantt;
 pub use matrix::{matrix, matrix_by_layer};
 pub use pareto::pareto;
 pub use partition::{cut, partition};
@@ -131,6 +135,8 @@ pub enum Kind {
     Stack,
     /// [`balance()`].
     Balance,
+    /// [`gantt()`].
+    Gantt,
     /// [`matrix()`].
     Matrix,
     /// [`matrix_by_layer`].
@@ -160,6 +166,11 @@ pub const KINDS: &[(&str, Kind, &str)] = &[
         "balance",
         Kind::Balance,
         "compute, wait and nodes of each rank",
+    ),
+    (
+        "gantt",
+        Kind::Gantt,
+        "what each rank did when, in one epoch of a traced run",
     ),
     ("matrix", Kind::Matrix, "bytes from rank to rank"),
     (
@@ -210,13 +221,14 @@ impl Kind {
             })
     }
 
-    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale` or `partition`.
+    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale`, `spans` or `partition`.
     pub fn frame(self) -> &'static str {
         match self {
             Kind::Curve | Kind::CurveSeconds | Kind::Stack | Kind::Speedup | Kind::Pareto => {
                 "epochs"
             }
             Kind::Balance | Kind::Plan => "ranks",
+            Kind::Gantt => "spans",
             Kind::Matrix | Kind::MatrixLayers => "comm",
             Kind::Stale => "stale",
             Kind::Partition => "partition",
@@ -233,6 +245,7 @@ impl Kind {
             Kind::CurveSeconds => curve(cases, Axis::Seconds),
             Kind::Stack => stack(cases),
             Kind::Balance => balance(one(cases, "balance")?),
+            Kind::Gantt => gantt(one(cases, "gantt")?),
             Kind::Matrix => matrix(one(cases, "matrix")?),
             Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
             Kind::Stale => stale(one(cases, "stale")?),

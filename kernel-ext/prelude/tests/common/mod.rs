@@ -168,3 +168,63 @@ pub fn stale(n: u32, p: u32) -> DataFrame {
     )
     .expect("columns have equal lengths")
 }
+
+/// A `spans` frame: every rank computes, the last one for longest; the others wait for it, then all sum up.
+pub fn spans(n: u32, p: u32) -> DataFrame {
+    type Span = (u32, u32, &'static str, &'static str, i64, i64, Option<u32>);
+    let mut rows: Vec<Span> = Vec::new();
+    for epoch in 0..n {
+        let zero = i64::from(epoch) * 20_000;
+        let slowest = 1000 * (1 + i64::from(p));
+        for rank in 0..p {
+            let own = 1000 * (2 + i64::from(rank));
+            let next = (rank + 1) % p;
+            rows.push((epoch, rank, "host", "aggregate", zero, own / 2, None));
+            rows.push((
+                epoch,
+                rank,
+                "host",
+                "update",
+                zero + own / 2,
+                own - own / 2,
+                None,
+            ));
+            if p > 1 {
+                let (sent, peer) = (zero + own, Some(p - 1));
+                rows.push((epoch, rank, "net", "send", sent, 1, Some(next)));
+                rows.push((
+                    epoch,
+                    next,
+                    "net",
+                    "receive",
+                    zero + slowest,
+                    10,
+                    Some(rank),
+                ));
+                rows.push((epoch, rank, "host", "wait", sent, slowest - own, peer));
+                rows.push((epoch, rank, "net", "hidden", zero + 100, 400, None));
+            }
+            rows.push((epoch, rank, "host", "copy", zero + slowest, 300, None));
+            rows.push((
+                epoch,
+                rank,
+                "host",
+                "optim",
+                zero + slowest + 400,
+                600,
+                None,
+            ));
+        }
+    }
+    df!(
+        "epoch" => rows.iter().map(|r| r.0).collect::<Vec<u32>>(),
+        "rank" => rows.iter().map(|r| r.1).collect::<Vec<u32>>(),
+        "stream" => rows.iter().map(|r| r.2).collect::<Vec<&str>>(),
+        "phase" => rows.iter().map(|r| r.3).collect::<Vec<&str>>(),
+        "start_us" => rows.iter().map(|r| r.4).collect::<Vec<i64>>(),
+        "dur_us" => rows.iter().map(|r| r.5).collect::<Vec<i64>>(),
+        "peer" => rows.iter().map(|r| r.6).collect::<Vec<Option<u32>>>(),
+        "skew_us" => vec![3.0; rows.len()],
+    )
+    .expect("columns have equal lengths")
+}

@@ -1,0 +1,105 @@
+//! How a rank waits for what it has posted, and what that is counted as.
+
+use super::communicator::{Communicator, GIVEN_UP};
+use super::operation::{Open, Posted};
+use crate::error::{Error, Result};
+use crate::record::trace::Stretch;
+use crate::record::{SpanPhase, now_ns};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Polls before a waiting rank gives its core away.
+const SPINS: u32 = 64;
+/// Tries between two questions whether to give up.
+const ASK_EVERY: u32 = 64;
+/// More than the longest sleep takes.
+const SLEEP_NS: u64 = 300_000;
+
+impl Communicator {
+    /// Waits until every part of an operation is there.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone, or when this rank is to give up.
+    pub(super) fn block_on(&mut self, posted: &mut Posted) -> Result<()> {
+        let (op, meter) = (posted.op, Rc::clone(&self.meter));
+        let traced = |label, (moving, peer, at): (bool, usize, Range<u64>)| {
+            let phase = if moving {
+                SpanPhase::Transfer
+            } else {
+                SpanPhase::Wait
+            };
+            meter.comm_span((label, op), phase, (Some(peer), None), at);
+        };
+        let (mut moving, mut waiting) = (0, 0);
+        let mut last = now_ns();
+        let mut stretch = Stretch::new(last);
+        let mut tries = 0u32;
+        let mut shown = None;
+        // Whatever moves meanwhile is exposed.
+        while let Some(open) = posted.poll(self.transport.as_mut(), &mut Vec::new(), &self.meter)? {
+            let Open {
+                peer,
+                moving: is_moving,
+                arrives,
+            } = open;
+            if shown != Some(peer) && tries > SPINS {
+                self.meter.page(|page| page.waiting(op, peer as u32, 0));
+                shown = Some(peer);
+            }
+            if tries > SPINS && tries.is_multiple_of(ASK_EVERY) && self.is_cancelled() {
+                self.meter.page(crate::record::state::StatePage::resumed);
+                return Err(Error::Comm {
+                    op: op.label().into(),
+                    peer: Some(peer as u32),
+                    reason: GIVEN_UP.into(),
+                });
+            }
+            self.rest(tries, arrives);
+            tries = tries.saturating_add(1);
+            let now = now_ns();
+            *(if is_moving { &mut moving } else { &mut waiting }) += now - last;
+            if let Some(ended) = stretch.turn(last, (is_moving, peer)) {
+                traced(posted.label, ended);
+            }
+            last = now;
+        }
+        let now = now_ns();
+        moving += now - last;
+        if let Some(ended) = stretch.end(last) {
+            traced(posted.label, ended);
+        }
+        meter.comm_span(
+            (posted.label, op),
+            SpanPhase::Transfer,
+            (None, None),
+            last..now,
+        );
+        if shown.is_some() {
+            self.meter.page(crate::record::state::StatePage::resumed);
+        }
+        self.meter.blocked(posted.label, op, moving, waiting);
+        Ok(())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|cancel| cancel())
+    }
+
+    /// Waits a little: less, the sooner something `arrives`, where that is known.
+    fn rest(&self, tries: u32, arrives: Option<u64>) {
+        let soon = arrives.is_some_and(|at| at < now_ns() + SLEEP_NS);
+        if soon && tries >= SPINS {
+            std::thread::yield_now();
+        } else if tries < SPINS && !self.give_way {
+            std::hint::spin_loop();
+        } else if tries < 4 * SPINS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(std::time::Duration::from_micros(if tries < 4096 {
+                20
+            } else {
+                200
+            }));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Plots on the command line: the numbers in the terminal, the figure in a file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use halobook::Run;
+use halobook::plot::Plot;
+
+use super::ask::refuse;
+
+const USAGE: &str = "halobook plot RUN KIND [--epoch K] [-o FILE]";
+
+/// What is to be drawn.
+#[derive(Debug, Default, PartialEq)]
+struct Request {
+    names: Vec<String>,
+    epoch: Option<u32>,
+    to: Option<PathBuf>,
+}
+
+/// Prints a plot's text twin, and writes its SVG where a file is named; exit status 2 if it is refused.
+pub fn plot(words: &[String]) -> ExitCode {
+    let request = match read(words) {
+        Ok(request) => request,
+        Err(what) => return refuse(&what, USAGE),
+    };
+    let plot = match draw(&request) {
+        Ok(plot) => plot,
+        Err(error) => {
+            let (what, help) = error.split_once("\nhelp: ").unwrap_or((&error, USAGE));
+            return refuse(what, help);
+        }
+    };
+    print!("{}", plot.text);
+    if let Some(path) = &request.to {
+        if let Err(error) = plot.save(path) {
+            return refuse(
+                &format!("{}: {error}", path.display()),
+                "name a file that can be written",
+            );
+        }
+        println!("{}", path.display());
+    }
+    ExitCode::SUCCESS
+}
+
+fn read(words: &[String]) -> Result<Request, String> {
+    let mut request = Request::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (flag, inline) = match word.split_once('=') {
+            Some((flag, value)) => (flag, Some(value.to_owned())),
+            None => (word.as_str(), None),
+        };
+        let mut value = || {
+            let value = inline.clone().or_else(|| words.next().cloned());
+            value.ok_or_else(|| format!("{flag} needs a value"))
+        };
+        match flag {
+            "-o" | "--to" => request.to = Some(value()?.into()),
+            "--epoch" => {
+                let text = value()?;
+                let epoch = text
+                    .parse()
+                    .map_err(|_| format!("--epoch takes a number, not {text}"))?;
+                request.epoch = Some(epoch);
+            }
+            flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}")),
+            _ => request.names.push(word.clone()),
+        }
+    }
+    Ok(request)
+}
+
+fn draw(request: &Request) -> Result<Plot, String> {
+    let [run, kind] = request.names.as_slice() else {
+        return Err("plot takes a run and a kind".into());
+    };
+    let run = Run::try_open(run).map_err(|e| format!("{e}\nhelp: {}", e.help()))?;
+    let plot = match request.epoch {
+        Some(epoch) => run.try_plot_epoch(kind, epoch),
+        None => run.try_plot(kind),
+    };
+    plot.map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_names_flags_and_their_values() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let wanted = Request {
+            names: words("r1 gantt"),
+            epoch: Some(3),
+            to: Some("x.svg".into()),
+        };
+        assert_eq!(read(&words("r1 gantt --epoch 3 -o x.svg")), Ok(wanted));
+        for wrong in ["r1 gantt --epoch x", "r1 -o", "r1 --zoom"] {
+            assert!(read(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+}
