@@ -65,8 +65,8 @@ impl Ctx {
         self.pass(Pass::Sample);
         let start = now_ns();
         let drawn = draw();
-        self.meter
-            .computed(Stream::Host, Phase::Sample, start..now_ns());
+        let end = self.meter.until(Phase::Sample, start);
+        self.meter.computed(Stream::Host, Phase::Sample, start..end);
         self.pass(pass);
         self.enter(phase);
         drawn

@@ -195,6 +195,10 @@ fn run_on(
     let open = || -> Result<_> {
         let page = StatePage::create(&folder.of_rank("state", rank, "")?)?;
         let meter = Meter::new(Some(page));
+        let meter = match plan.spec.slow.filter(|slow| slow.rank as usize == rank) {
+            Some(slow) => meter.slowed(slow.factor),
+            None => meter,
+        };
         let meter = Rc::new(if plan.spec.trace {
             meter.tracing()
         } else {

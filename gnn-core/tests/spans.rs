@@ -1,5 +1,6 @@
-//! Spans of traced runs, over the registry: they add up to the breakdown of every epoch, do not overlap,
-//! and change nothing.
+//! Spans of traced runs and ranks that are slowed down, over the registry: spans add up to the breakdown
+//! of every epoch and do not overlap, delays are as long as they were asked to be, and neither changes a
+//! bit.
 //!
 //! Can catch: time that the breakdown counts and no span shows, or the reverse; spans on top of each
 //! other; messages that are missing; training that a trace disturbs. Cannot catch: a clock of another
@@ -9,7 +10,7 @@ use gnn_core::plan::Plan;
 use gnn_core::record::SpanPhase;
 use gnn_core::record::rows::{RankRow, SpanRow, TracedRow};
 use gnn_core::spec::{RunSpec, Value};
-use gnn_core::strategy::STRATEGIES;
+use gnn_core::strategy::{Exact, STRATEGIES};
 use gnn_core::{World, work};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -170,4 +171,43 @@ fn every_message_that_is_waited_for_names_its_sender() {
     for (lane, [sent, received]) in lanes {
         assert_eq!(sent, received, "{lane:?}");
     }
+}
+
+#[test]
+fn a_slow_rank_takes_as_long_as_asked_and_changes_no_bit() {
+    const FACTOR: f64 = 3.0;
+    let mut slowed = 0;
+    for entry in STRATEGIES {
+        let losses = |slow: &str| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let pairs = [("strategy", entry.name), ("ranks", "2"), ("slow", slow)];
+            run(folder.path(), 2, &pairs)?;
+            let metrics: Vec<serde_json::Value> = rows(folder.path(), 0, "metrics");
+            let losses = metrics.iter().map(|m| m["train_loss"].to_string());
+            let ranks = [0, 1].map(|rank| rows::<RankRow>(folder.path(), rank, "ranks"));
+            Some((losses.collect::<Vec<_>>(), ranks))
+        };
+        let Some(((plain, _), (slow, [free, held]))) = losses("none").zip(losses("1:3x")) else {
+            continue;
+        };
+        if entry.exact == Exact::Always {
+            assert_eq!(plain, slow, "{}", entry.name);
+        }
+        assert!(
+            free.iter().all(|row| row.injected_ms == 0.0),
+            "{}",
+            entry.name
+        );
+        for row in held {
+            let own = row.compute_ms - row.injected_ms;
+            // Ranks that got no work have nothing to take longer for.
+            assert!(
+                row.injected_ms >= (FACTOR - 1.0) * own - 1e-6,
+                "{}: {row:?}",
+                entry.name
+            );
+            slowed += usize::from(row.injected_ms > 0.0);
+        }
+    }
+    assert!(slowed > 3 * 5, "{slowed} epochs were slowed down");
 }

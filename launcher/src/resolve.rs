@@ -192,6 +192,12 @@ impl Decided {
             spec.ranks, host.cores
         ));
         }
+        if let Some(slow) = spec.slow {
+            notes.push(format!(
+                "slowed down on purpose: compute of rank {} takes {} times as long; read who waits, not how long",
+                slow.rank, slow.factor
+            ));
+        }
         let (partition_ms, partition_peak_bytes) =
             cut.as_ref().map_or((0.0, 0), |c| (c.0.ms, c.0.peak_bytes));
         let (owner, report) = cut.map_or((None, None), |(cut, report)| {

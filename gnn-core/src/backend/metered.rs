@@ -56,7 +56,12 @@ impl<B: Backend> Metered<B> {
         let before = self.meter.enter(phase);
         let (from, start) = (self.inner.mark(), now_ns());
         let result = f(&self.inner);
-        match from.zip(self.inner.mark()) {
+        let slow = self.meter.is_slow(phase);
+        if slow {
+            // How long it takes has to be known now.
+            self.inner.settle();
+        }
+        match from.filter(|_| !slow).zip(self.inner.mark()) {
             Some((from, to)) => self.marked.borrow_mut().push(Marked {
                 phase,
                 pass: self.meter.pass(),
@@ -65,7 +70,9 @@ impl<B: Backend> Metered<B> {
                 from,
                 to,
             }),
-            None => self.meter.computed(Stream::Host, phase, start..now_ns()),
+            None => self
+                .meter
+                .computed(Stream::Host, phase, start..self.meter.until(phase, start)),
         }
         self.meter.enter(before);
         result

@@ -18,6 +18,7 @@ pub const MAY_CHANGE: &[&str] = &[
     "timeout",
     "limit",
     "link",
+    "slow",
     "trace",
     "name",
 ];

@@ -19,6 +19,22 @@ pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// Waits until the clock shows `end`, away from the core.
+pub(crate) fn sleep_until(end: u64) {
+    /// A sleep may take so much longer than it was asked to.
+    const LATE_NS: u64 = 80_000;
+    loop {
+        let left = end.saturating_sub(now_ns());
+        if left == 0 {
+            return;
+        }
+        match left.checked_sub(LATE_NS) {
+            Some(ns) if ns > 0 => std::thread::sleep(std::time::Duration::from_nanos(ns)),
+            _ => std::thread::yield_now(),
+        }
+    }
+}
+
 /// Processor time of the calling thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -94,6 +110,8 @@ pub struct Times {
     pub xfer: u64,
     /// Blocked before the peer had sent.
     pub wait: u64,
+    /// Of the kernel time, what was added on purpose.
+    pub injected: u64,
     /// Data moving while the rank did something else.
     pub hidden: u64,
 }

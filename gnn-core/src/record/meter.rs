@@ -1,7 +1,7 @@
 //! Where time and bytes are counted. Wraps nothing itself: the communicator and the metered
 //! backend report to it, so no strategy times itself.
 
-use super::clock::Times;
+use super::clock::{Times, now_ns, sleep_until};
 use super::phase::{Direction, Op, Pass, Phase, SpanPhase, Stream};
 use super::recorder::PredictedLane;
 use super::rows::{BatchRow, HopRow, StaleRow};
@@ -52,6 +52,8 @@ pub struct Meter {
     pass: Cell<Option<Pass>>,
     layer: Cell<u16>,
     trace: Option<Trace>,
+    /// How many times as long kernels take on a rank that is slowed down.
+    slow: Option<f64>,
     times: Cell<Times>,
     work: Cell<Work>,
     traffic: RefCell<BTreeMap<Lane, Traffic>>,
@@ -83,6 +85,33 @@ impl Meter {
             trace: Some(Trace::default()),
             ..self
         }
+    }
+
+    /// The same meter, of a rank whose kernels take `factor` times as long.
+    pub fn slowed(self, factor: f64) -> Meter {
+        Meter {
+            slow: Some(factor),
+            ..self
+        }
+    }
+
+    /// Whether kernels in this phase are slowed down.
+    pub fn is_slow(&self, phase: Phase) -> bool {
+        self.slow.is_some() && phase != Phase::Copy
+    }
+
+    /// When a kernel that began at `start` has ended: now, or on a rank that is slowed down after so
+    /// many times as long, which this waits for.
+    pub fn until(&self, phase: Phase, start: u64) -> u64 {
+        let done = now_ns();
+        let Some(factor) = self.slow.filter(|_| self.is_slow(phase)) else {
+            return done;
+        };
+        let end = start + (factor * (done - start) as f64).ceil() as u64;
+        sleep_until(end);
+        let now = now_ns();
+        self.times(|t| t.injected += now - done);
+        now
     }
 
     /// The spans, where they are kept.

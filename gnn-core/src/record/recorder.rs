@@ -192,6 +192,7 @@ impl Recorder {
             device: self.facts.device.clone(),
             wall_ms: wall,
             compute_ms: compute,
+            injected_ms: ms(times.injected),
             copy_ms: copy,
             xfer_exposed_ms: xfer,
             wait_ms: wait,

@@ -82,6 +82,9 @@ row! {
         /// Time in kernels and in sampling: the sum of the six times below that are not about
         /// communication.
         compute_ms: f64,
+        /// Of that, time which was added on purpose (`slow`).
+        #[serde(default)]
+        injected_ms: f64,
         /// Time packing and unpacking rows.
         copy_ms: f64,
         /// Time blocked while data moves.

@@ -2,7 +2,7 @@
 
 use super::{
     Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer,
-    TaskKind, Value, VertexOrder,
+    Slow, TaskKind, Value, VertexOrder,
 };
 use crate::comm::Link;
 use crate::error::{Error, Result};
@@ -129,6 +129,13 @@ fn link(name: &str, value: &Value) -> Result<Option<Link>> {
     }
 }
 
+fn slow(name: &str, value: &Value) -> Result<Option<Slow>> {
+    match word(name, value)?.as_str() {
+        NONE => Ok(None),
+        text => Slow::parse(text).map(Some),
+    }
+}
+
 fn limit(name: &str, value: &Value) -> Result<u64> {
     match word(name, value)?.as_str() {
         NONE => Ok(0),
@@ -140,7 +147,7 @@ fn limit(name: &str, value: &Value) -> Result<u64> {
     }
 }
 
-/// What stands for no link and no limit.
+/// What stands for no link, no limit and no slow rank.
 const NONE: &str = "none";
 
 macro_rules! keys {
@@ -228,6 +235,7 @@ keys! {
     timeout None, KeyType::Float(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
     limit None, KeyType::Text, "memory that a rank may need by its plan, 2GB; a run that would need more is refused, none never", limit => |n| n, |n: &u64| if *n == 0 { text(NONE) } else { text(&n.to_string()) };
     link None, KeyType::Text, "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NONE), |l| text(&l.to_string()));
+    slow None, KeyType::Text, "slow one rank down on purpose, for teaching: 2:3x makes rank 2's compute take 3 times as long; or none", slow => |s| s, |s: &Option<Slow>| s.map_or(text(NONE), |s| text(&s.to_string()));
     trace None, KeyType::Switch, "keep what each rank did when: the frame spans, halobook trace, the plot gantt", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
     name None, KeyType::Text, "free name of the run", word => same, |s: &String| text(s);
 }

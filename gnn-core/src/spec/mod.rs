@@ -8,10 +8,12 @@
 mod keys;
 mod knobs;
 mod size;
+mod slow;
 
 pub use keys::{KEYS, Key, KeyType, find_key, normalise};
 pub use knobs::{Knob, Knobs};
 pub use size::bytes;
+pub use slow::Slow;
 
 use crate::comm::Link;
 use crate::error::{Error, Result};
@@ -294,6 +296,8 @@ pub struct RunSpec {
     pub limit: u64,
     /// A modelled link that messages travel by; none: as fast as they can.
     pub link: Option<Link>,
+    /// A rank that is slowed down on purpose; none: all are as fast as they can.
+    pub slow: Option<Slow>,
     /// Whether ranks keep spans: the frame `spans`.
     pub trace: bool,
     /// Free name of the run.
@@ -348,6 +352,7 @@ impl Default for RunSpec {
             timeout: 0.0,
             limit: 0,
             link: None,
+            slow: None,
             trace: false,
             name: String::new(),
             knobs: Knobs::default(),
@@ -393,6 +398,7 @@ impl RunSpec {
         (entry.settle)(&mut spec)?;
         spec.check_first_aggregate()?;
         spec.check_model()?;
+        spec.check_slow()?;
         Ok(spec)
     }
 
@@ -431,6 +437,20 @@ impl RunSpec {
             });
         }
         Ok(())
+    }
+
+    fn check_slow(&self) -> Result<()> {
+        match self.slow {
+            Some(slow) if slow.rank as usize >= self.ranks => Err(Error::Spec {
+                key: "slow".into(),
+                reason: format!("there is no rank {} of {}", slow.rank, self.ranks),
+                help: format!(
+                    "name a rank from 0 to {}, or set slow = \"none\"",
+                    self.ranks - 1
+                ),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn check_first_aggregate(&self) -> Result<()> {

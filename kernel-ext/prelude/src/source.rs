@@ -104,10 +104,12 @@ pub(crate) fn setting(manifest: &Manifest) -> Setting {
         ..
     } = manifest.clone();
     let link = manifest.link().unwrap_or_default().to_owned();
+    let slow = manifest.slow().unwrap_or_default().to_owned();
     let bound = manifest.text("bound").unwrap_or_default().to_owned();
     Setting {
         run_id,
         link,
+        slow,
         bound,
         name,
         data,

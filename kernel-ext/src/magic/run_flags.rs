@@ -197,6 +197,13 @@ const TRAIN_FLAGS: &[Flag] = &[
         Value::Free,
         "memory that a rank may need by its plan: 2GB",
     ),
+    value(
+        "slow",
+        None,
+        "R:Fx",
+        Value::Free,
+        "slow one rank down on purpose: 2:3x makes rank 2's compute take 3 times as long",
+    ),
     switch(
         "trace",
         "keep what each rank did when: r1.spans(), %plot r1 gantt, %trace r1",
@@ -214,9 +221,9 @@ const PLAN_OWN: &[Flag] = &[value(
     "the settings of a run; keys that are given go over them",
 )];
 
-/// Flags of `%plan`: its own, and those of a run but for its last three switches.
+/// Flags of `%plan`: its own, and those of a run but for its last flags.
 pub(super) const PLAN_FLAGS: &[Flag] = &{
-    let mut all = [PLAN_OWN[0]; PLAN_OWN.len() + TRAIN_FLAGS.len() - 3];
+    let mut all = [PLAN_OWN[0]; PLAN_OWN.len() + TRAIN_FLAGS.len() - 4];
     let mut k = PLAN_OWN.len();
     while k < all.len() {
         all[k] = TRAIN_FLAGS[k - PLAN_OWN.len()];

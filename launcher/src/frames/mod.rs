@@ -1,7 +1,7 @@
 //! Rows become Polars frames: built from what ranks appended, written as Parquet at a run's end.
 //!
 //! Columns and types are those of the row structs ([`gnn_core::record::rows`]), with `run_id`
-//! first and `synthetic` and `link` last. A frame of a run that is still going, or whose supervisor died, is built from the rows
+//! first and `synthetic`, `link` and `slow` last. A frame of a run that is still going, or whose supervisor died, is built from the rows
 //! there are; only epochs that every rank finished are in it.
 //!
 //! # Not done
@@ -85,8 +85,8 @@ fn build(run_dir: &Path, frame: &str) -> Result<DataFrame> {
     frame_of(&rows, &manifest, frame)
 }
 
-/// A frame of one run; its last columns say whether the data was generated and which link was
-/// modelled.
+/// A frame of one run; its last columns say whether the data was generated, which link was modelled
+/// and which rank was slowed down.
 fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
     let run_id = &run.run_id;
     let made = match frame {
@@ -102,14 +102,19 @@ fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
     }
     .map_err(Error::frame(frame))?;
     let made = marked(made, run.synthetic, frame)?;
-    with_link(made, run.link(), frame)
+    let made = with_word(made, ("link", run.link()), frame)?;
+    with_word(made, ("slow", run.slow()), frame)
 }
 
-/// A frame with the column `link`: rate and latency of the modelled link, null where there is none.
-fn with_link(mut made: DataFrame, link: Option<&str>, frame: &str) -> Result<DataFrame> {
-    let column = Series::new("link".into(), vec![link; made.height()]);
-    let with_link = made.with_column(column.into()).map(|made| made.clone());
-    with_link.map_err(Error::frame(frame))
+/// A frame with one more column that says the same in every row, null where there is nothing to say.
+fn with_word(
+    mut made: DataFrame,
+    (name, word): (&str, Option<&str>),
+    frame: &str,
+) -> Result<DataFrame> {
+    let column = Series::new(name.into(), vec![word; made.height()]);
+    let with_word = made.with_column(column.into()).map(|made| made.clone());
+    with_word.map_err(Error::frame(frame))
 }
 
 /// A frame with the column `synthetic`.

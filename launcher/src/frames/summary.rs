@@ -54,6 +54,7 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
     let over: Vec<bool> = runs.iter().map(|m| m.oversubscribed).collect();
     let synthetic: Vec<bool> = runs.iter().map(|m| m.synthetic).collect();
     let links: Vec<Option<&str>> = runs.iter().map(Manifest::link).collect();
+    let slow: Vec<Option<&str>> = runs.iter().map(Manifest::slow).collect();
     let errors: Vec<Option<&str>> = runs
         .iter()
         .map(|m| m.error.as_ref().map(|e| e.message.as_str()))
@@ -90,6 +91,7 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
         text("host_class", &|m| &m.host_class),
         Series::new("synthetic".into(), synthetic).into(),
         Series::new("link".into(), links).into(),
+        Series::new("slow".into(), slow).into(),
         Series::new("error".into(), errors).into(),
     ];
     DataFrame::new(runs.len(), columns)

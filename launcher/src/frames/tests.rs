@@ -15,6 +15,7 @@ fn rank_row(epoch: u32, rank: u32) -> RankRow {
         device: "cpu".into(),
         wall_ms: compute + 1.0,
         compute_ms: compute,
+        injected_ms: 0.0,
         copy_ms: 0.25,
         xfer_exposed_ms: 0.25,
         wait_ms: 0.5,

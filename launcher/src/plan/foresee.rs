@@ -99,10 +99,14 @@ pub fn foresee(
 
 /// Milliseconds of an epoch on the host: operations by one thread's rates, shared by the threads that
 /// get a core; then messages, none of them hidden. None for what samples, whose drawing is not
-/// counted, for other devices, and over a modelled link.
+/// counted, for other devices, over a modelled link, and with a rank that is slowed down.
 fn wall_ms(resolved: &Resolved, seen: &Rehearsed, machine: &Machine) -> Option<f64> {
     let (plan, spec) = (&resolved.plan, &resolved.plan.spec);
-    if resolved.entry.background || spec.backend != "cpu" || spec.link.is_some() {
+    if resolved.entry.background
+        || spec.backend != "cpu"
+        || spec.link.is_some()
+        || spec.slow.is_some()
+    {
         return None;
     }
     let wanted = (spec.ranks * plan.threads) as f64;

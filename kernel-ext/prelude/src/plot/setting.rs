@@ -4,7 +4,7 @@ use launcher::partition::Report;
 use polars::prelude::DataFrame;
 
 /// How many words tell runs apart.
-const WORDS: usize = 8;
+const WORDS: usize = 9;
 
 /// The setting of one run, stamped on every plot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Setting {
     pub oversubscribed: bool,
     /// The modelled link that messages travelled by, as `1gbit,50us`; empty where there was none.
     pub link: String,
+    /// The rank that was slowed down on purpose, as `2:3x`; empty where there was none.
+    pub slow: String,
     /// The bound of a strategy that reuses old rows, as `epoch-fixed=1`; empty for others.
     pub bound: String,
     /// Whether the run says that its data was generated.
@@ -83,10 +85,11 @@ impl Setting {
             launch,
             ranks,
             link,
+            slow,
             bound,
             ..
         } = self;
-        format!("{name}|{data}|{model}|{strategy}|{backend}|{launch}|{ranks}|{link}|{bound}")
+        format!("{name}|{data}|{model}|{strategy}|{backend}|{launch}|{ranks}|{link}|{slow}|{bound}")
     }
 
     /// The words a reader may tell runs apart by, the most telling first.
@@ -98,6 +101,7 @@ impl Setting {
             self.data_label(),
             self.backend.clone(),
             self.link_label(),
+            self.slow_label(),
             self.bound.clone(),
             self.seed.map(|s| format!("seed {s}")).unwrap_or_default(),
         ]
@@ -108,6 +112,14 @@ impl Setting {
         match self.link.as_str() {
             "" => String::new(),
             link => format!("link {link} (modelled)"),
+        }
+    }
+
+    /// `rank 2 slowed 3x on purpose`, or nothing.
+    fn slow_label(&self) -> String {
+        match self.slow.split_once(':') {
+            Some((rank, factor)) => format!("rank {rank} slowed {factor} on purpose"),
+            None => String::new(),
         }
     }
 
@@ -176,11 +188,13 @@ pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
         data.dedup();
         line.push(data.join(", "));
     }
-    let mut links: Vec<String> = settings.iter().map(|s| s.link_label()).collect();
-    links.dedup();
-    if links.len() > 1 {
-        let links = links.iter().filter(|l| !l.is_empty());
-        line.extend(links.map(|l| format!("{l} in part")));
+    for said in [Setting::link_label, Setting::slow_label] {
+        let mut words: Vec<String> = settings.iter().map(|s| said(s)).collect();
+        words.dedup();
+        if words.len() > 1 {
+            let words = words.iter().filter(|w| !w.is_empty());
+            line.extend(words.map(|w| format!("{w} in part")));
+        }
     }
     line.retain(|l| !l.is_empty());
     let ids: Vec<&str> = settings.iter().map(|s| s.run_id.as_str()).collect();
@@ -268,6 +282,20 @@ mod tests {
             ["halo", "halo · link 1gbit,50us (modelled)"]
         );
         assert!(stamp(&[&plain, &linked])[0].contains("link 1gbit,50us (modelled) in part"));
+    }
+
+    #[test]
+    fn a_rank_that_was_slowed_down_is_said() {
+        let slow = Setting {
+            slow: "2:3x".into(),
+            ..setting("halo", 4, 0)
+        };
+        let said = "rank 2 slowed 3x on purpose";
+        assert!(stamp(&[&slow])[0].contains(said));
+        let plain = setting("halo", 4, 0);
+        assert_eq!(labels(&[&plain, &slow])[1], format!("halo · {said}"));
+        assert!(stamp(&[&plain, &slow])[0].contains("on purpose in part"));
+        assert_ne!(plain.group(), slow.group());
     }
 
     #[test]
