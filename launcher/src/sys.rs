@@ -222,8 +222,20 @@ pub fn in_own_session(command: &mut Command) {
 /// # Errors
 /// When the file cannot be opened or the descriptors cannot be replaced.
 pub fn redirect_output(path: &Path) -> io::Result<()> {
+    redirect(path, &[1, 2])
+}
+
+/// Sends this process's standard error alone to the end of a file.
+///
+/// # Errors
+/// As [`redirect_output`].
+pub fn redirect_errors(path: &Path) -> io::Result<()> {
+    redirect(path, &[2])
+}
+
+fn redirect(path: &Path, targets: &[i32]) -> io::Result<()> {
     let file = File::options().create(true).append(true).open(path)?;
-    for target in [1, 2] {
+    for &target in targets {
         // SAFETY: `file` is open across the call, and 1 and 2 are the process's own descriptors.
         if unsafe { libc::dup2(file.as_raw_fd(), target) } < 0 {
             return Err(io::Error::last_os_error());

@@ -77,6 +77,42 @@ fn messages_values_output_and_state() -> Outcome {
     let early = "[rank 0] early 0\n[rank 1] early 1\n[rank 2] early 2\n";
     ensure!(printed == format!("{early}[3 ranks] late\n"), "{printed}");
     ensure!(answer.of("stream").len() > 1, "{:?}", answer.iopub);
+    // Other layouts of the same lines.
+    let said = |group: &str| {
+        format!(
+            "%%ranks --group {group}\nprintln!(\"hello\");\neprintln!(\"warn {{rank}}\");\n\
+             comm.barrier()?;\nprintln!(\"I am {{rank}}\");"
+        )
+    };
+    let answer = run(&mut kernel, &said("rank"))?;
+    let by_rank = |rank: u32| {
+        format!("[rank {rank}] hello\n[rank {rank}] warn {rank}\n[rank {rank}] I am {rank}\n")
+    };
+    let all: String = (0..3).map(by_rank).collect();
+    ensure!(answer.stream("stdout") == all, "{:?}", answer.iopub);
+    let answer = run(&mut kernel, &said("type"))?;
+    let (out, err) = (answer.stream("stdout"), answer.stream("stderr"));
+    ensure!(
+        out.starts_with("[3 ranks] hello\n") && !out.contains("warn"),
+        "{out}"
+    );
+    ensure!(
+        err == "[rank 0] warn 0\n[rank 1] warn 1\n[rank 2] warn 2\n",
+        "{err}"
+    );
+    let answer = run(&mut kernel, &said("none"))?;
+    let out = answer.stream("stdout");
+    ensure!(out.lines().count() == 9 && !out.contains('['), "{out}");
+    // One rank prints in turn after the other.
+    let turns = "%%ranks --group order\nfor turn in (0..size).rev() {\n\
+        if turn == rank { println!(\"turn {rank}\"); }\n\
+        std::thread::sleep(std::time::Duration::from_millis(100)); comm.barrier()?;\n}";
+    let answer = run(&mut kernel, turns)?;
+    let out = answer.stream("stdout");
+    ensure!(
+        out == "[rank 2] turn 2\n[rank 1] turn 1\n[rank 0] turn 0\n",
+        "{out}"
+    );
     // A variable of the notebook, and the loaded part.
     ensure!(
         kernel
@@ -111,7 +147,8 @@ fn deadlocks_are_named_and_failures_blamed() -> Outcome {
     let (name, what, trace) = failed(&mut kernel, stuck)?;
     ensure!(name == "HaloStalled", "{name}: {what}");
     ensure!(
-        what.contains("rank 1 waits in recv from 0") && what.contains("ranks 0 and 2 wait in"),
+        what.contains("rank 1 waits in recv from 0")
+            && what.contains("ranks 0 and 2 wait in barrier"),
         "{what}"
     );
     ensure!(trace.contains("the pool goes on"), "{trace}");

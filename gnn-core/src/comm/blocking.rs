@@ -79,6 +79,15 @@ impl Communicator {
         Ok(self.finish(ticket)?.concat())
     }
 
+    /// Waits until every rank has come here.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone.
+    pub fn barrier(&mut self, label: Label) -> Result<()> {
+        let ticket = self.post_barrier(label)?;
+        self.finish(ticket).map(drop)
+    }
+
     /// Blocking [`Communicator::post_recv`].
     ///
     /// # Errors

@@ -296,6 +296,24 @@ impl Communicator {
         }))
     }
 
+    /// Tells every rank that this one has come; finished when all have.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone.
+    pub fn post_barrier(&mut self, label: Label) -> Result<Ticket> {
+        let start = now_ns();
+        let (tag, me, lens) = (self.next_tag(), self.rank(), vec![1; self.size()]);
+        let parts = self.spread(tag, label, Op::Barrier, vec![0], &lens, me)?;
+        self.meter.moved(label, Op::Barrier, start..now_ns());
+        Ok(self.park(Posted {
+            label,
+            op: Op::Barrier,
+            tag,
+            parts,
+            then: Then::Finish,
+        }))
+    }
+
     /// Sends floats to one rank. Nothing to finish.
     ///
     /// # Errors

@@ -193,3 +193,25 @@ fn time_is_not_counted_twice_when_poll_advances_an_all_reduce() {
         assert!(accounted <= wall, "{accounted} ns accounted in {wall} ns");
     }
 }
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_come() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    for ranks in 1..5 {
+        let came = AtomicUsize::new(0);
+        let all = world(&RunSpec::default(), ranks, |cx, meter| {
+            for round in 1..4 {
+                came.fetch_add(1, Ordering::SeqCst);
+                cx.comm.barrier(LABEL).expect("all ranks take part");
+                assert!(came.load(Ordering::SeqCst) >= round * ranks);
+            }
+            meter.take_traffic()
+        });
+        for lane in all.iter().flatten() {
+            assert_eq!(
+                (lane.0.2, lane.1.messages, lane.1.bytes),
+                (Op::Barrier, 3, 12)
+            );
+        }
+    }
+}

@@ -129,6 +129,8 @@ labels! {
         Alltoall => "alltoall",
         /// Concatenation over ranks.
         Gather => "gather",
+        /// Nothing but that everybody has come.
+        Barrier => "barrier",
     }
 }
 

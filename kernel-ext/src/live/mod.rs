@@ -13,6 +13,7 @@ mod params;
 mod partition;
 mod plan;
 mod pool;
+mod printed;
 mod program;
 mod ranks;
 mod replay;

@@ -62,6 +62,8 @@ pub struct Limits {
     pub timeout: Option<Duration>,
     /// Without any rank getting on, while all wait.
     pub stall: Duration,
+    /// Whether whoever watches is told all the time, and not four times a second.
+    pub at_once: bool,
 }
 
 /// Ranks that wait for cells.
@@ -179,7 +181,7 @@ impl Pool {
     }
 
     /// Runs a cell on the ranks, whose library lies in [`Pool::next_dir`]; `meanwhile` is called while it
-    /// goes on, four times a second from the first second on.
+    /// goes on, four times a second from the first second on, or at every look.
     ///
     /// # Errors
     /// When the pool's folder cannot be written.
@@ -217,7 +219,7 @@ impl Pool {
                 came.lost = Some(self.died());
                 return Ok(came);
             }
-            if Instant::now() >= next {
+            if limits.at_once || Instant::now() >= next {
                 next += BETWEEN;
                 meanwhile(self);
             }
@@ -300,9 +302,12 @@ impl Pool {
         }
     }
 
-    /// What a rank has printed in the last cell so far, from a byte on.
-    pub fn printed(&self, rank: usize, from: u64) -> Vec<u8> {
-        let path = self.dir.join(format!("{}/rank-{rank}.out", self.cells));
+    /// What a rank has printed in the last cell so far, from a byte on: `out`, or `err` where standard
+    /// error is kept apart.
+    pub fn printed(&self, rank: usize, stream: &str, from: u64) -> Vec<u8> {
+        let path = self
+            .dir
+            .join(format!("{}/rank-{rank}.{stream}", self.cells));
         let mut bytes = Vec::new();
         // What was read before an error is all there is to show.
         let _ = File::open(path).and_then(|mut file| {

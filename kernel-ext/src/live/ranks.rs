@@ -8,13 +8,14 @@ use halobook::ranks::{Answer, Ended, Request, frame};
 use launcher::{host, sql};
 
 use super::bound::Thing;
-use super::grouped::{grouped, named};
+use super::grouped::named;
 use super::pool::{Came, Limits, Pool, Why};
+use super::printed::Printer;
 use super::strategy::unprepared;
 use super::{Session, lines, report};
 use crate::compile::ranks as compile;
 use crate::front::{Failure, Outcome, Shown};
-use crate::magic::{Line, RanksRequest};
+use crate::magic::{Group, Line, RanksRequest};
 
 /// Ranks of a pool that nobody has asked a number of.
 const RANKS: usize = 2;
@@ -59,21 +60,18 @@ pub fn ranks(request: &RanksRequest, session: &Session<'_>) -> Outcome {
         data: request.data.clone().unwrap_or_else(|| "karate".into()),
         partition: request.partition.clone().unwrap_or_else(|| "metis".into()),
         seed: 0,
+        errors_apart: request.group == Group::Type,
     };
     let limits = Limits {
         timeout: request.timeout.map(Duration::from_secs_f64),
         stall: Duration::from_secs_f64(request.stall.unwrap_or(3.0)),
+        at_once: matches!(request.group, Group::Order | Group::None),
     };
     let mine = |rank: &u32| request.only.is_empty() || request.only.contains(rank);
-    let mut printer = Printer {
-        ranks: (0..wanted as u32)
-            .filter(mine)
-            .map(|rank| (rank, 0))
-            .collect(),
-    };
-    let mut meanwhile = |pool: &Pool| session.output.stdout(&printer.next(pool, false));
+    let mut printer = Printer::new((0..wanted as u32).filter(mine), request.group);
+    let mut meanwhile = |pool: &Pool| printer.go_on(pool, false, session.output);
     let came = pool.run(&asked, limits, session.interrupt, &mut meanwhile)?;
-    session.output.stdout(&printer.next(pool, true));
+    printer.go_on(pool, true, session.output);
     let shown = bind(request, &came, session)?;
     let failure = failure(&came, &request.code);
     if came.lost.is_some() {
@@ -82,28 +80,6 @@ pub fn ranks(request: &RanksRequest, session: &Session<'_>) -> Outcome {
     match failure {
         Some(failure) => Err(failure),
         None => Ok(shown),
-    }
-}
-
-/// What ranks print, given on once.
-struct Printer {
-    /// Ranks, and how many bytes of theirs have been given on.
-    ranks: Vec<(u32, u64)>,
-}
-
-impl Printer {
-    /// Whole lines that are new, by rank ([`grouped`]); in the end also a line that is not whole.
-    fn next(&mut self, pool: &Pool, in_the_end: bool) -> String {
-        let news = self.ranks.iter_mut().map(|(rank, given)| {
-            let mut bytes = pool.printed(*rank as usize, *given);
-            if !in_the_end {
-                let lines = bytes.iter().rposition(|b| *b == b'\n');
-                bytes.truncate(lines.map_or(0, |at| at + 1));
-            }
-            *given += bytes.len() as u64;
-            (*rank, String::from_utf8_lossy(&bytes).into_owned())
-        });
-        grouped(&news.collect::<Vec<_>>())
     }
 }
 

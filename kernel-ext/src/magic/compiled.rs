@@ -2,6 +2,7 @@
 
 use super::action::{Refusal, identifier, place};
 use super::flags::Parsed;
+use super::own_flags::GROUPS;
 
 /// A strategy as the cell writes it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -67,6 +68,36 @@ pub(super) fn strategy(
     Ok(request)
 }
 
+/// How what ranks print is laid out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Group {
+    /// Lines that all ranks printed once, the others by rank; as it comes.
+    #[default]
+    Same,
+    /// All of rank 0, then all of rank 1, …; in the end.
+    Rank,
+    /// Line by line as it comes, each with its rank.
+    Order,
+    /// Standard output as in `Same`, standard error apart from it.
+    Type,
+    /// As it comes, without a word about ranks.
+    None,
+}
+
+impl Group {
+    fn parse(word: &str) -> Option<Group> {
+        let all = [
+            Group::Same,
+            Group::Rank,
+            Group::Order,
+            Group::Type,
+            Group::None,
+        ];
+        let at = GROUPS.iter().position(|name| *name == word)?;
+        all.get(at).copied()
+    }
+}
+
 /// What every rank is to run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RanksRequest {
@@ -84,6 +115,8 @@ pub struct RanksRequest {
     pub timeout: Option<f64>,
     /// Seconds that all may wait.
     pub stall: Option<f64>,
+    /// The layout of what they print.
+    pub group: Group,
     /// Whether ranks begin anew.
     pub fresh: bool,
     /// The data set of `ctx.graph()`.
@@ -135,6 +168,12 @@ pub(super) fn ranks(
             "output" => request.output = Some(identifier(value, line)?),
             "timeout" => request.timeout = Some(seconds()?),
             "stall" => request.stall = Some(seconds()?),
+            "group" => {
+                request.group = Group::parse(&value).ok_or_else(|| {
+                    let what = format!("--group takes one of {}, not `{value}`", GROUPS.join(", "));
+                    refuse(&value, what, "for example --group rank")
+                })?;
+            }
             "fresh" => request.fresh = true,
             "data" => request.data = Some(value),
             _ => request.partition = Some(value),
@@ -186,6 +225,7 @@ pub fn check_name(name: &str) -> Result<(), [String; 2]> {
 #[cfg(test)]
 mod tests {
     use super::super::{Action, expand};
+    use super::{GROUPS, Group};
 
     #[test]
     fn a_strategys_rust_stays_at_its_lines() {
@@ -210,7 +250,25 @@ mod tests {
         assert_eq!(request.inputs, ["xs"]);
         assert_eq!(request.output.as_deref(), Some("owned"));
         assert_eq!(request.code, "\nrank");
-        for cell in ["%%ranks -n 0\n", "%%ranks -t a\n", "%%ranks -o 1x\n"] {
+        assert_eq!(request.group, Group::Same);
+        for (word, group) in GROUPS.iter().zip([
+            Group::Same,
+            Group::Rank,
+            Group::Order,
+            Group::Type,
+            Group::None,
+        ]) {
+            let Action::Ranks(request) = expand(&format!("%%ranks --group {word}\nrank")) else {
+                panic!("{word}")
+            };
+            assert_eq!(request.group, group);
+        }
+        for cell in [
+            "%%ranks --group x\n",
+            "%%ranks -n 0\n",
+            "%%ranks -t a\n",
+            "%%ranks -o 1x\n",
+        ] {
             assert!(matches!(expand(cell), Action::Refused(_)), "{cell}");
         }
     }

@@ -75,7 +75,7 @@ In scope: `rank` and `size`; `comm`, to send and receive any serialisable value,
 broadcast; `ctx`, this rank: `ctx.graph()` is its part of the data set, `ctx.keep(\"name\", value)` and
 `ctx.kept::<T>(\"name\")` carry values to later cells. The last value becomes rows with a column `rank`:
 a number, a text, a frame or `row! { a, b = f() }`. What ranks print is shown once where it is the same,
-and in a long cell as it comes.
+and in a long cell as it comes; `--group rank`, `order`, `type` or `none` lays it out otherwise.
 
 Ranks that wait for each other for ever are named; a cell that fails on one rank says which. In both
 cases the pool goes on. The first interrupt lets waiting ranks give up, a second one ends the pool.

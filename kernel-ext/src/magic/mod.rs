@@ -18,7 +18,7 @@ pub use action::{
     Action, CheckRequest, Line, ParamsRequest, SqlRequest, SweepRequest, TrainRequest, expand,
 };
 pub use body::typed;
-pub use compiled::{RanksRequest, StrategyRequest, check_name};
+pub use compiled::{Group, RanksRequest, StrategyRequest, check_name};
 
 use crate::text::Completeness;
 

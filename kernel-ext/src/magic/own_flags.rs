@@ -7,6 +7,9 @@ pub const METHODS: &[&str] = &[
     "metis", "chunk", "hash", "random", "ldg", "fennel", "bytegnn", "hongtu",
 ];
 
+/// Layouts of what ranks print.
+pub const GROUPS: &[&str] = &["same", "rank", "order", "type", "none"];
+
 /// Flags of `%partition`, those of `halobook partition` and `output`.
 pub(super) const PARTITION_FLAGS: &[Flag] = &[
     value("ranks", Some('n'), "N", Value::Free, "number of parts"),
@@ -125,6 +128,14 @@ pub(super) const RANKS_FLAGS: &[Flag] = &[
         "NAME",
         Value::OneOf(METHODS),
         "how it is cut (default metis)",
+    ),
+    value(
+        "group",
+        None,
+        "LAYOUT",
+        Value::OneOf(GROUPS),
+        "what ranks print: same lines once (same, default), by rank, in the order it came (order), \
+         standard error apart (type), or as it is (none)",
     ),
     switch("fresh", "end the ranks there are and start new ones"),
 ];

@@ -89,7 +89,7 @@ impl Comm {
     /// # Errors
     /// [`Error::Comm`] when a peer is gone.
     pub fn barrier(&mut self) -> Result<()> {
-        self.inner.all_reduce(LABEL, vec![0.0]).map(drop)
+        self.inner.barrier(LABEL)
     }
 
     /// The elementwise sum of every rank's numbers, of one length on every rank.

@@ -56,6 +56,8 @@ pub struct Request {
     pub partition: String,
     /// Seed of both.
     pub seed: u64,
+    /// Whether standard error is kept apart from standard output.
+    pub errors_apart: bool,
 }
 
 /// What became of a cell on a rank.

@@ -65,7 +65,11 @@ fn run<T: Settle + 'static>(dir: &Path, transport: Rc<RefCell<T>>) -> Result<(),
         meter.enter(Phase::Other);
         let own = state.get_or_insert_with(|| Rank::new(rank, size, request.clone()));
         own.begin(request.clone());
-        sys::redirect_output(&folder.join(format!("rank-{rank}.out")))?;
+        let said = |ending| folder.join(format!("rank-{rank}.{ending}"));
+        sys::redirect_output(&said("out"))?;
+        if request.errors_apart {
+            sys::redirect_errors(&said("err"))?;
+        }
         let started = Instant::now();
         let mine = request.only.is_empty() || request.only.contains(&(rank as u32));
         let (ended, rows) = if mine {
