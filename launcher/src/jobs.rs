@@ -1,7 +1,8 @@
-//! Runs that are under way: `%jobs`, `%wait`, `%attach` and their twins on the command line.
+//! Runs and sweeps that are under way: `%jobs`, `%wait`, `%attach` and their twins on the command line.
 
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Status};
+use crate::sweep::{self, Standing};
 use crate::time::Utc;
 use crate::{stop, store};
 use gnn_core::spec::Value;
@@ -15,26 +16,28 @@ pub const NONE: &str = "no run is under way";
 /// How often a run that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A run under way.
+/// A run or a sweep under way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
+    /// `run` or `sweep`.
+    pub kind: &'static str,
     /// Name of its folder.
     pub run_id: String,
     /// Free name.
     pub name: String,
-    /// `running`, or `stopping` once it was asked to end.
+    /// `loading` until its ranks are started, then `running`, or `stopping` once it was asked to end.
     pub status: &'static str,
-    /// Epochs finished.
+    /// Epochs finished; of a sweep settings.
     pub epoch: u32,
-    /// Epochs asked for.
+    /// Epochs asked for; of a sweep settings.
     pub epochs: u32,
     /// How long the rest takes at the present speed; unknown before the first epoch.
     pub eta: Option<Duration>,
     /// Since its start.
     pub elapsed: Duration,
-    /// Number of ranks.
+    /// Number of ranks; 0 for a sweep.
     pub ranks: u32,
-    /// Strategy.
+    /// Strategy; nothing for a sweep.
     pub strategy: String,
 }
 
@@ -51,9 +54,14 @@ impl Job {
         let eta =
             (done > 0 && !stopping).then(|| elapsed.mul_f64(f64::from(left) / f64::from(done)));
         Job {
+            kind: "run",
             run_id: manifest.run_id.clone(),
             name: manifest.name.clone(),
-            status: if stopping { "stopping" } else { "running" },
+            status: match (stopping, manifest.is_loading()) {
+                (true, _) => "stopping",
+                (false, true) => "loading",
+                (false, false) => "running",
+            },
             epoch,
             epochs,
             eta,
@@ -61,6 +69,65 @@ impl Job {
             ranks: manifest.ranks,
             strategy: manifest.strategy.clone(),
         }
+    }
+}
+
+impl From<&Standing> for Job {
+    fn from(sweep: &Standing) -> Job {
+        let (done, all) = (sweep.rows.len(), sweep.settings);
+        let left = all.saturating_sub(done) as f64;
+        let knows = done > 0 && !sweep.stopping;
+        Job {
+            kind: "sweep",
+            run_id: sweep.id.clone(),
+            name: String::new(),
+            status: if sweep.stopping {
+                "stopping"
+            } else {
+                "running"
+            },
+            epoch: done as u32,
+            epochs: all as u32,
+            eta: knows.then(|| sweep.elapsed.mul_f64(left / done as f64)),
+            elapsed: sweep.elapsed,
+            ranks: 0,
+            strategy: String::new(),
+        }
+    }
+}
+
+/// Something to wait for, by its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A run.
+    Run(PathBuf),
+    /// A sweep.
+    Sweep(PathBuf),
+}
+
+impl Target {
+    /// What `name` names: a run, or a sweep by its id.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when there is neither.
+    pub fn of(name: &str) -> Result<Target> {
+        store::run_dir(name).map(Target::Run).or_else(|error| {
+            let sweep = sweep::dir(name).ok().filter(|_| name != "latest");
+            sweep.map(Target::Sweep).ok_or(error)
+        })
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        match self {
+            Target::Run(dir) | Target::Sweep(dir) => dir,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> String {
+        let name = self.dir().file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
     }
 }
 
@@ -73,7 +140,7 @@ pub fn elapsed(manifest: &Manifest) -> Duration {
     Duration::from_millis(since.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0))
 }
 
-/// All runs of the store that are under way, whoever started them, the oldest first.
+/// All runs of the store that are under way, whoever started them, the oldest first; then all sweeps.
 ///
 /// # Errors
 /// When the store cannot be listed.
@@ -81,15 +148,20 @@ pub fn jobs() -> Result<Vec<Job>> {
     let running = store::list()?;
     let running = running.iter().filter(|m| m.status == Status::Running);
     let job = |m: &Manifest| Job::of(m, stop::is_asked(&store::runs_dir().join(&m.run_id)));
-    Ok(running.map(job).collect())
+    let sweeps = sweep::going();
+    Ok(running
+        .map(job)
+        .chain(sweeps.iter().map(Job::from))
+        .collect())
 }
 
 /// They as a frame:
 ///
 /// | column | |
 /// |---|---|
-/// | `run_id`, `name`, `status` | `running` or `stopping` |
-/// | `epoch`, `epochs` | finished, and asked for |
+/// | `kind` | `run` or `sweep` |
+/// | `run_id`, `name`, `status` | `loading`, `running` or `stopping` |
+/// | `epoch`, `epochs` | finished, and asked for; of a sweep settings |
 /// | `eta_s`, `elapsed_s` | seconds to go at the present speed, and since the start |
 /// | `ranks`, `strategy` | |
 ///
@@ -108,6 +180,7 @@ pub fn frame(jobs: &[Job]) -> Result<DataFrame> {
         Column::new(name.into(), all.collect::<Vec<Option<f64>>>())
     };
     let columns = vec![
+        text("kind", |j| j.kind),
         text("run_id", |j| &j.run_id),
         text("name", |j| &j.name),
         text("status", |j| j.status),
@@ -121,16 +194,23 @@ pub fn frame(jobs: &[Job]) -> Result<DataFrame> {
     DataFrame::new(jobs.len(), columns).map_err(Error::frame("jobs"))
 }
 
-/// Folders of the runs that `names` name, or of all that are under way where there is none.
+/// What `names` name, or all that is under way where there is none; a sweep's runs are part of it.
 ///
 /// # Errors
-/// [`Error::Refused`] for a name that is no run; when the store cannot be listed.
-pub fn named(names: &[String]) -> Result<Vec<PathBuf>> {
+/// [`Error::Refused`] for a name that is neither run nor sweep; when the store cannot be listed.
+pub fn named(names: &[String]) -> Result<Vec<Target>> {
     if !names.is_empty() {
-        return names.iter().map(|name| store::run_dir(name)).collect();
+        return names.iter().map(|name| Target::of(name)).collect();
     }
-    let runs = jobs()?.into_iter();
-    Ok(runs.map(|job| store::runs_dir().join(job.run_id)).collect())
+    let sweeps = sweep::going();
+    let in_sweeps: Vec<&String> = sweeps.iter().flat_map(|sweep| &sweep.runs).collect();
+    let jobs = jobs()?.into_iter();
+    let apart = jobs.filter(|job| !in_sweeps.contains(&&job.run_id));
+    let target = |job: Job| match job.kind {
+        "sweep" => Target::Sweep(sweep::sweeps_dir().join(job.run_id)),
+        _ => Target::Run(store::runs_dir().join(job.run_id)),
+    };
+    Ok(apart.map(target).collect())
 }
 
 /// Waits until a run has ended; its manifest then.
@@ -173,6 +253,9 @@ mod tests {
         let eta = job.eta.expect("ten epochs are done").as_secs_f64();
         assert!((199.0..215.0).contains(&eta), "{eta}");
         assert_eq!(Job::of(&running(100, 0), false).eta, None);
+        let mut loading = running(1, 0);
+        loading.launch.clear();
+        assert_eq!(Job::of(&loading, false).status, "loading");
         let stopping = Job::of(&running(100, 10), true);
         assert_eq!((stopping.eta, stopping.status), (None, "stopping"));
     }
@@ -192,8 +275,8 @@ mod tests {
     fn a_frame_has_a_row_a_job_and_may_be_empty() {
         let job = Job::of(&running(100, 0), false);
         let one = frame(&[job]).expect("a frame");
-        assert_eq!((one.height(), one.width()), (1, 9));
+        assert_eq!((one.height(), one.width()), (1, 10));
         assert_eq!(one.column("eta_s").expect("a column").null_count(), 1);
-        assert_eq!(frame(&[]).expect("a frame").width(), 9);
+        assert_eq!(frame(&[]).expect("a frame").width(), 10);
     }
 }

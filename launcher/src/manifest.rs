@@ -255,6 +255,30 @@ impl Manifest {
         store::write_atomic(&path, &text)
     }
 
+    /// The same of a run that ended before its ranks were started.
+    #[must_use]
+    pub fn failed_to_start(&self, error: &Error) -> Manifest {
+        let name = match error {
+            Error::PlanRefused { .. } => "HaloPlanRefused",
+            _ => "HaloConfigError",
+        };
+        Manifest {
+            status: Status::Failed,
+            error: Some(RunError {
+                name: name.into(),
+                message: error.to_string(),
+                log_tail: vec![format!("help: {}", error.help())],
+                ..RunError::default()
+            }),
+            ..self.clone()
+        }
+    }
+
+    /// Whether its data is still being read: its ranks have not been started.
+    pub fn is_loading(&self) -> bool {
+        self.status == Status::Running && self.launch.is_empty()
+    }
+
     /// Whether the process that started the run still exists.
     pub fn is_supervised(&self) -> bool {
         sys::is_alive(self.pid)

@@ -5,6 +5,8 @@ use crate::manifest::{Manifest, Status};
 use crate::resolve::{Resolved, Starter, determinism, strategy_hash};
 use crate::supervise::Supervisor;
 use crate::{host, launch, resume, store, sys};
+use gnn_core::spec::RunSpec;
+use gnn_core::strategy::Entry;
 use std::path::PathBuf;
 use std::process::Child;
 use std::time::Instant;
@@ -18,6 +20,8 @@ pub struct Options {
     pub worker: PathBuf,
     /// The run that this one repeats, if it does.
     pub replays: Option<String>,
+    /// The manifest of a run that has its folder already.
+    pub announced: Option<Manifest>,
 }
 
 /// A run whose folder exists and whose ranks have not been started.
@@ -27,6 +31,8 @@ pub struct Prepared {
     resolved: Resolved,
     manifest: Manifest,
     worker: PathBuf,
+    /// Whether somebody has been told that the run is under way.
+    announced: bool,
 }
 
 /// Makes the run folder and writes into it what ranks read.
@@ -34,9 +40,18 @@ pub struct Prepared {
 /// # Errors
 /// When the id is taken, or the store cannot be written.
 pub fn prepare(resolved: Resolved, options: Options) -> Result<Prepared> {
-    let id = options.run_id.unwrap_or_else(store::new_id);
-    let run_dir = store::create(&id)?;
-    let mut manifest = manifest(&id, &resolved);
+    let was_announced = options.announced.is_some();
+    let (run_dir, mut manifest) = match options.announced {
+        Some(announced) => {
+            let run_dir = store::runs_dir().join(&announced.run_id);
+            (run_dir, manifest(announced, &resolved))
+        }
+        None => {
+            let id = options.run_id.unwrap_or_else(store::new_id);
+            let begun = announced(&id, resolved.entry, &resolved.plan.spec);
+            (store::create(&id)?, manifest(begun, &resolved))
+        }
+    };
     manifest.replays = options.replays;
     launch::write_plan(&run_dir, &resolved)?;
     if let Some(from) = &resolved.from {
@@ -48,6 +63,7 @@ pub fn prepare(resolved: Resolved, options: Options) -> Result<Prepared> {
         resolved,
         manifest,
         worker: options.worker,
+        announced: was_announced,
     })
 }
 
@@ -64,7 +80,7 @@ impl Prepared {
     /// does.
     ///
     /// # Errors
-    /// When the ranks cannot be started; nothing of the run is kept then.
+    /// When the ranks cannot be started; nothing of the run is kept then, unless it was announced.
     pub fn start(self) -> Result<Started> {
         let (start, oom_before) = (Instant::now(), host::oom_kills());
         match launch::start(&self.run_dir, &self.resolved, &self.worker) {
@@ -75,8 +91,13 @@ impl Prepared {
                 oom_before,
             }),
             Err(error) => {
-                // Nothing was started, so nothing of the run is kept.
-                let _ = std::fs::remove_dir_all(&self.run_dir);
+                if self.announced {
+                    let failed = self.manifest.failed_to_start(&error);
+                    failed.write(&self.run_dir)?;
+                } else {
+                    // Nothing was started, so nothing of the run is kept.
+                    let _ = std::fs::remove_dir_all(&self.run_dir);
+                }
                 Err(error)
             }
         }
@@ -124,13 +145,9 @@ pub fn train(resolved: Resolved, options: Options) -> Result<Manifest> {
     prepare(resolved, options)?.run()
 }
 
-fn manifest(id: &str, resolved: &Resolved) -> Manifest {
-    let (plan, spec) = (&resolved.plan, &resolved.plan.spec);
+/// The manifest of a run of which nothing but the request is known, as that of this process.
+pub(crate) fn announced(id: &str, entry: &Entry, spec: &RunSpec) -> Manifest {
     let pid = std::process::id();
-    let mut pairs = spec.to_pairs();
-    for (_, value) in pairs.iter_mut().filter(|(key, _)| key == "data") {
-        *value = gnn_core::spec::Value::Str(resolved.data_name.clone());
-    }
     Manifest {
         run_id: id.to_owned(),
         name: spec.name.clone(),
@@ -138,26 +155,23 @@ fn manifest(id: &str, resolved: &Resolved) -> Manifest {
         status: Status::Running,
         pid,
         pid_start: sys::start_ticks(pid),
-        spec: pairs.into_iter().collect(),
+        spec: spec.to_pairs().into_iter().collect(),
         ranks: spec.ranks as u32,
         strategy: spec.strategy.clone(),
-        strategy_hash: strategy_hash(resolved.entry, spec),
+        strategy_hash: strategy_hash(entry, spec),
         model: spec.model.name().to_owned(),
-        data: resolved.data_name.clone(),
-        synthetic: resolved.data.synthetic,
+        data: spec.data.clone(),
+        synthetic: false,
         backend: spec.backend.clone(),
         seed: spec.seed,
-        determinism: determinism(resolved.entry, spec).to_owned(),
-        launch: resolved.starter.label().to_owned(),
-        threads_per_rank: plan.threads as u32,
-        oversubscribed: plan.oversubscribed,
-        host_class: resolved.host.class(),
-        mpi: match &resolved.starter {
-            Starter::Mpi(mpi) => Some(mpi.to_string()),
-            _ => None,
-        },
+        determinism: determinism(entry, spec).to_owned(),
+        launch: String::new(),
+        threads_per_rank: 0,
+        oversubscribed: false,
+        host_class: host::Host::this().class(),
+        mpi: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        resumed: resolved.from.as_ref().map(|from| from.resumed.clone()),
+        resumed: None,
         replays: None,
         epochs_done: 0,
         stopped_early: false,
@@ -166,6 +180,31 @@ fn manifest(id: &str, resolved: &Resolved) -> Manifest {
         mem_peak_bytes: 0,
         result: None,
         error: None,
+        notes: Vec::new(),
+    }
+}
+
+/// The manifest of a run once everything is decided.
+fn manifest(announced: Manifest, resolved: &Resolved) -> Manifest {
+    let (plan, spec) = (&resolved.plan, &resolved.plan.spec);
+    let mut pairs = spec.to_pairs();
+    for (_, value) in pairs.iter_mut().filter(|(key, _)| key == "data") {
+        *value = gnn_core::spec::Value::Str(resolved.data_name.clone());
+    }
+    Manifest {
+        spec: pairs.into_iter().collect(),
+        data: resolved.data_name.clone(),
+        synthetic: resolved.data.synthetic,
+        launch: resolved.starter.label().to_owned(),
+        threads_per_rank: plan.threads as u32,
+        oversubscribed: plan.oversubscribed,
+        host_class: resolved.host.class(),
+        mpi: match &resolved.starter {
+            Starter::Mpi(mpi) => Some(mpi.to_string()),
+            _ => None,
+        },
+        resumed: resolved.from.as_ref().map(|from| from.resumed.clone()),
         notes: resolved.notes.clone(),
+        ..announced
     }
 }

@@ -29,7 +29,11 @@ fn a_background_run_is_on_its_own() -> Outcome {
 
     let listed = store.halobook("jobs --json")?;
     let job: Value = serde_json::from_str(listed.stdout.trim())?;
-    ensure!(job["run_id"] == *id && job["status"] == "running", "{job}");
+    ensure!(job["run_id"] == *id && job["kind"] == "run", "{job}");
+    ensure!(
+        job["status"] == "running" || job["status"] == "loading",
+        "{job}"
+    );
     ensure!(job["epochs"] == 1_000_000 && job["ranks"] == 2, "{job}");
 
     let following = store.start(&format!("attach {id}"))?;
@@ -45,6 +49,89 @@ fn a_background_run_is_on_its_own() -> Outcome {
     ensure!(store.halobook("wait")?.status.success());
     let left = processes::wait_gone(store.home(), Duration::from_secs(5));
     ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+/// Data that takes far longer to make than a run takes to be announced.
+const LARGE: &str =
+    "--data sbm:nodes=400000,classes=4,feat=32,degree=10 -s halo -n 2 --launch threads";
+
+#[test]
+fn a_run_is_under_way_while_its_data_is_read() -> Outcome {
+    let store = Store::new()?;
+    let started = store.halobook(&format!("train --bg {LARGE} --epochs 1000000"))?;
+    ensure!(started.status.success(), "{started}");
+    let id = started.stdout.trim().to_owned();
+    ensure!(
+        !store.run(&id).join("plan.json").exists(),
+        "the data had been read"
+    );
+    let listed = store.halobook("jobs")?;
+    ensure!(listed.stdout.contains("loading"), "{listed}");
+    ensure!(store.halobook(&format!("stop {id}"))?.status.success());
+    let waited = store.halobook(&format!("wait {id} --json"))?;
+    ensure!(waited.status.code() == Some(130), "{waited}");
+    ensure!(store.frame(&id, "epochs")?.is_empty());
+
+    // What only the data shows is told to who waits.
+    let started = store.halobook(&format!("train --bg {LARGE} --limit 1MB"))?;
+    ensure!(started.status.success(), "{started}");
+    let id = started.stdout.trim().to_owned();
+    let waited = store.halobook(&format!("wait {id}"))?;
+    ensure!(waited.status.code() == Some(1), "{waited}");
+    ensure!(
+        waited.complaint()?.0.contains("HaloPlanRefused"),
+        "{waited}"
+    );
+    let left = processes::wait_gone(store.home(), Duration::from_secs(5));
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+#[test]
+fn a_sweep_in_the_background_is_listed_waited_for_and_stopped() -> Outcome {
+    let store = Store::new()?;
+    let some = "sweep --bg --data karate --launch threads --in-order";
+    let started = store.halobook(&format!("{some} --epochs 5 --seed [1,2] --json"))?;
+    ensure!(started.status.success(), "{started}");
+    let id = started.json()?["sweep_id"]
+        .as_str()
+        .context("no id")?
+        .to_owned();
+    let waited = store.halobook(&format!("wait {id}"))?;
+    ensure!(waited.status.success(), "{waited}");
+    ensure!(
+        waited.stdout.contains("every setting has a row"),
+        "{waited}"
+    );
+    ensure!(store.runs().len() == 2, "{:?}", store.runs());
+
+    let started = store.halobook(&format!("{some} --epochs 100000000 --seed [1,2,3]"))?;
+    let id = started.stdout.trim().to_owned();
+    let listed = store.halobook("jobs --json")?;
+    let job = |line: &str| serde_json::from_str::<Value>(line).ok();
+    let mut jobs = listed.stdout.lines().filter_map(job);
+    let sweep = jobs
+        .find(|job| job["kind"] == "sweep")
+        .context("no sweep")?;
+    ensure!(sweep["run_id"] == *id && sweep["epochs"] == 3, "{sweep}");
+    let following = store.start(&format!("attach {id}"))?;
+    let until = Instant::now() + Duration::from_secs(60);
+    while store.runs().len() < 3 {
+        ensure!(Instant::now() < until, "no run");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let stopped = store.halobook(&format!("stop {id} --now"))?;
+    ensure!(stopped.stdout.contains("is being ended"), "{stopped}");
+    let followed = following.wait(Duration::from_secs(60))?;
+    ensure!(followed.status.code() == Some(130), "{followed}");
+    ensure!(store.halobook("jobs")?.stdout.contains("no run"));
+    let left = processes::wait_gone(store.home(), Duration::from_secs(5));
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    // A wrong key is refused by who asks.
+    let wrong = store.halobook(&format!("{some} --epoch [1,2]"))?;
+    ensure!(wrong.status.code() == Some(2), "{wrong}");
+    wrong.complaint()?;
     Ok(())
 }
 

@@ -234,3 +234,104 @@ fn a_plan_is_bound_and_refuses_and_is_held_against_its_run() -> Outcome {
     );
     Ok(())
 }
+
+#[test]
+fn a_traced_run_has_spans_in_rust_sql_a_plot_and_a_file() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let cell = "%%gnn -n 2 -s halo -o r1 --trace --slow 1:2x\ndata = \"karate\"; epochs = 3\n\
+                launch = \"threads\"";
+    let answer = kernel.execute(cell)?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let answer = kernel.execute("r1.spans().height() > 30")?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("true"),
+        "{:?}",
+        answer.iopub
+    );
+    let answer = kernel.execute("%%sql\nSELECT COUNT(DISTINCT rank) AS ranks FROM r1_spans")?;
+    let shown = answer.shown("text/plain").context("no answer")?;
+    ensure!(shown.contains('2'), "{shown}");
+    let answer = kernel.execute("%plot r1 gantt --epoch 1")?;
+    let text = answer.shown("text/plain").context("no plot")?;
+    ensure!(
+        text.contains("epoch 1:") && text.contains("critical path"),
+        "{text}"
+    );
+    ensure!(text.contains("rank 1 slowed 2x on purpose"), "{text}");
+    ensure!(
+        answer.shown("image/svg+xml").is_some(),
+        "{:?}",
+        answer.iopub
+    );
+    let file = kernel.home().join("r1.json");
+    let answer = kernel.execute(&format!("%trace r1 --to {}", file.display()))?;
+    let text = answer.shown("text/plain").context("no summary")?;
+    ensure!(
+        text.contains("dropped") && text.contains("perfetto"),
+        "{text}"
+    );
+    ensure!(std::fs::read_to_string(&file)?.contains("traceEvents"));
+    let answer = kernel.execute("%plot r1 stack --epoch 1")?;
+    ensure!(
+        answer.content()["ename"] == "HaloConfigError",
+        "{}",
+        answer.reply
+    );
+    Ok(())
+}
+
+#[test]
+fn a_sweep_in_the_background_is_bound_when_it_is_waited_for() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let body = "data = \"karate\"; launch = \"threads\"";
+    let cell = format!("%%sweep --bg -o grid\n{body}; epochs = 5\nseed = [1, 2, 3]");
+    let answer = kernel.execute(&cell)?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    ensure!(
+        answer.of("display_data").len() == 1,
+        "no card: {:?}",
+        answer.iopub
+    );
+    let answer = kernel.execute("%wait grid")?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let shown = answer.shown("text/plain").context("no frame")?;
+    ensure!(shown.contains("3 of 3 settings"), "{shown}");
+    let answer = kernel.execute("(grid.height(), _sweep.height())")?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("(3, 3)"),
+        "{:?}",
+        answer.iopub
+    );
+
+    let cell =
+        format!("%%sweep --bg -o long --in-order\n{body}; epochs = 100000000\nseed = [1, 2]");
+    ensure!(kernel.execute(&cell)?.is_ok());
+    let jobs = kernel
+        .execute("%jobs")?
+        .shown("text/plain")
+        .context("no jobs")?;
+    ensure!(jobs.contains("sweep") && jobs.contains("long"), "{jobs}");
+    let card = kernel
+        .execute("%attach long")?
+        .shown("text/plain")
+        .context("no card")?;
+    ensure!(card.contains("0 of 2 settings"), "{card}");
+    let told = kernel
+        .execute("%stop long --now")?
+        .shown("text/plain")
+        .context("no word")?;
+    ensure!(told.contains("is being ended"), "{told}");
+    let answer = kernel.execute("%wait long")?;
+    ensure!(
+        answer.content()["ename"] == "HaloInterrupted",
+        "{}",
+        answer.reply
+    );
+    let answer = kernel.execute("%%sweep --bg\nepoch = [1, 2]")?;
+    ensure!(
+        answer.content()["ename"] == "HaloConfigError",
+        "{}",
+        answer.reply
+    );
+    Ok(())
+}

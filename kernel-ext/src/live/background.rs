@@ -1,16 +1,17 @@
-//! `%jobs`, `%wait` and `%attach`: runs that nobody waits for.
+//! `%jobs`, `%wait` and `%attach`: runs and sweeps that nobody waits for.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use halobook::df_html;
 use halobook::polars::prelude::{Column, DataFrame};
-use launcher::jobs as under_way;
+use launcher::jobs::{self as under_way, Target};
 use launcher::store::{Manifest, Status};
 
 use super::bound::Thing;
 use super::follow::Follower;
-use super::{Session, lines, replay, report};
+use super::sweep_card::SweepCard;
+use super::{Session, lines, replay, report, sweep};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::Line;
 
@@ -25,7 +26,10 @@ pub fn jobs(session: &Session<'_>) -> Outcome {
         return Ok(Some(Shown::text(under_way::NONE)));
     }
     let mut frame = under_way::frame(&jobs).map_err(refused)?;
-    let variable = |job: &under_way::Job| session.bound.name_of_run(&job.run_id);
+    let variable = |job: &under_way::Job| match job.kind {
+        "sweep" => session.bound.name_of_sweep(&job.run_id),
+        _ => session.bound.name_of_run(&job.run_id),
+    };
     let variables: Vec<Option<String>> = jobs.iter().map(variable).collect();
     frame
         .with_column(Column::new("variable".into(), variables))
@@ -38,8 +42,21 @@ pub fn jobs(session: &Session<'_>) -> Outcome {
 
 /// Shows the cards of runs in this cell and leaves them there.
 pub fn attach(line: &Line, session: &Session<'_>) -> Outcome {
-    let runs = named(line, session)?;
-    for run_dir in &runs {
+    let targets = named(line, session)?;
+    for target in &targets {
+        let run_dir = match target {
+            Target::Run(run_dir) => run_dir,
+            Target::Sweep(_) => {
+                let mut card = SweepCard::new(&target.id(), session.output);
+                let ended = card.has_ended();
+                card.show();
+                match ended {
+                    true => card.close(),
+                    false => card.leave(),
+                }
+                continue;
+            }
+        };
         let mut follower = Follower::new(&id(run_dir), session.output);
         let ended = follower.has_ended();
         follower.show();
@@ -48,29 +65,23 @@ pub fn attach(line: &Line, session: &Session<'_>) -> Outcome {
             None => follower.leave(),
         }
     }
-    bind(line, &runs, session)?;
-    Ok(runs.is_empty().then(|| Shown::text(under_way::NONE)))
+    bind(line, &targets, session)?;
+    Ok(targets.is_empty().then(|| Shown::text(under_way::NONE)))
 }
 
-/// Waits for runs to end. An interrupt ends the waiting; the runs go on.
+/// Waits for runs and sweeps to end. An interrupt ends the waiting; they go on.
 pub fn wait(line: &Line, session: &Session<'_>) -> Outcome {
-    let runs = named(line, session)?;
-    bind(line, &runs, session)?;
-    let follow = |dir: &PathBuf| (Follower::new(&id(dir), session.output), None);
-    let mut waited: Vec<(Follower, Option<Manifest>)> = runs.iter().map(follow).collect();
+    let targets = named(line, session)?;
+    bind(line, &targets, session)?;
+    let follow = |target: &Target| Waited::new(target, session);
+    let mut waited: Vec<Waited> = targets.iter().map(follow).collect();
     let mut interrupts = session.interrupt.watch();
     loop {
-        for (follower, end) in waited.iter_mut().filter(|(_, end)| end.is_none()) {
-            *end = follower.has_ended();
-            match end {
-                Some(manifest) => follower.close(manifest),
-                None => follower.draw(),
-            }
-        }
+        waited.iter_mut().for_each(Waited::look);
         let left: Vec<String> = waited
             .iter()
-            .filter(|(_, end)| end.is_none())
-            .map(|(follower, _)| id(follower.run_dir()))
+            .filter(|w| !w.over())
+            .map(Waited::id)
             .collect();
         if left.is_empty() {
             break;
@@ -80,16 +91,83 @@ pub fn wait(line: &Line, session: &Session<'_>) -> Outcome {
         }
         std::thread::sleep(LOOK);
     }
-    let ended = waited.iter().filter_map(|(follower, end)| {
-        let manifest = end.as_ref()?;
-        Some((follower, manifest))
-    });
-    let outcomes = ended.map(|(follower, manifest)| came_to(follower, manifest, session));
+    let outcomes = waited.iter().map(|one| one.came_to(line, session));
     let mut shown = outcomes.collect::<Result<Vec<_>, Failure>>()?;
-    match shown.len() {
-        0 => Ok(Some(Shown::text(under_way::NONE))),
-        1 => Ok(shown.remove(0)),
-        _ => table(&runs).map(Some),
+    let runs: Option<Vec<PathBuf>> = targets
+        .iter()
+        .map(|target| match target {
+            Target::Run(dir) => Some(dir.clone()),
+            Target::Sweep(_) => None,
+        })
+        .collect();
+    match (shown.len(), runs) {
+        (0, _) => Ok(Some(Shown::text(under_way::NONE))),
+        (1, _) => Ok(shown.remove(0)),
+        (_, Some(runs)) => table(&runs).map(Some),
+        (n, None) => Ok(Some(Shown::text(format!("all {n} have ended")))),
+    }
+}
+
+/// Something that is waited for.
+enum Waited {
+    Run(Follower, Option<Manifest>),
+    Sweep(SweepCard, bool),
+}
+
+impl Waited {
+    fn new(target: &Target, session: &Session<'_>) -> Waited {
+        match target {
+            Target::Run(dir) => Waited::Run(Follower::new(&id(dir), session.output), None),
+            Target::Sweep(_) => Waited::Sweep(SweepCard::new(&target.id(), session.output), false),
+        }
+    }
+
+    fn over(&self) -> bool {
+        match self {
+            Waited::Run(_, end) => end.is_some(),
+            Waited::Sweep(_, over) => *over,
+        }
+    }
+
+    fn id(&self) -> String {
+        match self {
+            Waited::Run(follower, _) => id(follower.run_dir()),
+            Waited::Sweep(card, _) => card.id.clone(),
+        }
+    }
+
+    fn look(&mut self) {
+        if self.over() {
+            return;
+        }
+        match self {
+            Waited::Run(follower, end) => {
+                *end = follower.has_ended();
+                match end {
+                    Some(manifest) => follower.close(manifest),
+                    None => follower.draw(),
+                }
+            }
+            Waited::Sweep(card, over) => {
+                *over = card.has_ended();
+                match over {
+                    true => card.close(),
+                    false => card.draw(),
+                }
+            }
+        }
+    }
+
+    fn came_to(&self, line: &Line, session: &Session<'_>) -> Outcome {
+        match self {
+            Waited::Run(follower, Some(manifest)) => came_to(follower, manifest, session),
+            Waited::Run(_, None) => Ok(None),
+            Waited::Sweep(card, _) => {
+                let known = session.bound.name_of_sweep(&card.id);
+                let name = line.flag("output").map(str::to_owned).or(known);
+                sweep::finished(card, name.as_deref(), session)
+            }
+        }
     }
 }
 
@@ -134,28 +212,31 @@ fn no_longer(left: &[String]) -> Failure {
     )
 }
 
-/// The runs that the line names, or all that are under way.
-fn named(line: &Line, session: &Session<'_>) -> Result<Vec<PathBuf>, Failure> {
-    let runs = match line.args.is_empty() {
+/// What the line names, or all that is under way.
+fn named(line: &Line, session: &Session<'_>) -> Result<Vec<Target>, Failure> {
+    let targets = match line.args.is_empty() {
         true => under_way::named(&[]),
-        false => line.args.iter().map(|name| session.run_dir(name)).collect(),
+        false => line.args.iter().map(|name| session.target(name)).collect(),
     };
-    runs.map_err(|error| lines::refused(&error))
+    targets.map_err(|error| lines::refused(&error))
 }
 
-/// Binds the one run to the name that was given, if one was.
-fn bind(line: &Line, runs: &[PathBuf], session: &Session<'_>) -> Result<(), Failure> {
+/// Binds the one run to the name that was given, if one was; a sweep's frame is bound once it has ended.
+fn bind(line: &Line, targets: &[Target], session: &Session<'_>) -> Result<(), Failure> {
     let Some(name) = line.flag("output") else {
         return Ok(());
     };
-    let [run_dir] = runs else {
-        return Err(Failure::config(
-            format!("-o {name} binds one run, and there are {}", runs.len()),
+    match targets {
+        [Target::Run(run_dir)] => session.bind_as(name, Thing::Run(id(run_dir))).map(drop),
+        [target @ Target::Sweep(_)] => {
+            session.bound.insert(name, Thing::Going(target.id()));
+            Ok(())
+        }
+        _ => Err(Failure::config(
+            format!("-o {name} binds one run, and there are {}", targets.len()),
             [format!("help: name one, as in %{} r1 -o {name}", line.name)],
-        ));
-    };
-    session.bind_as(name, Thing::Run(id(run_dir)))?;
-    Ok(())
+        )),
+    }
 }
 
 fn id(run_dir: &Path) -> String {

@@ -14,6 +14,8 @@ pub enum Thing {
     Plan(String),
     /// A sweep's frame, by its id.
     Sweep(String),
+    /// A sweep that goes on, by its id: magics know its name, Rust not yet.
+    Going(String),
     /// A query's answer, by its id.
     Frame(String),
     /// A parameter.
@@ -32,9 +34,11 @@ impl Thing {
     fn kind(&self) -> &str {
         match self {
             Thing::Run(_) => "halobook::Run",
-            Thing::Cut(_) | Thing::Plan(_) | Thing::Sweep(_) | Thing::Frame(_) => {
-                "halobook::polars::prelude::DataFrame"
-            }
+            Thing::Cut(_)
+            | Thing::Plan(_)
+            | Thing::Sweep(_)
+            | Thing::Going(_)
+            | Thing::Frame(_) => "halobook::polars::prelude::DataFrame",
             Thing::Param { kind, .. } => kind,
         }
     }
@@ -45,7 +49,7 @@ impl Thing {
             Thing::Run(id) => format!("halobook::Run::open({id:?})"),
             Thing::Cut(id) => format!("halobook::partition({id:?})"),
             Thing::Plan(id) => format!("halobook::plan({id:?})"),
-            Thing::Sweep(id) => format!("halobook::sweep({id:?})"),
+            Thing::Sweep(id) | Thing::Going(id) => format!("halobook::sweep({id:?})"),
             Thing::Frame(id) => format!("halobook::kept({id:?})"),
             Thing::Param { literal, .. } => literal.clone(),
         }
@@ -92,10 +96,18 @@ impl Bound {
 
     /// The variable that a run is bound to, if the user has named one.
     pub fn name_of_run(&self, id: &str) -> Option<String> {
+        self.name_of(&[Thing::Run(id.to_owned())])
+    }
+
+    /// The same of a sweep.
+    pub fn name_of_sweep(&self, id: &str) -> Option<String> {
+        self.name_of(&[Thing::Going(id.to_owned()), Thing::Sweep(id.to_owned())])
+    }
+
+    fn name_of(&self, things: &[Thing]) -> Option<String> {
         let all = self.all().into_iter();
-        let named = |(name, thing): &(String, Thing)| {
-            !name.starts_with('_') && *thing == Thing::Run(id.to_owned())
-        };
+        let named =
+            |(name, thing): &(String, Thing)| !name.starts_with('_') && things.contains(thing);
         all.filter(named).map(|(name, _)| name).next()
     }
 }

@@ -73,6 +73,9 @@ impl Follower {
         self.look();
         let manifest = manifest?;
         self.card.elapsed = jobs::elapsed(&manifest);
+        if manifest.is_loading() {
+            self.card.set_status("reading the data");
+        }
         (manifest.status != Status::Running).then_some(manifest)
     }
 

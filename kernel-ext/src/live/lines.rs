@@ -2,6 +2,7 @@
 
 use halobook::{Run, df_html};
 use launcher::LogQuery;
+use launcher::jobs::Target;
 
 use super::bound::Thing;
 use super::{Session, background, report};
@@ -86,7 +87,7 @@ fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
         return Ok(Shown::svg(plot.text, plot.svg));
     }
     if let [name, kind, ..] = line.args.as_slice()
-        && let Some(Thing::Sweep(id)) = session.bound.get(name)
+        && let Some(Thing::Sweep(id) | Thing::Going(id)) = session.bound.get(name)
     {
         let plot = halobook::plot_sweep(&id, kind)
             .map_err(|error| Failure::config(error.to_string(), []))?;
@@ -172,8 +173,21 @@ fn keep(line: &Line, session: &Session<'_>) -> Outcome {
 }
 
 fn stop(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
-    let dir = the_run(line, session)?;
+    let name = line.args.first().map_or("latest", String::as_str);
+    let target = session.target(name).map_err(|error| refused(&error))?;
     let now = line.flag("now").is_some();
+    let dir = match target {
+        Target::Run(dir) => dir,
+        Target::Sweep(ref sweep) => {
+            let went_on = launcher::sweep::stop(sweep, now).map_err(|error| refused(&error))?;
+            let id = target.id();
+            return Ok(Shown::text(match (went_on, now) {
+                (true, false) => format!("sweep {id} stops after what runs"),
+                (true, true) => format!("sweep {id} is being ended"),
+                (false, _) => format!("sweep {id} has ended"),
+            }));
+        }
+    };
     let was_running = launcher::stop(&dir, now).map_err(|error| refused(&error))?;
     let id = dir
         .file_name()

@@ -23,6 +23,7 @@ mod sql;
 mod strategy;
 mod supervised;
 mod sweep;
+mod sweep_card;
 mod train;
 
 use std::sync::{Mutex, MutexGuard};
@@ -32,6 +33,7 @@ use crate::cell::facts::Facts;
 use crate::front::{CellOutput, Outcome};
 use bound::{Bound, Thing};
 use interrupt::Interrupt;
+use launcher::jobs::Target;
 
 pub use check::check;
 pub use lines::line;
@@ -91,6 +93,10 @@ impl Session<'_> {
                 format!("{name} is a parameter, not a run"),
                 "%runs lists runs",
             )),
+            Some(Thing::Going(_)) => Err(launcher::Error::refused(
+                format!("{name} is a sweep that goes on, not a run"),
+                format!("%wait {name} binds its frame, whose column run_id names the runs"),
+            )),
             Some(Thing::Plan(_) | Thing::Sweep(_) | Thing::Frame(_)) => {
                 Err(launcher::Error::refused(
                     format!("{name} is a frame, not a run"),
@@ -99,6 +105,17 @@ impl Session<'_> {
             }
             Some(Thing::Run(id)) => launcher::store::run_dir(&id),
             None => launcher::store::run_dir(name),
+        }
+    }
+
+    /// The run or the sweep of a bound variable, or of an id.
+    fn target(&self, name: &str) -> launcher::Result<Target> {
+        match self.bound.get(name) {
+            Some(Thing::Going(id) | Thing::Sweep(id)) => {
+                launcher::sweep::dir(&id).map(Target::Sweep)
+            }
+            Some(_) => self.run_dir(name).map(Target::Run),
+            None => Target::of(name),
         }
     }
 

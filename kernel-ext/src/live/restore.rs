@@ -25,7 +25,12 @@ pub fn restore_lost(
         let mut variables = variables.iter();
         variables.any(|(variable, kind)| variable == name && thing.may_be(kind))
     };
-    let things: Vec<_> = bound.all().into_iter().filter(held).collect();
+    let things: Vec<_> = bound
+        .all()
+        .into_iter()
+        .filter(is_bound)
+        .filter(held)
+        .collect();
     let back = rebind(&things, bind);
     let gone = variables.iter().map(|(name, _)| name.clone());
     Lost {
@@ -38,7 +43,7 @@ pub fn restore_lost(
 
 /// `%restore`: binds again all there is.
 pub fn restore(session: &Session<'_>) -> Outcome {
-    let things = session.bound.all();
+    let things: Vec<_> = session.bound.all().into_iter().filter(is_bound).collect();
     let back = rebind(&things, &|code| (session.bind)(code).is_ok());
     let names = |wanted: bool| -> Vec<&str> {
         let names = things.iter().map(|(name, _)| name.as_str());
@@ -66,6 +71,11 @@ fn rebind(things: &[(String, Thing)], bind: &dyn Fn(&str) -> bool) -> Vec<String
         .iter()
         .filter(|&one| whole || (things.len() > 1 && bind(&code(one))));
     there.map(|(name, _)| name.clone()).collect()
+}
+
+/// A sweep that goes on has no variable yet.
+fn is_bound((_, thing): &(String, Thing)) -> bool {
+    !matches!(thing, Thing::Going(_))
 }
 
 /// Names that the user has given.

@@ -297,7 +297,11 @@ fn check(parsed: Parsed, line: &str, rest: &str) -> Result<CheckRequest, Refusal
 
 fn sweep(parsed: Parsed, line: &str, rest: &str) -> Result<SweepRequest, Refusal> {
     let is_own = |name: &str| SWEEP_OWN.iter().any(|flag| flag.long == name);
-    let (own, flags) = parsed.flags.into_iter().partition(|(name, _)| is_own(name));
+    // Whether it is waited for is said of what is started, be it a run or a sweep.
+    let (own, flags) = parsed
+        .flags
+        .into_iter()
+        .partition(|(name, _)| is_own(name) && *name != "bg");
     let runs = train(Parsed { flags, ..parsed }, line, rest, true)?;
     Ok(SweepRequest { runs, own })
 }

@@ -35,7 +35,7 @@ interrupt stops it at the end of an epoch, with what is finished bound; a second
 three seconds ends it at once. Its result is the epoch table; `-o r1` binds `r1: halobook::Run`
 with `epochs()`, `ranks()`, `comm()` and `partition()`, and `_run` is always the latest.
 
-With `--bg` the cell returns once the run has started: r1 is bound, with the epochs that are finished when it
+With `--bg` the cell returns at once, before the data has been read: r1 is bound, with the epochs that are finished when it
 is asked, and the card stays in this cell and goes on. %jobs, %wait, %attach and %stop see to it. Such a run
 does not end with the kernel. One that a cell waits for stops after its epoch when the kernel is shut down or
 restarted, and goes on to its end when the kernel is killed; %attach finds it.
@@ -58,6 +58,9 @@ what was set, scores, medians of an epoch's time and of its parts, bytes, the ru
 
 The first interrupt finishes the setting that runs and leaves the rest; a second one within three
 seconds ends it. Finished rows are bound, and `--resume` takes them over.
+
+With `--bg` the cell returns once the sweep is under way. Its card stays in this cell; %jobs, %attach and %stop
+see to it by the frame's name or the sweep's id, and %wait binds the frame.
 
     %%sweep -o frame --repeat 3
     data = \"karate\"; epochs = 60
@@ -369,7 +372,7 @@ are, how many there was no room for, and how far the ranks' clocks may be apart.
         kind: Kind::Line,
         args: &[("RUN", Value::Run)],
         flags: &[switch("now", "end its processes instead of the epoch")],
-        summary: "stop a run at the end of its epoch",
+        summary: "stop a run at the end of its epoch, a sweep after what runs",
         details: "",
     },
     Magic {
@@ -377,7 +380,7 @@ are, how many there was no room for, and how far the ranks' clocks may be apart.
         kind: Kind::Line,
         args: &[],
         flags: &[],
-        summary: "the runs that are under way, whoever started them",
+        summary: "the runs and sweeps that are under way, whoever started them",
         details: "\
 How far each is, how long the rest takes at the present speed, and the variable that it is bound to. From a
 shell: halobook jobs.",
@@ -387,7 +390,7 @@ shell: halobook jobs.",
         kind: Kind::Line,
         args: &[("RUN…", Value::Run)],
         flags: &[BIND_RUN],
-        summary: "wait for runs to end",
+        summary: "wait for runs and sweeps to end",
         details: "\
 Without a RUN, for all that are under way. The result is what %%gnn would have shown, its table or its error.
 An interrupt ends the waiting, and the run goes on. From a shell: halobook wait RUN, whose exit status is that

@@ -258,6 +258,10 @@ pub const SWEEP_OWN: &[Flag] = &[
         "resume",
         "take over finished runs of equal requests from earlier sweeps",
     ),
+    switch(
+        "bg",
+        "return once it is under way; its card stays in this cell and goes on",
+    ),
 ];
 
 /// Flags that only `%%gnn` has.

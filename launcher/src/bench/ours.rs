@@ -82,6 +82,7 @@ impl<'a> Runner<'a> {
             run_id: None,
             worker: self.worker.to_owned(),
             replays: None,
+            announced: None,
         };
         let prepared = prepare(copy, options)?;
         let dir = prepared.run_dir.clone();

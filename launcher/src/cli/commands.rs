@@ -2,6 +2,7 @@
 
 use super::Program;
 use super::words::Words;
+use crate::jobs::Target;
 use crate::store::{list, run_dir};
 use crate::{Error, LogQuery, Result, doctor as doctors, frames as framing};
 use gnn_core::strategy::Exact;
@@ -172,9 +173,20 @@ pub fn log(words: &[String]) -> Result<i32> {
 pub fn stop(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &["now"], &[])?;
     let [run] = words.names(["RUN"])?;
-    let dir = run_dir(run)?;
-    let id = dir.file_name().unwrap_or_default().to_string_lossy();
-    match (crate::stop(&dir, words.has("now"))?, words.has("now")) {
+    let target = Target::of(run)?;
+    let (id, now) = (target.id(), words.has("now"));
+    let dir = match target {
+        Target::Run(dir) => dir,
+        Target::Sweep(dir) => {
+            match (crate::sweep::stop(&dir, now)?, now) {
+                (true, true) => println!("sweep {id} is being ended"),
+                (true, false) => println!("sweep {id} ends after what runs"),
+                (false, _) => println!("sweep {id} has ended"),
+            }
+            return Ok(0);
+        }
+    };
+    match (crate::stop(&dir, now)?, now) {
         (true, true) => println!("run {id} is being ended"),
         (true, false) => println!("run {id} ends after its epoch"),
         (false, _) => println!("run {id} is not running"),

@@ -1,10 +1,12 @@
-//! `halobook jobs`, `wait` and `attach`: runs that are under way.
+//! `halobook jobs`, `wait` and `attach`: runs and sweeps that are under way.
 
 use super::outcome::{Said, tell};
 use super::progress::{Progress, Shown};
+use super::sweep;
 
 use super::words::Words;
-use crate::{Error, Result, frames as framing, jobs as under_way};
+use crate::jobs::{self as under_way, Target};
+use crate::{Error, Result, frames as framing, sweep as sweeps};
 
 /// `halobook jobs`.
 pub fn jobs(words: &[String]) -> Result<i32> {
@@ -31,10 +33,14 @@ pub fn wait(words: &[String]) -> Result<i32> {
         eprintln!("{}", under_way::NONE);
     }
     let mut status = 0;
-    for run_dir in runs {
-        let manifest = under_way::wait(&run_dir)?;
-        let said = Said::of(words.has("json"), true);
-        let of_run = tell(&run_dir, &manifest, said)?;
+    for target in runs {
+        let of_run = match target {
+            Target::Run(run_dir) => {
+                let manifest = under_way::wait(&run_dir)?;
+                tell(&run_dir, &manifest, Said::of(words.has("json"), true))?
+            }
+            Target::Sweep(dir) => sweep::tell(&sweeps::wait(&dir), words.has("json")),
+        };
         if status == 0 {
             status = of_run;
         }
@@ -51,7 +57,8 @@ pub fn attach(words: &[String]) -> Result<i32> {
             println!("{}", under_way::NONE);
             return Ok(0);
         }
-        [run_dir] => run_dir,
+        [Target::Run(run_dir)] => run_dir,
+        [Target::Sweep(dir)] => return Ok(sweep::tell(&sweep::follow(dir), false)),
         _ => {
             return Err(Error::refused(
                 format!("attach: expected one run, there are {}", runs.len()),

@@ -4,6 +4,7 @@
 //! Exit status: 0 ok, 1 the run failed, 2 the request was wrong and nothing was started, 130
 //! interrupted. Errors are two lines on standard error: what is wrong, what to do.
 
+mod announce;
 mod background;
 mod bench;
 mod commands;
@@ -73,7 +74,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "sweep",
-        arguments: "[--key value|[list] …] [--repeat K] [--resume]",
+        arguments: "[--key value|[list] …] [--repeat K] [--resume] [--bg]",
         about: "train many settings, lists crossed; --help says how",
         run: Knowing(sweep::sweep),
     },
@@ -157,26 +158,26 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "stop",
-        arguments: "RUN [--now]",
-        about: "end a run after its epoch, or at once",
+        arguments: "RUN|SWEEP [--now]",
+        about: "end a run after its epoch, a sweep after what runs, or at once",
         run: Plain(commands::stop),
     },
     Command {
         name: "jobs",
         arguments: "[--json]",
-        about: "list the runs that are under way",
+        about: "list the runs and sweeps that are under way",
         run: Plain(jobs::jobs),
     },
     Command {
         name: "wait",
-        arguments: "[RUN …] [--json]",
-        about: "wait for runs, all that are under way if none is named; exit status is that of the run",
+        arguments: "[RUN|SWEEP …] [--json]",
+        about: "wait for runs and sweeps, all that are under way if none is named; exit status is that of the run",
         run: Plain(jobs::wait),
     },
     Command {
         name: "attach",
-        arguments: "[RUN]",
-        about: "follow the progress of a run to its end; Ctrl-C stops following, the run goes on",
+        arguments: "[RUN|SWEEP]",
+        about: "follow a run or a sweep to its end; Ctrl-C stops following, and it goes on",
         run: Plain(jobs::attach),
     },
     Command {

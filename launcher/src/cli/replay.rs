@@ -1,5 +1,6 @@
 //! `halobook replay`: a run once more.
 
+use super::background::Work;
 use super::outcome::{Said, tell};
 use super::train::Trainer;
 use super::words::Words;
@@ -15,7 +16,7 @@ pub fn replay(words: &[String], program: &Program) -> Result<i32> {
     let run_id = asked.value("run-id").map(str::to_owned);
     if asked.has("bg") {
         let id = run_id.unwrap_or_else(store::new_id);
-        return background::start("replay", &words, &id, asked.has("json"));
+        return background::start(&Work::run("replay", &id), &words, asked.has("json"));
     }
     let (resolved, of) = resolve_replay(program.strategies, run)?;
     let (run_dir, manifest) = Trainer {
@@ -24,6 +25,7 @@ pub fn replay(words: &[String], program: &Program) -> Result<i32> {
         replays: Some(of),
         quiet: asked.has("quiet"),
         detached,
+        announced: None,
     }
     .carry_out()?;
     let said = Said::of(asked.has("json"), asked.has("quiet"));

@@ -1,14 +1,19 @@
 //! `halobook sweep`: many settings, one run each.
 
-use super::Program;
+use super::background::Work;
 use super::own::Own;
-use crate::sweep::{self, Condition, Ended, Event, Grid, Request, Row, Sweep};
+use super::{Program, background};
+use crate::sweep::{self, Condition, Ended, Event, Grid, Request, Row, Standing, Sweep};
+use crate::tail::Tail;
 use crate::{Error, Result, store, sys};
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::time::Duration;
 
-const SWITCHES: [&str; 6] = ["json", "quiet", "resume", "zip", "in-order", "dry-run"];
+const SWITCHES: [&str; 7] = [
+    "json", "quiet", "resume", "zip", "in-order", "dry-run", "bg",
+];
 const VALUED: [&str; 4] = ["sweep-id", "jobs", "repeat", "stop-if"];
 
 /// What `--help` adds.
@@ -28,6 +33,7 @@ Other flags:
       --resume             take over finished runs of equal requests from earlier sweeps
       --stop-if CONDITION  no further setting once a row meets it: \"test >= 0.8\"
       --dry-run            list the settings in their order, start nothing
+      --bg                 return once it is under way; jobs, wait, attach and stop see to it
       --sweep-id ID        name the sweep's folder
       --json               end with one JSON object on standard output
       --quiet              no progress, no table
@@ -37,8 +43,13 @@ are kept: `halobook sweep … --resume` goes on. A setting that is refused or fa
 ";
 
 /// Runs the command.
-pub fn sweep(words: &[String], program: &Program) -> Result<i32> {
-    let (pairs, own) = Own::sort(words, &SWITCHES, &VALUED, true)?;
+pub fn sweep(given: &[String], program: &Program) -> Result<i32> {
+    let (words, detached) = background::detached(given);
+    let (pairs, own) = Own::sort(&words, &SWITCHES, &VALUED, true)?;
+    if own.has("bg") && !own.has("dry-run") {
+        let id = own.value("sweep-id").unwrap_or_else(store::new_id);
+        return background::start(&Work::sweep(&id), &words, own.has("json"));
+    }
     let count = |name: &str| -> Result<usize> {
         let Some(text) = own.value(name) else {
             return Ok(1);
@@ -79,8 +90,17 @@ pub fn sweep(words: &[String], program: &Program) -> Result<i32> {
         settings: 0,
         done: 0,
     };
-    let mut told = |event: &Event| progress.tell(event);
+    let log = sweep::sweeps_dir().join(&id).join("supervisor.log");
+    let mut let_go = Ok(());
+    let mut told = |event: &Event| {
+        progress.tell(event);
+        // Its settings are known to be right.
+        if detached && matches!(event, Event::Begin { .. }) {
+            let_go = background::let_go(&log);
+        }
+    };
     let (how, rows) = Sweep::new(&id, halobook, request, &mut told)?.run()?;
+    let_go?;
     if own.has("json") {
         // Without a row there is no frame.
         let path = sweep::dir(&id)?.join("frame.parquet");
@@ -93,11 +113,58 @@ pub fn sweep(words: &[String], program: &Program) -> Result<i32> {
         println!("sweep {id}: {}", said(how));
         print!("{}", table(&rows));
     }
-    Ok(match how {
+    Ok(status(how, &rows))
+}
+
+/// The exit status of a sweep.
+fn status(how: Ended, rows: &[Row]) -> i32 {
+    match how {
         Ended::Interrupted => 130,
         _ if rows.iter().all(|row| row.status == "ok") => 0,
         _ => 1,
-    })
+    }
+}
+
+/// Says what a sweep came to that has ended; its exit status.
+pub(super) fn tell(sweep: &Standing, json: bool) -> i32 {
+    let Standing { id, rows, .. } = sweep;
+    let Some(how) = sweep.ended else {
+        eprintln!("error: sweep {id} ended without a word\nhelp: its folder has supervisor.log");
+        return 1;
+    };
+    if json {
+        println!(
+            "{}",
+            json!({"sweep_id": id, "ended": how, "rows": rows.len()})
+        );
+    } else {
+        println!("sweep {id}: {}", said(how));
+        print!("{}", table(rows));
+    }
+    status(how, rows)
+}
+
+/// Follows a sweep to its end with a line for each setting.
+pub(super) fn follow(dir: &Path) -> Standing {
+    let mut progress = Progress {
+        shown: true,
+        settings: 0,
+        done: 0,
+    };
+    let mut tail = Tail::open(dir.join("events.jsonl"));
+    loop {
+        // Before its events, so that none is missed.
+        let now = sweep::standing(dir);
+        for line in tail.next_lines().unwrap_or_default() {
+            if let Ok(event) = serde_json::from_str(&line) {
+                progress.tell(&event);
+            }
+        }
+        if !now.goes_on {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 fn said(how: Ended) -> &'static str {

@@ -1,15 +1,17 @@
 //! `halobook train`: one run, waited for or left to itself.
 
-use super::Program;
-use super::background;
+use super::announce::{self, Told};
+use super::background::Work;
 use super::outcome::{self, Said};
 use super::own::Own;
 use super::progress::{Progress, Shown};
+use super::{Program, background};
 use crate::manifest::Manifest;
 use crate::request::parse_pairs;
 use crate::resolve::{Resolved, resolve_with};
 use crate::resume::resolve_resumed;
 use crate::{Error, Options, Result, prepare, store, strategies, sys};
+use gnn_core::strategy::find_in;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -23,9 +25,10 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
     let (pairs, own) = Own::sort(&words, &SWITCHES, &VALUED, false)?;
     if own.has("bg") && !own.has("dry-run") {
         let id = own.value("run-id").unwrap_or_else(store::new_id);
-        return background::start("train", &words, &id, own.has("json"));
+        return background::start(&Work::run("train", &id), &words, own.has("json"));
     }
     let run_id = own.value("run-id");
+    let mut announced = None;
     let resolved = match own.value("resume") {
         Some(run) => resolve_resumed(program.strategies, &run, pairs).map_err(also_our_flags)?,
         None => {
@@ -34,8 +37,25 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
             if let Some(other) = strategies::program(program.strategies, &spec.strategy)? {
                 return Err(strategies::become_program(&other, "train", given));
             }
-            let cache = crate::partition::cache();
-            resolve_with(program.strategies, spec, Some(&cache), own.has("force"))?
+            let (strategies, force) = (program.strategies, own.has("force"));
+            let resolve = move |spec| {
+                let cache = crate::partition::cache();
+                resolve_with(strategies, spec, Some(&cache), force)
+            };
+            match run_id.as_ref().filter(|_| detached) {
+                None => resolve(spec)?,
+                Some(id) => {
+                    let entry = find_in(strategies, &spec.strategy)?;
+                    match announce::announced(id, entry, spec, resolve)? {
+                        Told::Now(resolved) => resolved,
+                        Told::Later(resolved, manifest) => {
+                            announced = Some(manifest);
+                            resolved
+                        }
+                        Told::Closed(status) => return Ok(status),
+                    }
+                }
+            }
         }
     };
     if own.has("dry-run") {
@@ -55,6 +75,7 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
         replays: None,
         quiet: own.has("quiet"),
         detached,
+        announced,
     }
     .carry_out()?;
     outcome::tell(
@@ -74,6 +95,8 @@ pub(super) struct Trainer {
     pub quiet: bool,
     /// Whoever started this process is told that the run has, and is not needed from then on.
     pub detached: bool,
+    /// The manifest of a run that has its folder already; whoever started it has been told.
+    pub announced: Option<Manifest>,
 }
 
 impl Trainer {
@@ -83,16 +106,18 @@ impl Trainer {
     /// As [`prepare`], [`crate::Prepared::start`] and [`crate::Started::watch`].
     pub fn carry_out(self) -> Result<(PathBuf, Manifest)> {
         sys::catch_interrupts();
+        let told = self.announced.is_some();
         let options = Options {
             run_id: self.run_id,
             worker: std::env::current_exe().map_err(Error::io(Path::new("halobook")))?,
             replays: self.replays,
+            announced: self.announced,
         };
         let prepared = prepare(self.resolved, options)?;
         let run_dir = prepared.run_dir.clone();
         let started = prepared.start()?;
-        if self.detached {
-            background::let_go(&run_dir)?;
+        if self.detached && !told {
+            background::let_go(&run_dir.join("logs/supervisor.log"))?;
         }
         let progress = match self.quiet {
             true => None,

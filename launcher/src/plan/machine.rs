@@ -187,6 +187,7 @@ fn program(starter: &Starter, worker: &Path) -> Option<u64> {
         run_id: None,
         worker: worker.to_owned(),
         replays: None,
+        announced: None,
     };
     let prepared = prepare(resolved, options).ok()?;
     let run_dir = prepared.run_dir.clone();

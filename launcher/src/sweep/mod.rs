@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! sweeps/<id>/events.jsonl    what happened: begin, start, row, end; appended
+//!            /sweep.json      the process that carries it out
+//!            /stop            asks it to finish what runs, or to end it
 //!            /frame.parquet   the rows so far, rewritten after each
 //!            /setting-3.txt   what a setting wrote on standard error
 //! ```
@@ -15,10 +17,12 @@
 //! data under the same name, leave out `resume`.
 
 mod condition;
+mod going;
 mod grid;
 mod row;
 
 pub use condition::Condition;
+pub use going::{Standing, going, standing, stop, wait};
 pub use grid::{Axis, Grid};
 pub use row::{Numbers, Row, frame};
 
@@ -245,6 +249,7 @@ impl<'a> Sweep<'a> {
         std::fs::create_dir(&dir).map_err(Error::io(&dir))?;
         let path = dir.join("events.jsonl");
         let events = File::create(&path).map_err(Error::io(&path))?;
+        going::Owner::this().write(&dir)?;
         Ok(Sweep {
             dir,
             program,
@@ -255,8 +260,8 @@ impl<'a> Sweep<'a> {
         })
     }
 
-    /// Runs all settings. Interrupts are counted by [`sys::catch_interrupts`]: at the first, what
-    /// runs is finished and the rest is left; at the second it is ended.
+    /// Runs all settings. Interrupts are counted by [`sys::catch_interrupts`], and [`stop()`] is like them: at
+    /// the first, what runs is finished and the rest is left; at the second it is ended.
     ///
     /// # Errors
     /// When a request is wrong before anything starts, or the store cannot be written.
@@ -273,7 +278,7 @@ impl<'a> Sweep<'a> {
         let mut running: Vec<Running> = Vec::new();
         let (mut met, mut ended_early) = (false, false);
         loop {
-            let asked = sys::interrupts();
+            let asked = sys::interrupts().max(going::asked(&self.dir));
             while asked == 0 && !met && running.len() < self.request.jobs.max(1) {
                 let Some(setting) = waiting.next() else { break };
                 let same = known.iter().find(|row| row.request == setting.row.request);

@@ -81,7 +81,10 @@ fn notes(epoch: &Epoch, path: &[(u32, f64, f64)], binned: bool) -> Vec<String> {
         path_words(path),
     ];
     if epoch.lanes.len() > 1 {
-        notes[1] += &format!(" · clocks agree within {}", units::ms(epoch.skew));
+        notes[1] += &match epoch.skew {
+            0.0 => " · all ranks on one clock".to_owned(),
+            skew => format!(" · clocks agree within {}", units::ms(skew)),
+        };
     }
     if binned {
         notes.push("many spans: each column shows what took most of it".into());
@@ -221,7 +224,7 @@ fn messages(chart: &mut Chart<'_, '_>, epoch: &Epoch) -> Result<(), PlotError> {
 fn numbers(epoch: &Epoch) -> String {
     let mut head = vec!["rank"];
     head.extend(KINDS.iter().map(|(name, _)| *name));
-    head.extend(["other", "ends at", "hidden comm", "waits most for"]);
+    head.extend(["other", "ends at", "hidden comm", "blocked most by"]);
     // A sum of nothing is minus zero.
     let number = |v: f64| format!("{:.3}", v + 0.0);
     let rows: Vec<Vec<String>> = epoch
@@ -249,13 +252,10 @@ fn numbers(epoch: &Epoch) -> String {
     format!("ms of epoch {}\n{}", epoch.number, table(&head, &rows))
 }
 
-/// The rank that a lane waits for longest.
+/// The rank that a lane is blocked by longest.
 fn blamed(lane: &Lane) -> String {
     let mut peers: Vec<(u32, f64)> = Vec::new();
-    let waits = lane
-        .host
-        .iter()
-        .filter(|p| p.kind == super::gantt_lanes::WAIT);
+    let waits = lane.host.iter().filter(|p| p.is_blocked());
     for (peer, ms) in waits.filter_map(|p| Some((p.peer?, p.to - p.from))) {
         match peers.iter_mut().find(|(known, _)| *known == peer) {
             Some((_, sum)) => *sum += ms,

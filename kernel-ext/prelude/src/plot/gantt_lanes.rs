@@ -12,7 +12,8 @@ pub(super) const KINDS: [(&str, Ink); 4] = [
     ("exposed transfer", Ink::TRANSFER),
     ("wait", Ink::WAIT),
 ];
-pub(super) const WAIT: usize = 3;
+const TRANSFER: usize = 2;
+const WAIT: usize = 3;
 /// Pieces of a lane before they are put into columns.
 const MOST: usize = 500;
 /// Columns then.
@@ -29,6 +30,14 @@ pub(super) struct Piece {
     pub to: f64,
     /// The rank that is waited for.
     pub peer: Option<u32>,
+}
+
+impl Piece {
+    /// Whether the rank could not go on without its peer: it waits, or a message of it moves (over MPI a
+    /// large one moves as soon as it is announced).
+    pub fn is_blocked(&self) -> bool {
+        self.kind >= TRANSFER && self.peer.is_some()
+    }
 }
 
 /// One rank's epoch.
@@ -217,7 +226,10 @@ fn joined(pieces: &[Piece], gap: f64) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
     for piece in pieces {
         match out.last_mut() {
-            Some(last) if last.kind == piece.kind && piece.from - last.to <= gap => {
+            Some(last)
+                if (last.kind, last.peer) == (piece.kind, piece.peer)
+                    && piece.from - last.to <= gap =>
+            {
                 last.to = last.to.max(piece.to);
             }
             _ => out.push(piece.clone()),
@@ -236,7 +248,7 @@ pub(super) fn critical(epoch: &Epoch) -> Vec<(u32, f64, f64)> {
     };
     let (mut path, mut end) = (Vec::new(), lane.to);
     loop {
-        let blocked = |p: &&Piece| p.kind == WAIT && p.to - p.from >= matters && p.to <= end;
+        let blocked = |p: &&Piece| p.is_blocked() && p.to - p.from >= matters && p.to <= end;
         let cause = lane.host.iter().rfind(blocked).and_then(|wait| {
             let of = |l: &&Lane| Some(l.rank) == wait.peer && l.from < wait.to;
             Some((epoch.lanes.iter().find(of)?, wait))
