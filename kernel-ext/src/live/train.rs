@@ -89,6 +89,9 @@ fn command(request: &TrainRequest, id: &str) -> Command {
     if request.force {
         command.arg("--force");
     }
+    if request.verify {
+        command.arg("--verify");
+    }
     command
 }
 

@@ -77,6 +77,8 @@ pub struct TrainRequest {
     pub background: bool,
     /// Start also what by its plan does not fit.
     pub force: bool,
+    /// Compare the strategy with `single` first.
+    pub verify: bool,
 }
 
 /// Many runs as the cell describes them.
@@ -315,6 +317,7 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
             "dry-run" => request.dry_run = true,
             "bg" => request.background = true,
             "force" => request.force = true,
+            "verify" => request.verify = true,
             "trace" => request.pairs.push((name.to_owned(), "true".into())),
             "set" => match value.split_once('=') {
                 Some((key, value)) => request

@@ -168,6 +168,83 @@ const TRAIN_FLAGS: &[Flag] = &[
         Value::Free,
         "end the run after this time",
     ),
+    value(
+        "split",
+        None,
+        "NAME",
+        Value::Free,
+        "which split of the data: standard, a number or a name",
+    ),
+    value(
+        "task",
+        None,
+        "KIND",
+        Value::OneOf(&["node", "link"]),
+        "what to learn: classes of vertices, or links",
+    ),
+    value(
+        "scorer",
+        None,
+        "KIND",
+        Value::OneOf(&["dot", "mlp"]),
+        "how two embeddings become the score of a link",
+    ),
+    value(
+        "embedding",
+        None,
+        "N",
+        Value::Free,
+        "width of the embeddings that links are scored with",
+    ),
+    value(
+        "negatives",
+        None,
+        "N",
+        Value::Free,
+        "pairs without an edge for each training edge",
+    ),
+    value(
+        "feature-storage",
+        None,
+        "KIND",
+        Value::OneOf(&["f32", "bf16"]),
+        "how features are stored",
+    ),
+    value(
+        "first-aggregate",
+        None,
+        "WHEN",
+        Value::OneOf(&["every-epoch", "once"]),
+        "when the features are aggregated",
+    ),
+    value(
+        "vertex-order",
+        None,
+        "KIND",
+        Value::OneOf(&["auto", "given", "degree"]),
+        "order of vertices in memory",
+    ),
+    value(
+        "patience",
+        None,
+        "N",
+        Value::Free,
+        "end after so many evaluations without a better score",
+    ),
+    value(
+        "checkpoint-every",
+        None,
+        "N",
+        Value::Free,
+        "epochs between checkpoints",
+    ),
+    value(
+        "link",
+        None,
+        "RATE,LATENCY",
+        Value::Free,
+        "a modelled link between ranks: 1gbit,50us",
+    ),
     value("name", None, "TEXT", Value::Free, "a name for the run"),
     value(
         "warmup",
@@ -265,10 +342,16 @@ pub const SWEEP_OWN: &[Flag] = &[
 ];
 
 /// Flags that only `%%gnn` has.
-const GNN_OWN: &[Flag] = &[switch(
-    "bg",
-    "return once the run has started; its card stays in this cell and goes on",
-)];
+const GNN_OWN: &[Flag] = &[
+    switch(
+        "bg",
+        "return at once; the run's card stays in this cell and goes on",
+    ),
+    switch(
+        "verify",
+        "first train the strategy beside single on a small graph; what came of it is noted",
+    ),
+];
 
 /// Flags of `%%gnn`: its own, and those of a run.
 pub(super) const GNN_FLAGS: &[Flag] =
@@ -290,4 +373,22 @@ const fn joined<const N: usize>(own: &[Flag], shared: &[Flag]) -> [Flag; N] {
         k += 1;
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gnn_core::spec::KEYS;
+
+    #[test]
+    fn every_key_of_a_run_is_a_flag() {
+        for key in KEYS {
+            let name = key.name.replace('_', "-");
+            let flag = TRAIN_FLAGS.iter().find(|flag| flag.long == name);
+            assert!(flag.is_some(), "{name}");
+        }
+        for key in ["slow", "trace", "force", "dry-run"] {
+            assert!(PLAN_FLAGS.iter().all(|flag| flag.long != key), "{key}");
+        }
+    }
 }

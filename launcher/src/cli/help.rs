@@ -118,8 +118,9 @@ fn keys() -> String {
          \x20     --resume RUN         go on, as a new run of the same request, from the last checkpoint of RUN, which\n\
          \x20                          has ended; its epochs up to there are in the new run's frames. Beside it only\n\
          \x20                          --epochs and other keys that change no epoch's result may be given\n\
-         \x20     --bg                 return once the run has started, print its id; halobook jobs, wait, attach\n\
-         \x20                          and stop see to it then\n\
+         \x20     --bg                 return at once, print the run's id; halobook jobs, wait, attach and stop see\n\
+         \x20                          to it then, also while its data is read\n\
+         \x20     --verify             first train the strategy beside single on a small graph, and note what came of it\n\
          \x20     --force              start also what by its plan does not fit (--limit, or the free memory)\n\
          \x20     --dry-run            resolve and check the request, start nothing\n\
          \x20     --json               end with one JSON object on standard output\n\

@@ -5,7 +5,7 @@ use super::background::Work;
 use super::outcome::{self, Said};
 use super::own::Own;
 use super::progress::{Progress, Shown};
-use super::{Program, background};
+use super::{Program, background, verify};
 use crate::manifest::Manifest;
 use crate::request::parse_pairs;
 use crate::resolve::{Resolved, resolve_with};
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-const SWITCHES: [&str; 5] = ["json", "dry-run", "quiet", "bg", "force"];
+const SWITCHES: [&str; 6] = ["json", "dry-run", "quiet", "bg", "force", "verify"];
 const VALUED: [&str; 2] = ["run-id", "resume"];
 
 /// Runs the command.
@@ -28,14 +28,18 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
         return background::start(&Work::run("train", &id), &words, own.has("json"));
     }
     let run_id = own.value("run-id");
-    let mut announced = None;
-    let resolved = match own.value("resume") {
+    let (mut announced, mut verdict) = (None, None);
+    let mut resolved = match own.value("resume") {
         Some(run) => resolve_resumed(program.strategies, &run, pairs).map_err(also_our_flags)?,
         None => {
             let known = strategies::known(program.strategies);
             let spec = parse_pairs(known, pairs).map_err(also_our_flags)?;
             if let Some(other) = strategies::program(program.strategies, &spec.strategy)? {
                 return Err(strategies::become_program(&other, "train", given));
+            }
+            if own.has("verify") && !own.has("dry-run") {
+                let entry = find_in(program.strategies, &spec.strategy)?;
+                verdict = Some(verify::beside_single(entry, &spec)?);
             }
             let (strategies, force) = (program.strategies, own.has("force"));
             let resolve = move |spec| {
@@ -58,6 +62,7 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
             }
         }
     };
+    resolved.notes.extend(verdict);
     if own.has("dry-run") {
         print!(
             "{}",

@@ -4,7 +4,8 @@ use super::Program;
 use super::own::Own;
 use crate::verify::{Request, verify as compare};
 use crate::{Error, Result, strategies};
-use gnn_core::strategy::find_in;
+use gnn_core::spec::RunSpec;
+use gnn_core::strategy::{Entry, Exact, find_in};
 use serde_json::json;
 use std::path::Path;
 
@@ -44,6 +45,57 @@ pub fn verify(words: &[String], program: &Program) -> Result<i32> {
         print!("{verdict}");
     }
     Ok(i32::from(!verdict.exact()))
+}
+
+/// Keys that a comparison has values of its own for, or that change no number.
+const NOT_COMPARED: &[&str] = &[
+    "data",
+    "split",
+    "strategy",
+    "ranks",
+    "epochs",
+    "launch",
+    "threads",
+    "backend",
+    "eval_every",
+    "patience",
+    "checkpoint_every",
+    "warmup",
+    "stall",
+    "timeout",
+    "limit",
+    "link",
+    "slow",
+    "trace",
+    "name",
+];
+
+/// `train --verify`: trains the strategy of a request with its settings beside `single` on a small graph;
+/// what came of it, in a line.
+///
+/// # Errors
+/// [`Error::Refused`] when it does not train there, and when it differs and claims never to.
+pub(super) fn beside_single(entry: &Entry, spec: &RunSpec) -> Result<String> {
+    let pairs = spec.to_pairs().into_iter();
+    let request = Request {
+        strategy: spec.strategy.clone(),
+        ranks: vec![spec.ranks.min(RANKS.len())],
+        pairs: pairs
+            .filter(|(key, _)| !NOT_COMPARED.contains(&key.as_str()))
+            .collect(),
+    };
+    let here = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
+    let verdict = compare(&here, &request)?;
+    let said = verdict.to_string();
+    let line = said.lines().next().unwrap_or_default();
+    let wrong = verdict.failed().is_some() || entry.exact == Exact::Always;
+    if wrong && !verdict.exact() {
+        return Err(Error::refused(
+            format!("verify: {}", said.lines().collect::<Vec<_>>().join("; ")),
+            "`halobook verify` compares it on several numbers of ranks; without --verify it is trained",
+        ));
+    }
+    Ok(format!("verified beside single: {line}"))
 }
 
 /// `4`, or `[1, 2, 4]`.
