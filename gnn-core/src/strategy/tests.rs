@@ -5,6 +5,7 @@
 //! vertices, ragged and empty parts; bytes sent equal bytes predicted; the same run twice gives
 //! the same bits. What this cannot catch: an error that `single` has too (`model/tests.rs` does).
 
+mod decoupled;
 mod features;
 mod learnt;
 mod order;
@@ -77,6 +78,11 @@ pub(super) fn spec(entry: &Entry, model: ModelKind, layers: usize, hidden: usize
         // A unit that is off for every vertex has none. Adam would make a whole step of the
         // rounding that is left.
         pairs.push(("optimizer".to_owned(), Value::Str("sgd".into())));
+    }
+    if model == ModelKind::Gin {
+        // Sums over neighbours of neighbours are large, and steps of the default length lead further
+        // and further away: each then multiplies the rounding of the weights it starts from tenfold.
+        pairs.push(("lr".to_owned(), Value::Float(1e-5)));
     }
     if let Exact::With(knobs) = entry.exact {
         pairs.extend(
@@ -265,38 +271,6 @@ proptest! {
                     let got = train(entry, &spec, data, Some(owner), ranks);
                     let what = format!("{} {model} on {ranks} ranks, sorted {sorted}", entry.name);
                     assert_same(&what, model, &expected[0], &got);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn decoupled_forms_equal_single(
-        n in 1usize..60, degree in 0usize..6, d in 1usize..12, layers in 1usize..4, sorted: bool,
-        seed: u64,
-    ) {
-        let data = random_dataset(n, n * degree, d, 4, false, seed);
-        let data = Arc::new(with_relations(data, 2, seed));
-        let decoupled = |entry: &Entry, model: ModelKind| {
-            let mut pairs = spec(entry, model, layers, 5).to_pairs();
-            pairs.push(("decoupled".into(), Value::Bool(true)));
-            RunSpec::from_pairs(pairs).expect("valid pairs")
-        };
-        for entry in STRATEGIES {
-            let runs = |m: &&ModelKind| m.decouples() && entry.check(&decoupled(entry, **m)).is_ok();
-            for &model in entry.models.iter().filter(runs) {
-                let reference = &STRATEGIES[0];
-                let mut alone = decoupled(reference, model);
-                alone.vertex_order = order(sorted);
-                let expected = train(reference, &alone, &data, None, 1);
-                for ranks in rank_counts(entry) {
-                    let owner = random_owner(n, ranks, false, seed);
-                    let mut spec = decoupled(entry, model);
-                    spec.vertex_order = order(sorted);
-                    let got = train(entry, &spec, &data, Some(owner), ranks);
-                    let what = format!("{} decoupled {model} on {ranks} ranks", entry.name);
-                    assert_same(&what, model, &expected[0], &got);
-                    got.iter().for_each(|rank| rank.assert_predicted(&what));
                 }
             }
         }
