@@ -20,6 +20,10 @@ enum Manner {
     NoRange,
     /// Knows no file.
     Nothing,
+    /// Sends so many bytes of the file, and never more of it.
+    Stuck(usize),
+    /// Says that the file is elsewhere on this server.
+    Moved,
 }
 
 /// A server of one file until it is dropped.
@@ -91,6 +95,11 @@ fn answer(mut stream: TcpStream, content: &[u8], manner: Manner) -> Option<usize
         .nth(1)
         .and_then(|r| r.split('-').next()?.parse::<usize>().ok());
     let wanted = range.unwrap_or(0);
+    if manner == Manner::Moved && head.starts_with("get /files/") {
+        let to = "HTTP/1.1 302 Found\r\nLocation: /elsewhere/a\r\nContent-Length: 0\r\n\r\n";
+        let _ = stream.write_all(to.as_bytes());
+        return None;
+    }
     let (status, start) = match (manner, range) {
         (Manner::Nothing, _) => ("404 Not Found", content.len()),
         (Manner::NoRange, _) | (_, None) => ("200 OK", 0),
@@ -112,6 +121,7 @@ fn answer(mut stream: TcpStream, content: &[u8], manner: Manner) -> Option<usize
     );
     let sent = match manner {
         Manner::Cut(most) => &rest[..most.min(rest.len())],
+        Manner::Stuck(most) => &rest[..most.saturating_sub(start).min(rest.len())],
         _ => rest,
     };
     let _ = stream.write_all(head.as_bytes());
@@ -175,6 +185,49 @@ fn a_later_attempt_goes_on_with_what_an_earlier_one_left() {
     let got = get(&server.entry(), dir.path(), "curl").expect("served");
     assert_eq!(std::fs::read(&got.path).expect("there"), content());
     assert_eq!(server.starts(), [1000]);
+}
+
+#[test]
+fn a_file_that_moved_is_followed_and_gone_on_with_there() {
+    if !has_curl() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(part(dir.path()), &content()[..1000]).expect("writable");
+    let server = Server::start(content(), Manner::Moved);
+    let got = get(&server.entry(), dir.path(), "curl").expect("served elsewhere");
+    assert_eq!(std::fs::read(&got.path).expect("there"), content());
+    assert_eq!(server.starts(), [1000]);
+}
+
+#[test]
+fn a_file_that_never_ends_is_given_up_and_what_came_is_kept() {
+    if !has_curl() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let stuck = Server::start(content(), Manner::Stuck(5000));
+    let e = get(&stuck.entry(), dir.path(), "curl").expect_err("truncated");
+    assert!(matches!(e, Error::Unreachable { .. }), "{e}");
+    // Once more from where it ended; nothing came, so not again.
+    assert_eq!(stuck.starts(), [0, 5000]);
+    assert!(!dir.path().join("web-Google.txt.gz").exists());
+    let sound = Server::start(content(), Manner::Whole);
+    let got = get(&sound.entry(), dir.path(), "curl").expect("served");
+    assert_eq!(std::fs::read(&got.path).expect("there"), content());
+    assert_eq!(sound.starts(), [5000]);
+}
+
+#[test]
+fn a_file_that_was_all_there_but_not_named_is_not_fetched_twice() {
+    if !has_curl() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(part(dir.path()), content()).expect("writable");
+    let server = Server::start(content(), Manner::Whole);
+    let got = get(&server.entry(), dir.path(), "curl").expect("served");
+    assert_eq!(std::fs::read(&got.path).expect("there"), content());
 }
 
 #[test]
