@@ -30,6 +30,7 @@ pub mod ctx;
 pub mod dataset;
 pub mod error;
 pub mod feed;
+mod first;
 pub mod graph;
 pub mod head;
 pub mod model;

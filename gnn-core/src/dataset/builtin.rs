@@ -209,8 +209,9 @@ pub(super) fn split(n: usize, seed: u64, shares: [f64; 3]) -> [Vec<bool>; 3] {
         } else {
             bounds[part + 1]
         };
-        (0..n as u64)
-            .map(|v| (bounds[part]..end).contains(&rng::uniform_f64(key, v)))
+        (0..n)
+            .into_par_iter()
+            .map(|v| (bounds[part]..end).contains(&rng::uniform_f64(key, v as u64)))
             .collect()
     })
 }

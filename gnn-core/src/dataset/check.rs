@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use crate::Result;
 use crate::dataset::{Dataset, Features, Task, bad};
+use crate::first::position;
 
 /// Classes that a data set may have at most; a larger label is taken for a mistake.
 pub(super) const MAX_CLASSES: i64 = 1 << 16;
@@ -57,11 +58,8 @@ pub(super) fn values(d: &Dataset, file: &str) -> Result<()> {
         ));
     }
     features(file, &d.features)?;
-    if let Some(v) = d
-        .labels
-        .iter()
-        .position(|&c| c < -1 || c >= d.n_classes as i32)
-    {
+    let classes = d.n_classes as i32;
+    if let Some(v) = position(&d.labels, |&c| (c < -1) | (c >= classes)) {
         return Err(label(file, v, i64::from(d.labels[v]), d.n_classes as i64));
     }
     if let Some(types) = &d.node_types {
@@ -89,7 +87,7 @@ fn multi_label(file: &str, d: &Dataset) -> Result<()> {
         let reason = format!("expected {expected} values, got {}", multi.len());
         return Err(bad(file, "label", reason, "save vertices by classes"));
     }
-    match multi.iter().position(|&x| x > 1) {
+    match position(multi, |&x| x > 1) {
         None => Ok(()),
         Some(at) => {
             let (v, c) = (at / d.n_classes, at % d.n_classes);
@@ -237,11 +235,10 @@ fn features(file: &str, features: &Features) -> Result<()> {
             "replace missing values before training, for instance by 0 or the column's mean",
         ))
     };
-    let dense =
-        |values: &[f32], d: usize| match values.par_iter().position_first(|x| !x.is_finite()) {
-            Some(at) => wrong(at / d, at % d, values[at]),
-            None => Ok(()),
-        };
+    let dense = |values: &[f32], d: usize| match position(values, |x| !x.is_finite()) {
+        Some(at) => wrong(at / d, at % d, values[at]),
+        None => Ok(()),
+    };
     match features {
         Features::Dense(x) => match x.as_slice() {
             Some(values) => dense(values, x.ncols()),
@@ -258,7 +255,7 @@ fn features(file: &str, features: &Features) -> Result<()> {
                 )
             })?;
             let weights = x.weights.as_deref().unwrap_or(&[]);
-            match weights.iter().position(|x| !x.is_finite()) {
+            match position(weights, |x| !x.is_finite()) {
                 Some(e) => {
                     let v = x.indptr.partition_point(|&start| start <= e as u64) - 1;
                     wrong(v, x.indices[e] as usize, weights[e])
@@ -277,6 +274,17 @@ fn masks(file: &str, d: &Dataset) -> Result<()> {
     ];
     for (place, mask) in all {
         length(file, place, d.n(), mask.len())?;
+    }
+    // Most likely nothing is wrong, which takes one look at everything.
+    let wrong = |v: usize| {
+        let chosen = all.map(|(_, mask)| u8::from(mask[v]));
+        let count = chosen.into_iter().sum::<u8>();
+        (count > 1) | ((count > 0) & (d.labels[v] < 0))
+    };
+    if !(0..d.n()).into_par_iter().with_min_len(1 << 16).any(wrong) {
+        return Ok(());
+    }
+    for (place, mask) in all {
         if let Some(v) = (0..d.n()).find(|&v| mask[v] && d.labels[v] < 0) {
             return Err(bad(
                 file,

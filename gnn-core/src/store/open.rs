@@ -19,15 +19,12 @@ use super::checksum::{self, BLOCK};
 use super::header::{AGAIN, io};
 use super::{Element, Header, List, Section, bad};
 use crate::dataset::{About, Dataset, Features, Links};
+use crate::first::position;
 use crate::graph::{Graph, Relations};
 use crate::{Error, Result};
 
 /// Classes at most, as of every other data set.
 const MAX_CLASSES: u64 = 1 << 16;
-
-/// Elements that are looked at by one thread at a time: asking after every element whether another
-/// thread has found something takes longer than looking at it.
-const PIECE: usize = 1 << 16;
 
 /// A stored graph whose header was checked and whose sections are mapped.
 #[derive(Debug)]
@@ -351,14 +348,4 @@ impl Stored {
             negatives: 1,
         }))
     }
-}
-
-/// Where the first element is of which `wrong` is true.
-fn position<T: Sync>(list: &[T], wrong: impl Fn(&T) -> bool + Sync + Send) -> Option<usize> {
-    let pieces = list.par_chunks(PIECE).enumerate();
-    pieces.find_map_first(|(k, piece)| {
-        // A loop without an early end vectorises; only a piece that is wrong is searched.
-        let any = piece.iter().fold(false, |any, x| any | wrong(x));
-        any.then(|| Some(k * PIECE + piece.iter().position(&wrong)?))?
-    })
 }
