@@ -1,7 +1,7 @@
 //! Fennel: one pass between cut edges and balance.
 
 use crate::Result;
-use crate::partition::stream::{ORDER, SLACK, capacity, stream};
+use crate::partition::stream::{self, ORDER, SLACK, Score, capacity, stream};
 use crate::partition::undirected::undirected;
 use crate::partition::{Partitioner, PartitionerEntry, Request};
 use crate::spec::Knob;
@@ -35,13 +35,26 @@ pub(super) const ENTRY: PartitionerEntry = PartitionerEntry {
 
 impl Partitioner for Fennel {
     fn assign(&self, request: &Request) -> Result<Vec<u32>> {
-        let (n, parts) = (request.graph.n() as f64, request.parts as f64);
-        let edges = undirected(request.graph)?.n_edges() as f64 / 2.0;
-        let gamma = request.number("gamma");
-        let alpha = edges * parts.powf(gamma - 1.0) / n.max(1.0).powf(gamma);
-        let most = capacity(request.graph.n(), request.parts, request.number("slack"));
-        stream(request, most, |near, size| {
-            near - alpha * gamma * size.powf(gamma - 1.0)
-        })
+        let edges = undirected(request.graph)?.n_edges();
+        stream(request, most(request), score(request, edges))
     }
+}
+
+/// Nanoseconds an edge, of a sample.
+pub(super) fn ns_an_edge(request: &Request) -> f64 {
+    let edges = request.graph.n_edges();
+    stream::ns_an_edge(request, most(request), score(request, edges))
+}
+
+/// Vertices of a part at most.
+fn most(request: &Request) -> usize {
+    capacity(request.graph.n(), request.parts, request.number("slack"))
+}
+
+/// For `edges` edges, each in both directions.
+fn score(request: &Request, edges: usize) -> impl Score {
+    let (n, parts) = (request.graph.n() as f64, request.parts as f64);
+    let gamma = request.number("gamma");
+    let alpha = edges as f64 / 2.0 * parts.powf(gamma - 1.0) / n.max(1.0).powf(gamma);
+    move |near: f64, size: f64| near - alpha * gamma * size.powf(gamma - 1.0)
 }
