@@ -7,6 +7,28 @@
 //! is drawn in the same way from the same community or from all. Ranks are spread over ids and
 //! communities, so nothing needs a table of weights.
 //!
+//! # Measured
+//! Test accuracy after a few full-graph epochs (hidden width 32, Adam at 0.02, no dropout, seed 0), beside
+//! the share of the largest class; `cargo test --release -p gnn-core --test look_alikes -- --nocapture`.
+//!
+//! | look-alike, scale | vertices | edges | model, epochs | reached | largest class |
+//! |---|---|---|---|---|---|
+//! | reddit, 0.03 | 6989 | 3.47 M | GCN, 40 | 0.83 | 0.03 |
+//! | ogbn-products, 0.002 | 4898 | 244 k | GCN, 20 | 0.97 | 0.02 |
+//! | friendster, 0.0001 | 6561 | 364 k | GCN, 20 | 0.99 | 0.02 |
+//! | it-2004, 0.0001 | 4129 | 115 k | GCN, 20 | 1.00 | 0.02 |
+//! | ogbn-papers100M, 0.0002 | 22 212 | 327 k | GCN, 20 | 0.15 | 0.06 |
+//! | flickr, 0.1 | 8925 | 88 k | GCN, 20 | 0.42 | 0.15 |
+//! | physics, 0.1 | 3449 | 50 k | GCN, 10 | 1.00 | 0.22 |
+//! | squirrel, 1 | 5201 | 390 k | GraphSAGE, 15 | 0.79 | 0.22 |
+//! | ogbn-mag, 0.005 | 9699 | 213 k | R-GCN, 15 | 0.08 | 0.01 |
+//!
+//! GCN finds nothing on squirrel (0.20), whose neighbours are of other classes, as in the original
+//! little. They are easier than the data where homophily is high: communities there are all alike.
+//! ogbn-papers100M and mag-lsc keep a train share of 1 %, so a small one has one or two labels a class:
+//! mag-lsc at 0.0003 reached 0.05 of 44 test vertices. amazon (one or two of 107 labels a vertex, F1) stayed at
+//! 0.03 in 40 to 120 epochs at scales of 0.003 to 0.012; its loss falls to what the frequency of labels gives.
+//!
 //! # Differs
 //! Triangles, directed in- and out-degrees of one vertex, and locality of ids are not imitated; the
 //! sizes of communities are alike; relations of a typed graph share one tail.
