@@ -66,8 +66,8 @@ fn trained(case: &Case) -> Vec<serde_json::Value> {
 
 /// The last value of a column that has any.
 fn last(rows: &[serde_json::Value], column: &str) -> f64 {
-    let values = rows.iter().filter_map(|row| row[column].as_f64());
-    values.last().unwrap_or_else(|| panic!("no {column}"))
+    let mut values = rows.iter().filter_map(|row| row[column].as_f64());
+    values.next_back().unwrap_or_else(|| panic!("no {column}"))
 }
 
 /// Share of the test vertices in their largest class.

@@ -47,7 +47,7 @@ pub struct Span {
     pub peer: Option<u32>,
     /// Payload of a message.
     pub bytes: Option<u64>,
-    /// From when to when on this rank's clock ([`now_ns`]).
+    /// From when to when on this rank's clock ([`now_ns`](super::now_ns)).
     pub at: Range<u64>,
 }
 

@@ -110,15 +110,20 @@ pub fn wait(line: &Line, session: &Session<'_>) -> Outcome {
 
 /// Something that is waited for.
 enum Waited {
-    Run(Follower, Option<Manifest>),
-    Sweep(SweepCard, bool),
+    Run(Box<Follower>, Option<Box<Manifest>>),
+    Sweep(Box<SweepCard>, bool),
 }
 
 impl Waited {
     fn new(target: &Target, session: &Session<'_>) -> Waited {
         match target {
-            Target::Run(dir) => Waited::Run(Follower::new(&id(dir), session.output), None),
-            Target::Sweep(_) => Waited::Sweep(SweepCard::new(&target.id(), session.output), false),
+            Target::Run(dir) => {
+                Waited::Run(Box::new(Follower::new(&id(dir), session.output)), None)
+            }
+            Target::Sweep(_) => Waited::Sweep(
+                Box::new(SweepCard::new(&target.id(), session.output)),
+                false,
+            ),
         }
     }
 
@@ -142,7 +147,7 @@ impl Waited {
         }
         match self {
             Waited::Run(follower, end) => {
-                *end = follower.has_ended();
+                *end = follower.has_ended().map(Box::new);
                 match end {
                     Some(manifest) => follower.close(manifest),
                     None => follower.draw(),

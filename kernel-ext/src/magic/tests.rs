@@ -58,12 +58,17 @@ fn blank_lines_and_comments_may_precede() {
 }
 
 #[test]
-fn a_run_in_the_background_is_of_gnn_alone() {
+fn runs_and_sweeps_can_be_in_the_background() {
     let request = train("%%gnn --bg -o r1\nepochs = 3");
     assert!(request.background);
     assert_eq!(pairs(&request), ["epochs=3"]);
     assert!(!train("%%gnn\nepochs = 3").background);
-    assert!(refusal("%%sweep --bg").message.contains("--bg"));
+    let Action::Sweep(sweep) = expand("%%sweep --bg --repeat 2\nepochs = 3") else {
+        panic!("no sweep")
+    };
+    assert!(sweep.runs.background);
+    assert_eq!(sweep.own, [("repeat", "2".to_owned())]);
+    assert!(refusal("%%ranks --bg").message.contains("--bg"));
 }
 
 #[test]

@@ -23,9 +23,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What came of resolving.
 pub enum Told {
     /// In time, or by a process that somebody waits for.
-    Now(Resolved),
+    Now(Box<Resolved>),
     /// After the run had got its folder and this process had been let go.
-    Later(Resolved, Manifest),
+    Later(Box<Resolved>, Box<Manifest>),
     /// Nothing, after that: the run is closed, and this is the exit status.
     Closed(i32),
 }
@@ -44,14 +44,17 @@ pub fn announced(
     // What is wrong without reading anything is said at once, however slow the machine is.
     entry.check(&spec)?;
     if !exists(&spec.data) {
-        return resolve(spec).map(Told::Now);
+        return Ok(Told::Now(Box::new(resolve(spec)?)));
     }
     let (send, done) = channel();
     let asked = spec.clone();
     let beside = std::thread::Builder::new().name("resolve".into());
     let started = Instant::now();
     beside
-        .spawn(move || send.send(resolve(asked)))
+        .spawn(move || {
+            // Nobody hears it who has given up.
+            let _ = send.send(resolve(asked).map(Box::new));
+        })
         .map_err(Error::io(Path::new("thread")))?;
     match done.recv_timeout(MOMENT) {
         Ok(resolved) => return resolved.map(Told::Now),
@@ -73,7 +76,7 @@ pub fn announced(
 /// Whether there may be a data set of that name.
 fn exists(data: &str) -> bool {
     let kind = |name: &str| name.split(':').next().unwrap_or_default().trim().to_owned();
-    let mut known = catalogue().into_iter();
+    let mut known = catalogue().iter();
     known.any(|entry| kind(entry.name) == kind(data)) || Path::new(data.trim()).exists()
 }
 
@@ -92,10 +95,10 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn wait(self, done: &Receiver<Result<Resolved>>) -> Result<Told> {
+    fn wait(self, done: &Receiver<Result<Box<Resolved>>>) -> Result<Told> {
         loop {
             match done.recv_timeout(LOOK) {
-                Ok(Ok(resolved)) => return Ok(Told::Later(resolved, self.manifest)),
+                Ok(Ok(resolved)) => return Ok(Told::Later(resolved, Box::new(self.manifest))),
                 Ok(Err(error)) => return self.failed(&error),
                 Err(RecvTimeoutError::Disconnected) => return self.failed(&panicked()),
                 Err(RecvTimeoutError::Timeout) if stop::is_asked(&self.run_dir) => {

@@ -51,10 +51,10 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
                 Some(id) => {
                     let entry = find_in(strategies, &spec.strategy)?;
                     match announce::announced(id, entry, spec, resolve)? {
-                        Told::Now(resolved) => resolved,
+                        Told::Now(resolved) => *resolved,
                         Told::Later(resolved, manifest) => {
-                            announced = Some(manifest);
-                            resolved
+                            announced = Some(*manifest);
+                            *resolved
                         }
                         Told::Closed(status) => return Ok(status),
                     }
