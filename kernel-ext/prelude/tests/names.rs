@@ -5,7 +5,7 @@
 //! Cannot catch: a trait's method that is also a type's own.
 
 mod both {
-    #[allow(ambiguous_glob_reexports)]
+    #[allow(ambiguous_glob_reexports, unused_imports)]
     pub use halobook::prelude::*;
     pub use std::prelude::rust_2024::*;
 }
