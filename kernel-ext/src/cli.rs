@@ -43,6 +43,10 @@ fn dispatch() -> Result<ExitCode> {
     let command = args.next().unwrap_or_default();
     // What follows `--` belongs to the process that runs the cells.
     let rest: Vec<String> = args.take_while(|arg| arg != "--").collect();
+    if matches!(command.as_str(), "sql" | "check" | "plot") {
+        // `halobook plot r1 gantt | head` ends quietly.
+        launcher::sys::restore_sigpipe();
+    }
     match command.as_str() {
         "run" => {
             let file = rest.first().context("run needs the connection file")?;
