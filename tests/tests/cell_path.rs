@@ -59,11 +59,14 @@ fn cells_mean_what_they_say() -> Outcome {
             "#[derive(Debug)] struct P { a: u8 }\nlet p = P { a: 1 };",
             Nothing,
         ),
-        ("#[derive(Debug)] struct P { a: u16 }\n1", Text("1")),
+        (
+            "#[derive(Debug)] struct P { a: u16, b: String }\n1",
+            Text("1"),
+        ),
         ("p", Error("`p`")),
         ("names.len() + x as usize", Text("43")),
         // evcxr's own settings count.
-        (":fmt {:x?}\nvec![255]", Text("[ff]")),
+        (":fmt {:x?}\nvec![255]", Text("Output format: {:x?}\n[ff]")),
         ("x", Text("29")),
     ] {
         let answer = kernel.execute(code)?;
