@@ -33,7 +33,10 @@ impl Ctx {
         backend: Box<dyn Backend>,
         meter: Rc<Meter>,
     ) -> Ctx {
-        let comm = Communicator::new(transport, Rc::clone(&meter), plan.oversubscribed);
+        let mut comm = Communicator::new(transport, Rc::clone(&meter), plan.oversubscribed);
+        if plan.spec.sync {
+            comm.finish_at_once();
+        }
         Ctx {
             plan,
             backend,

@@ -211,3 +211,44 @@ fn a_slow_rank_takes_as_long_as_asked_and_changes_no_bit() {
     }
     assert!(slowed > 3 * 5, "{slowed} epochs were slowed down");
 }
+
+#[test]
+fn one_thing_at_a_time_hides_nothing_and_changes_no_bit() {
+    let mut hidden = 0.0;
+    for entry in STRATEGIES {
+        for ranks in [2, 3] {
+            let trained = |sync: &str| {
+                let folder = tempfile::tempdir().expect("a folder");
+                run(
+                    folder.path(),
+                    ranks,
+                    &[("strategy", entry.name), ("sync", sync), ("link", "100mbit,200us")],
+                )?;
+                let metrics: Vec<serde_json::Value> = rows(folder.path(), 0, "metrics");
+                let losses = metrics.iter().map(|m| m["train_loss"].to_string());
+                let times: Vec<RankRow> = (0..ranks)
+                    .flat_map(|rank| rows(folder.path(), rank, "ranks"))
+                    .collect();
+                Some((losses.collect::<Vec<_>>(), times))
+            };
+            let Some(((free, before), (held, after))) = trained("false").zip(trained("true"))
+            else {
+                continue;
+            };
+            if entry.exact == Exact::Always {
+                assert_eq!(free, held, "{} on {ranks}", entry.name);
+            }
+            let sum = |rows: &[RankRow]| rows.iter().map(|row| row.comm_hidden_ms).sum::<f64>();
+            hidden += sum(&before);
+            // Letters are hidden from the thread that trains; nothing else is.
+            if !entry.background {
+                assert_eq!(sum(&after), 0.0, "{} on {ranks}", entry.name);
+            }
+            let bytes = |rows: &[RankRow]| rows.iter().map(|row| row.bytes_tx).sum::<u64>();
+            if entry.exact == Exact::Always {
+                assert_eq!(bytes(&before), bytes(&after), "{}", entry.name);
+            }
+        }
+    }
+    assert!(hidden > 0.0, "some strategy hides something without sync");
+}

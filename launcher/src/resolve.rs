@@ -192,6 +192,9 @@ impl Decided {
             spec.ranks, host.cores
         ));
         }
+        if spec.sync {
+            notes.push("one thing at a time (sync): nothing moves beside compute".into());
+        }
         if let Some(slow) = spec.slow {
             notes.push(format!(
                 "slowed down on purpose: compute of rank {} takes {} times as long; read who waits, not how long",

@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub struct Metered<B> {
     inner: B,
     meter: Rc<Meter>,
+    /// Whether each call is waited for.
+    at_once: bool,
     marked: RefCell<Vec<Marked>>,
 }
 
@@ -41,8 +43,15 @@ impl<B: Backend> Metered<B> {
         Metered {
             inner,
             meter,
+            at_once: false,
             marked: RefCell::default(),
         }
+    }
+
+    /// The same, or one that waits for the device after each call, so that what a call does wrong is
+    /// found in it.
+    pub fn waiting(self, at_once: bool) -> Self {
+        Metered { at_once, ..self }
     }
 
     /// Counts the edges of `rows`, along which rows of `width` columns are added up.
@@ -56,12 +65,12 @@ impl<B: Backend> Metered<B> {
         let before = self.meter.enter(phase);
         let (from, start) = (self.inner.mark(), now_ns());
         let result = f(&self.inner);
-        let slow = self.meter.is_slow(phase);
-        if slow {
-            // How long it takes has to be known now.
+        // On a rank that is slowed down, how long it takes has to be known now.
+        let wait = self.at_once || self.meter.is_slow(phase);
+        if wait {
             self.inner.settle();
         }
-        match from.filter(|_| !slow).zip(self.inner.mark()) {
+        match from.filter(|_| !wait).zip(self.inner.mark()) {
             Some((from, to)) => self.marked.borrow_mut().push(Marked {
                 phase,
                 pass: self.meter.pass(),

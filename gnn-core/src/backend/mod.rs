@@ -78,7 +78,8 @@ pub fn open(plan: &Plan, rank: usize, meter: Rc<Meter>) -> Result<Box<dyn Backen
     }
     let open = || kernels::cuda::open(rank % kernels::cuda::gpus()?);
     let device = open().map_err(|e| no_cuda(&e))?;
-    Ok(Box::new(Metered::new(Cuda::new(device), meter)))
+    let cuda = Metered::new(Cuda::new(device), meter);
+    Ok(Box::new(cuda.waiting(plan.spec.sync)))
 }
 
 /// Operations on matrices that live on one device.

@@ -20,6 +20,7 @@ pub const MAY_CHANGE: &[&str] = &[
     "link",
     "slow",
     "trace",
+    "sync",
     "name",
 ];
 

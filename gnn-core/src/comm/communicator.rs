@@ -46,6 +46,8 @@ pub struct Communicator {
     collectives: u16,
     pairs: Vec<[u16; 2]>,
     pub(super) give_way: bool,
+    /// Whether collectives are finished where they are posted.
+    pub(super) at_once: bool,
     /// Asked while this rank waits: whether it shall give up.
     pub(super) cancel: Option<Box<dyn Fn() -> bool>>,
     /// Up to when movement beside other work has been counted.
@@ -63,6 +65,7 @@ impl Communicator {
             collectives: 0,
             pairs: vec![[0; 2]; size],
             give_way,
+            at_once: false,
             cancel: None,
             counted_ns: now_ns(),
         }
@@ -73,6 +76,13 @@ impl Communicator {
     /// communicator on the same transport.
     pub fn cancel_when(&mut self, cancel: impl Fn() -> bool + 'static) {
         self.cancel = Some(Box::new(cancel));
+    }
+
+    /// From now on each collective is finished where it is posted, and no message moves beside other
+    /// work. Ranks post collectives in one order, so none waits for ever that did not before; messages
+    /// between two ranks are still finished where they are waited for, as their order is not fixed.
+    pub fn finish_at_once(&mut self) {
+        self.at_once = true;
     }
 
     /// This rank.
@@ -124,9 +134,12 @@ impl Communicator {
         }
     }
 
-    fn park(&mut self, posted: Posted) -> Ticket {
+    fn park(&mut self, mut posted: Posted) -> Result<Ticket> {
         if posted.op != Op::P2p {
             self.meter.collective(posted.label.direction);
+            if self.at_once {
+                self.complete(&mut posted)?;
+            }
         }
         let free = self.posted.iter().position(Option::is_none);
         let slot = free.unwrap_or_else(|| {
@@ -134,7 +147,7 @@ impl Communicator {
             self.posted.len() - 1
         });
         self.posted[slot] = Some(posted);
-        Ticket { slot }
+        Ok(Ticket { slot })
     }
 
     /// Sends `send[r]` to every rank `r` and receives `recv_len[r]` floats from it. Empty messages
@@ -168,13 +181,13 @@ impl Communicator {
             }
         }
         self.meter.moved(label, Op::Alltoall, start..now_ns());
-        Ok(self.park(Posted {
+        self.park(Posted {
             label,
             op: Op::Alltoall,
             tag,
             parts,
             then: Then::Finish,
-        }))
+        })
     }
 
     /// Gives every rank's `mine`, of lengths `lens`, to every rank.
@@ -192,13 +205,13 @@ impl Communicator {
         let words: Words = bytemuck::cast_vec(mine);
         let parts = self.spread(tag, label, Op::Gather, words, lens, me)?;
         self.meter.moved(label, Op::Gather, start..now_ns());
-        Ok(self.park(Posted {
+        self.park(Posted {
             label,
             op: Op::Gather,
             tag,
             parts,
             then: Then::Finish,
-        }))
+        })
     }
 
     fn spread(
@@ -251,13 +264,13 @@ impl Communicator {
             self.expect(root, tag, len)?
         };
         self.meter.moved(label, Op::Broadcast, start..now_ns());
-        Ok(self.park(Posted {
+        self.park(Posted {
             label,
             op: Op::Broadcast,
             tag,
             parts: vec![part],
             then: Then::Finish,
-        }))
+        })
     }
 
     /// Sums `data` over ranks. Each rank sums one chunk in rank order and gives it to the others:
@@ -287,13 +300,13 @@ impl Communicator {
             }
         }
         self.meter.moved(label, Op::Allreduce, start..now_ns());
-        Ok(self.park(Posted {
+        self.park(Posted {
             label,
             op: Op::Allreduce,
             tag,
             parts,
             then: Then::Share(bounds),
-        }))
+        })
     }
 
     /// Tells every rank that this one has come; finished when all have.
@@ -305,13 +318,13 @@ impl Communicator {
         let (tag, me, lens) = (self.next_tag(), self.rank(), vec![1; self.size()]);
         let parts = self.spread(tag, label, Op::Barrier, vec![0], &lens, me)?;
         self.meter.moved(label, Op::Barrier, start..now_ns());
-        Ok(self.park(Posted {
+        self.park(Posted {
             label,
             op: Op::Barrier,
             tag,
             parts,
             then: Then::Finish,
-        }))
+        })
     }
 
     /// Sends floats to one rank. Nothing to finish.
@@ -337,13 +350,13 @@ impl Communicator {
         *count = (*count + 1) % PAIR_TAGS;
         let tag = TAGS + *count;
         let part = self.expect(from, tag, len)?;
-        Ok(self.park(Posted {
+        self.park(Posted {
             label,
             op: Op::P2p,
             tag,
             parts: vec![part],
             then: Then::Finish,
-        }))
+        })
     }
 
     /// Lets posted operations progress. Cheap; call it between pieces of work.
@@ -351,6 +364,9 @@ impl Communicator {
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sent another length.
     pub fn poll(&mut self) -> Result<()> {
+        if self.at_once {
+            return Ok(());
+        }
         let start = now_ns();
         let (mut busy, mut moved) = (None, Vec::new());
         for slot in 0..self.posted.len() {
@@ -387,16 +403,7 @@ impl Communicator {
             peer: None,
             reason: "the operation was finished already".into(),
         })?;
-        let before = self.meter.enter(Phase::Comm);
-        self.block_on(&mut posted)?;
-        while matches!(posted.then, Then::Share(_)) {
-            let start = now_ns();
-            self.advance(&mut posted)?;
-            self.meter.moved(posted.label, posted.op, start..now_ns());
-            self.block_on(&mut posted)?;
-        }
-        self.meter.enter(before);
-        self.counted_ns = now_ns();
+        self.complete(&mut posted)?;
         let mut parts: Vec<Vec<f32>> = posted
             .parts
             .into_iter()
@@ -406,6 +413,21 @@ impl Communicator {
             parts = vec![parts.concat()];
         }
         Ok(parts)
+    }
+
+    /// Waits until nothing of an operation is open.
+    fn complete(&mut self, posted: &mut Posted) -> Result<()> {
+        let before = self.meter.enter(Phase::Comm);
+        self.block_on(posted)?;
+        while matches!(posted.then, Then::Share(_)) {
+            let start = now_ns();
+            self.advance(posted)?;
+            self.meter.moved(posted.label, posted.op, start..now_ns());
+            self.block_on(posted)?;
+        }
+        self.meter.enter(before);
+        self.counted_ns = now_ns();
+        Ok(())
     }
 
     /// Second stage of an all-reduce. The caller meters it.

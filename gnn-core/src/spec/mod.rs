@@ -300,6 +300,9 @@ pub struct RunSpec {
     pub slow: Option<Slow>,
     /// Whether ranks keep spans: the frame `spans`.
     pub trace: bool,
+    /// Whether nothing goes on beside anything else: collectives end where they are posted, operations of
+    /// a device where they are asked for.
+    pub sync: bool,
     /// Free name of the run.
     pub name: String,
     /// The strategy's own knobs, as written.
@@ -354,6 +357,7 @@ impl Default for RunSpec {
             link: None,
             slow: None,
             trace: false,
+            sync: false,
             name: String::new(),
             knobs: Knobs::default(),
         }

@@ -318,7 +318,7 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
             "bg" => request.background = true,
             "force" => request.force = true,
             "verify" => request.verify = true,
-            "trace" => request.pairs.push((name.to_owned(), "true".into())),
+            "trace" | "sync" => request.pairs.push((name.to_owned(), "true".into())),
             "set" => match value.split_once('=') {
                 Some((key, value)) => request
                     .pairs

@@ -285,6 +285,10 @@ const TRAIN_FLAGS: &[Flag] = &[
         "trace",
         "keep what each rank did when: r1.spans(), %plot r1 gantt, %trace r1",
     ),
+    switch(
+        "sync",
+        "one thing at a time: every collective and every operation of a device is waited for",
+    ),
     switch("force", "start also what by its plan does not fit"),
     switch("dry-run", "resolve and check, start nothing"),
 ];
@@ -300,7 +304,7 @@ const PLAN_OWN: &[Flag] = &[value(
 
 /// Flags of `%plan`: its own, and those of a run but for its last flags.
 pub(super) const PLAN_FLAGS: &[Flag] = &{
-    let mut all = [PLAN_OWN[0]; PLAN_OWN.len() + TRAIN_FLAGS.len() - 4];
+    let mut all = [PLAN_OWN[0]; PLAN_OWN.len() + TRAIN_FLAGS.len() - 5];
     let mut k = PLAN_OWN.len();
     while k < all.len() {
         all[k] = TRAIN_FLAGS[k - PLAN_OWN.len()];
@@ -387,7 +391,7 @@ mod tests {
             let flag = TRAIN_FLAGS.iter().find(|flag| flag.long == name);
             assert!(flag.is_some(), "{name}");
         }
-        for key in ["slow", "trace", "force", "dry-run"] {
+        for key in ["slow", "trace", "sync", "force", "dry-run"] {
             assert!(PLAN_FLAGS.iter().all(|flag| flag.long != key), "{key}");
         }
     }

@@ -67,6 +67,7 @@ const NOT_COMPARED: &[&str] = &[
     "link",
     "slow",
     "trace",
+    "sync",
     "name",
 ];
 
