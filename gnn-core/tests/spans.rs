@@ -222,7 +222,11 @@ fn one_thing_at_a_time_hides_nothing_and_changes_no_bit() {
                 run(
                     folder.path(),
                     ranks,
-                    &[("strategy", entry.name), ("sync", sync), ("link", "100mbit,200us")],
+                    &[
+                        ("strategy", entry.name),
+                        ("sync", sync),
+                        ("link", "100mbit,200us"),
+                    ],
                 )?;
                 let metrics: Vec<serde_json::Value> = rows(folder.path(), 0, "metrics");
                 let losses = metrics.iter().map(|m| m["train_loss"].to_string());

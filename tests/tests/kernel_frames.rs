@@ -51,6 +51,59 @@ fn many_runs_are_bound_as_one_frame() -> Outcome {
 }
 
 #[test]
+fn one_run_with_several_seeds_is_bound_as_runs() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let keys = "data = \"karate\"; epochs = 5; launch = \"threads\"; seed = 7";
+    for (flags, wait) in [("", None), (" --bg", Some("%wait many"))] {
+        let id = kernel.begin(&format!("%%gnn --repeat 3 -o many{flags}\n{keys}"))?;
+        let answer = kernel.receive(&id, Duration::from_secs(120))?;
+        ensure!(answer.is_ok(), "{:?}", answer.iopub);
+        if let Some(wait) = wait {
+            let id = kernel.begin(wait)?;
+            let answer = kernel.receive(&id, Duration::from_secs(120))?;
+            ensure!(answer.is_ok(), "{:?}", answer.iopub);
+        }
+        for (code, value) in [
+            ("many.len()", "3"),
+            ("many.epochs().height()", "15"),
+            ("many.summary().height()", "3"),
+            ("many[2].epochs().height()", "5"),
+            (
+                "many.summary().column(\"seed\").unwrap().cast(&DataType::Int64).unwrap()\
+                 .i64().unwrap().iter().flatten().collect::<Vec<_>>()",
+                "[7, 8, 9]",
+            ),
+        ] {
+            let answer = kernel.execute(code)?;
+            let shown = answer.shown("text/plain");
+            ensure!(
+                shown.as_deref() == Some(value),
+                "{code}: {:?}",
+                answer.iopub
+            );
+        }
+        let plot = kernel.execute("%plot many curve")?;
+        let text = plot.shown("text/plain").context("no text")?;
+        ensure!(
+            text.contains("3 runs") || text.contains("3 seeds"),
+            "{text}"
+        );
+        let rows = kernel.execute("%%sql\nSELECT count(*) AS n FROM many")?;
+        ensure!(rows.is_ok(), "{:?}", rows.iopub);
+    }
+    let answer = kernel.execute("%run many")?;
+    let said = answer.content()["evalue"].to_string();
+    ensure!(said.contains("several runs"), "{said}");
+    let answer = kernel.execute(&format!("%%gnn --repeat 2 --verify\n{keys}"))?;
+    ensure!(
+        answer.content()["ename"] == "HaloConfigError",
+        "{}",
+        answer.reply
+    );
+    Ok(())
+}
+
+#[test]
 fn an_interrupt_keeps_finished_rows_and_variables() -> Outcome {
     let mut kernel = Kernel::start()?;
     ensure!(kernel.execute("let mine = 41;")?.is_ok());

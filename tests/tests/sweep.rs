@@ -119,6 +119,24 @@ fn repeats_are_seeds_and_finished_runs_are_taken_over() -> Outcome {
 }
 
 #[test]
+fn a_run_with_several_seeds_is_a_sweep_of_one_setting() -> Outcome {
+    let store = Store::new()?;
+    let keys = "--data karate --epochs 6 --launch threads --seed 3";
+    let ended = store.halobook(&format!("train {keys} --repeat 3 --json"))?;
+    ensure!(ended.status.success(), "{ended}");
+    let id = ended.json()?["sweep_id"].as_str().map(str::to_owned);
+    let rows = rows(&store, &id.unwrap_or_default());
+    let sets: Vec<String> = rows.iter().map(set).collect();
+    ensure!(sets == ["seed=3", "seed=4", "seed=5"], "{sets:?}");
+    for other in ["--verify", "--run-id mine", "--resume latest"] {
+        let ended = store.halobook(&format!("train {keys} --repeat 3 {other}"))?;
+        ensure!(ended.status.code() == Some(2), "{other}: {ended}");
+        ensure!(ended.stderr.contains("about several"), "{ended}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_row_that_meets_the_condition_ends_the_sweep() -> Outcome {
     let store = Store::new()?;
     let ended = sweep(

@@ -23,6 +23,7 @@
 //! | the runs there are | `runs()` |
 //! | one of them | `Run::open("latest")`, or an id, or its beginning |
 //! | a new one | a `%%gnn` cell, or `train("data = karate; strategy = halo; ranks = 2")` |
+//! | one setting with several seeds | a `%%gnn --repeat 5 -o r1` cell; `r1` is then [`Runs`], `r1[0]` the first of them |
 //! | many of them in one frame | a `%%sweep -o frame` cell, or `sweep("latest")` for the last one |
 //! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.stale()`, `.partition()`, `.summary()` |
 //! | its settings | `r1.manifest()`, `r1.status()` |
@@ -42,11 +43,13 @@
 
 pub mod display;
 mod frame_html;
+mod in_words;
 pub mod interrupt;
 mod or_end;
 pub mod plot;
 pub mod prelude;
 pub mod ranks;
+mod repeats;
 mod run;
 mod show;
 mod source;
@@ -57,6 +60,7 @@ pub use frame_html::df_html;
 pub use launcher::Error;
 pub use or_end::OrEnd;
 pub use polars;
+pub use repeats::Runs;
 pub use run::{
     Run, compare, kept, partition, plan, plot_partition, plot_sweep, runs, sweep, try_compare,
 };

@@ -7,6 +7,7 @@ pub use crate::display;
 pub use crate::interrupt;
 pub use crate::or_end::OrEnd;
 pub use crate::plot::{self, Plot};
+pub use crate::repeats::Runs;
 pub use crate::run::{Run, compare, runs, sweep};
 pub use crate::show::Show;
 pub use crate::train::train;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use launcher::Result;
 use polars::prelude::DataFrame;
 
+use crate::in_words::or_end;
 use crate::interrupt;
 use crate::plot::{Case, Kind, Plot, PlotError, Setting};
 use crate::source::{self, Manifest};
@@ -360,32 +361,6 @@ impl fmt::Display for Run {
     }
 }
 
-fn plural(n: u64, word: &str) -> String {
+pub(crate) fn plural(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
-}
-
-/// An error that tells what to do.
-trait InWords {
-    fn in_words(&self) -> String;
-}
-
-impl InWords for launcher::Error {
-    fn in_words(&self) -> String {
-        source::in_words(self)
-    }
-}
-
-impl InWords for PlotError {
-    fn in_words(&self) -> String {
-        self.to_string()
-    }
-}
-
-/// The value, or the end of the cell with the error's words.
-#[track_caller]
-fn or_end<T, E: InWords>(result: std::result::Result<T, E>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(error) => panic!("{}", error.in_words()),
-    }
 }

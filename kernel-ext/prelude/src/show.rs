@@ -9,6 +9,7 @@ use polars::prelude::{DataFrame, IntoColumn, LazyFrame, Series};
 use crate::display::Bundle;
 use crate::frame_html::df_html;
 use crate::plot::{Plot, escape};
+use crate::repeats::Runs;
 use crate::run::Run;
 
 /// A value that a cell can show richly.
@@ -74,6 +75,16 @@ impl Show for Run {
             Err(_) => {
                 Bundle::text(&text).with("text/html", format!("<pre>{}</pre>", escape(&text)))
             }
+        }
+    }
+}
+
+impl Show for Runs {
+    fn bundle(&self) -> Bundle {
+        let bundle = Bundle::text(self.to_string());
+        match self.try_frame("runs") {
+            Ok(frame) => bundle.with("text/html", df_html(&frame)),
+            Err(_) => bundle,
         }
     }
 }

@@ -170,7 +170,13 @@ impl Waited {
             Waited::Sweep(card, _) => {
                 let known = session.bound.name_of_sweep(&card.id);
                 let name = line.flag("output").map(str::to_owned).or(known);
-                sweep::finished(card, name.as_deref(), session)
+                let known = name.as_deref().and_then(|name| session.bound.get(name));
+                let thing = match known {
+                    Some(Thing::Going(thing)) => *thing,
+                    Some(thing @ Thing::Runs(_)) => thing,
+                    _ => Thing::Sweep(card.id.clone()),
+                };
+                sweep::finished(card, (name.as_deref(), thing), session)
             }
         }
     }
@@ -234,7 +240,11 @@ fn bind(line: &Line, targets: &[Target], session: &Session<'_>) -> Result<(), Fa
     match targets {
         [Target::Run(run_dir)] => session.bind_as(name, Thing::Run(id(run_dir))).map(drop),
         [target @ Target::Sweep(_)] => {
-            session.bound.insert(name, Thing::Going(target.id()));
+            let known = session.bound.all().into_iter().map(|(_, thing)| thing);
+            let mut going = known.filter(|thing| matches!(thing, Thing::Going(_)));
+            let thing = going.find(|thing| thing.sweep() == Some(&target.id()));
+            let sweep = || Thing::Going(Box::new(Thing::Sweep(target.id())));
+            session.bound.insert(name, thing.unwrap_or_else(sweep));
             Ok(())
         }
         _ => Err(Failure::config(

@@ -14,8 +14,10 @@ pub enum Thing {
     Plan(String),
     /// A sweep's frame, by its id.
     Sweep(String),
-    /// A sweep that goes on, by its id: magics know its name, Rust not yet.
-    Going(String),
+    /// Runs that repeat one setting, by their sweep's id.
+    Runs(String),
+    /// What becomes of a sweep that goes on: magics know its name, Rust not yet.
+    Going(Box<Thing>),
     /// A query's answer, by its id.
     Frame(String),
     /// A parameter.
@@ -34,11 +36,11 @@ impl Thing {
     fn kind(&self) -> &str {
         match self {
             Thing::Run(_) => "halobook::Run",
-            Thing::Cut(_)
-            | Thing::Plan(_)
-            | Thing::Sweep(_)
-            | Thing::Going(_)
-            | Thing::Frame(_) => "halobook::polars::prelude::DataFrame",
+            Thing::Runs(_) => "halobook::Runs",
+            Thing::Going(thing) => thing.kind(),
+            Thing::Cut(_) | Thing::Plan(_) | Thing::Sweep(_) | Thing::Frame(_) => {
+                "halobook::polars::prelude::DataFrame"
+            }
             Thing::Param { kind, .. } => kind,
         }
     }
@@ -49,7 +51,9 @@ impl Thing {
             Thing::Run(id) => format!("halobook::Run::open({id:?})"),
             Thing::Cut(id) => format!("halobook::partition({id:?})"),
             Thing::Plan(id) => format!("halobook::plan({id:?})"),
-            Thing::Sweep(id) | Thing::Going(id) => format!("halobook::sweep({id:?})"),
+            Thing::Sweep(id) => format!("halobook::sweep({id:?})"),
+            Thing::Runs(id) => format!("halobook::Runs::of_sweep({id:?})"),
+            Thing::Going(thing) => thing.value(),
             Thing::Frame(id) => format!("halobook::kept({id:?})"),
             Thing::Param { literal, .. } => literal.clone(),
         }
@@ -58,6 +62,15 @@ impl Thing {
     /// The Rust that binds it. The type is written out, so that nothing has to be inferred.
     pub fn binding(&self, name: &str) -> String {
         format!("let {name}: {} = {};\n", self.kind(), self.value())
+    }
+
+    /// The sweep that it is, or whose runs it is, by its id.
+    pub fn sweep(&self) -> Option<&str> {
+        match self {
+            Thing::Sweep(id) | Thing::Runs(id) => Some(id),
+            Thing::Going(thing) => thing.sweep(),
+            _ => None,
+        }
     }
 
     /// Whether a variable of this type may stand for it; a cell may have bound the name anew.
@@ -96,18 +109,17 @@ impl Bound {
 
     /// The variable that a run is bound to, if the user has named one.
     pub fn name_of_run(&self, id: &str) -> Option<String> {
-        self.name_of(&[Thing::Run(id.to_owned())])
+        self.name_where(|thing| matches!(thing, Thing::Run(run) if run == id))
     }
 
     /// The same of a sweep.
     pub fn name_of_sweep(&self, id: &str) -> Option<String> {
-        self.name_of(&[Thing::Going(id.to_owned()), Thing::Sweep(id.to_owned())])
+        self.name_where(|thing| thing.sweep() == Some(id))
     }
 
-    fn name_of(&self, things: &[Thing]) -> Option<String> {
+    fn name_where(&self, wanted: impl Fn(&Thing) -> bool) -> Option<String> {
         let all = self.all().into_iter();
-        let named =
-            |(name, thing): &(String, Thing)| !name.starts_with('_') && things.contains(thing);
+        let named = |(name, thing): &(String, Thing)| !name.starts_with('_') && wanted(thing);
         all.filter(named).map(|(name, _)| name).next()
     }
 }
@@ -135,6 +147,10 @@ mod tests {
             (
                 Thing::Cut("x".into()),
                 "let n: halobook::polars::prelude::DataFrame = halobook::partition(\"x\");\n",
+            ),
+            (
+                Thing::Runs("x".into()),
+                "let n: halobook::Runs = halobook::Runs::of_sweep(\"x\");\n",
             ),
             (param, "let n: i64 = 2;\n"),
         ] {

@@ -21,7 +21,7 @@ pub fn names(value: Value, bound: &Bound) -> Vec<String> {
 }
 
 fn runs(bound: &Bound) -> Vec<String> {
-    let drawn = |thing: &Thing| matches!(thing, Thing::Run(_) | Thing::Cut(_));
+    let drawn = |thing: &Thing| matches!(thing, Thing::Run(_) | Thing::Runs(_) | Thing::Cut(_));
     let all = bound.all().into_iter().filter(|(_, thing)| drawn(thing));
     let mut names: Vec<String> = all.map(|(name, _)| name).collect();
     names.push("latest".to_owned());

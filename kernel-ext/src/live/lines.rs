@@ -4,7 +4,6 @@ use halobook::{Run, df_html};
 use launcher::LogQuery;
 use launcher::jobs::Target;
 
-use super::bound::Thing;
 use super::{Session, background, report};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::table::PLOTS;
@@ -87,9 +86,10 @@ fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
         return Ok(Shown::svg(plot.text, plot.svg));
     }
     if let [name, kind, ..] = line.args.as_slice()
-        && let Some(Thing::Sweep(id) | Thing::Going(id)) = session.bound.get(name)
+        && let Some(thing) = session.bound.get(name)
+        && let Some(id) = thing.sweep()
     {
-        let plot = halobook::plot_sweep(&id, kind)
+        let plot = halobook::plot_sweep(id, kind)
             .map_err(|error| Failure::config(error.to_string(), []))?;
         return Ok(Shown::svg(plot.text, plot.svg));
     }

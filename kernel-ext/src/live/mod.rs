@@ -97,6 +97,10 @@ impl Session<'_> {
                 format!("{name} is a sweep that goes on, not a run"),
                 format!("%wait {name} binds its frame, whose column run_id names the runs"),
             )),
+            Some(Thing::Runs(_)) => Err(launcher::Error::refused(
+                format!("{name} is several runs"),
+                format!("name one by its id: {name}.summary() has them in its column run_id"),
+            )),
             Some(Thing::Plan(_) | Thing::Sweep(_) | Thing::Frame(_)) => {
                 Err(launcher::Error::refused(
                     format!("{name} is a frame, not a run"),
@@ -111,8 +115,9 @@ impl Session<'_> {
     /// The run or the sweep of a bound variable, or of an id.
     fn target(&self, name: &str) -> launcher::Result<Target> {
         match self.bound.get(name) {
-            Some(Thing::Going(id) | Thing::Sweep(id)) => {
-                launcher::sweep::dir(&id).map(Target::Sweep)
+            Some(thing) if thing.sweep().is_some() => {
+                let id = thing.sweep().unwrap_or_default();
+                launcher::sweep::dir(id).map(Target::Sweep)
             }
             Some(_) => self.run_dir(name).map(Target::Run),
             None => Target::of(name),

@@ -26,8 +26,8 @@ pub(super) fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
         Some(match thing {
             Thing::Cut(id) => Bound::Frame(partition::dir(&id).ok()?.join("partition.parquet")),
             Thing::Plan(id) => Bound::Frame(plan::path(&id).ok()?),
-            Thing::Sweep(id) | Thing::Going(id) => {
-                Bound::Frame(sweep::dir(&id).ok()?.join("frame.parquet"))
+            Thing::Sweep(_) | Thing::Runs(_) | Thing::Going(_) => {
+                Bound::Frame(sweep::dir(thing.sweep()?).ok()?.join("frame.parquet"))
             }
             Thing::Frame(id) => Bound::Frame(sql::kept(&id).ok()?),
             Thing::Run(id) => Bound::Run(store::run_dir(&id).ok()?),

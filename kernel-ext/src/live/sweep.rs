@@ -23,7 +23,9 @@ pub fn sweep(request: &SweepRequest, session: &Session<'_>) -> Outcome {
     let id = store::new_id();
     let mut command = command(request, &id);
     if request.runs.background && !request.runs.dry_run {
-        return leave(&mut command, &id, request.runs.output.as_deref(), session);
+        let going = thing(request, &id);
+        let name = request.runs.output.as_deref();
+        return leave(&mut command, &id, (name, going), session);
     }
     let child = program::start(&mut command)?;
     let mut live = Live::new(child, &id, session);
@@ -37,11 +39,25 @@ pub fn sweep(request: &SweepRequest, session: &Session<'_>) -> Outcome {
         return Err(program::refusal(&stdout.1, otherwise));
     }
     live.card.close();
-    finished(&live.card, request.runs.output.as_deref(), session)
+    let bound = (request.runs.output.as_deref(), thing(request, &id));
+    finished(&live.card, bound, session)
+}
+
+/// What a sweep is bound as.
+fn thing(request: &SweepRequest, id: &str) -> Thing {
+    match request.repeats {
+        true => Thing::Runs(id.to_owned()),
+        false => Thing::Sweep(id.to_owned()),
+    }
 }
 
 /// Starts a sweep that nobody waits for, and leaves its card in the cell.
-fn leave(command: &mut Command, id: &str, name: Option<&str>, session: &Session<'_>) -> Outcome {
+fn leave(
+    command: &mut Command,
+    id: &str,
+    (name, thing): (Option<&str>, Thing),
+    session: &Session<'_>,
+) -> Outcome {
     command.arg("--bg");
     let ran = program::run(command, session)?;
     if !ran.status.success() {
@@ -53,7 +69,8 @@ fn leave(command: &mut Command, id: &str, name: Option<&str>, session: &Session<
         return Err(program::refusal(&ran.stderr, otherwise));
     }
     let names = || name.into_iter().chain(["_sweep"]);
-    names().for_each(|name| session.bound.insert(name, Thing::Going(id.to_owned())));
+    let going = Thing::Going(Box::new(thing));
+    names().for_each(|name| session.bound.insert(name, going.clone()));
     let mut card = SweepCard::new(id, session.output);
     card.look();
     card.show();
@@ -61,13 +78,21 @@ fn leave(command: &mut Command, id: &str, name: Option<&str>, session: &Session<
     Ok(None)
 }
 
-/// What a sweep that has ended came to; its frame is bound, to `name` if there is one.
-pub(super) fn finished(card: &SweepCard, name: Option<&str>, session: &Session<'_>) -> Outcome {
+/// What a sweep that has ended came to; it is bound as `rows`, to `name` if there is one.
+pub(super) fn finished(
+    card: &SweepCard,
+    (name, rows): (Option<&str>, Thing),
+    session: &Session<'_>,
+) -> Outcome {
     let Ok(frame) = sweeps::load(&card.dir) else {
         let what = "interrupted before a setting had ended";
         return Err(Failure::new("HaloInterrupted", what, []));
     };
-    let rows = Thing::Sweep(card.id.clone());
+    // Where no run has ended well there are none to bind; the frame says what became of them.
+    let rows = match card.rows.iter().any(|row| row.status == "ok") {
+        true => rows,
+        false => Thing::Sweep(card.id.clone()),
+    };
     let names = || name.into_iter().chain(["_sweep"]);
     let code: String = names().map(|name| rows.binding(name)).collect();
     (session.bind)(&code)?;
@@ -82,7 +107,7 @@ pub(super) fn finished(card: &SweepCard, name: Option<&str>, session: &Session<'
                 card.settings
             ),
             [
-                format!("{bound} is bound with their rows; every Rust variable is intact"),
+                format!("{bound} is bound with what has ended; every Rust variable is intact"),
                 "help: run the cell with --resume to go on".to_owned(),
             ],
         ));

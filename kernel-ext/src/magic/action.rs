@@ -79,6 +79,8 @@ pub struct TrainRequest {
     pub force: bool,
     /// Compare the strategy with `single` first.
     pub verify: bool,
+    /// How many seeds, where several are asked for.
+    pub repeat: Option<String>,
 }
 
 /// Many runs as the cell describes them.
@@ -88,6 +90,8 @@ pub struct SweepRequest {
     pub runs: TrainRequest,
     /// Flags of the sweep itself by long name; switches hold an empty text.
     pub own: Vec<(&'static str, String)>,
+    /// Whether they are one run with several seeds.
+    pub repeats: bool,
 }
 
 /// A query as the cell states it.
@@ -191,7 +195,7 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
                         compiled::strategy(parsed, head, text, body).map(Action::Strategy)
                     }
                     "sweep" => sweep(parsed, text, body).map(Action::Sweep),
-                    _ => train(parsed, text, body, false).map(Action::Train),
+                    _ => once_or_repeated(train(parsed, text, body, false)?, text),
                 };
             }
             let parsed = flags::parse(magic, text, words)?;
@@ -305,7 +309,34 @@ fn sweep(parsed: Parsed, line: &str, rest: &str) -> Result<SweepRequest, Refusal
         .into_iter()
         .partition(|(name, _)| is_own(name) && *name != "bg");
     let runs = train(Parsed { flags, ..parsed }, line, rest, true)?;
-    Ok(SweepRequest { runs, own })
+    let force = runs.force.then_some(("force", String::new()));
+    Ok(SweepRequest {
+        runs,
+        own: own.into_iter().chain(force).collect(),
+        repeats: false,
+    })
+}
+
+/// One run, or, with `--repeat`, as many with a seed each: a sweep of one setting.
+fn once_or_repeated(mut runs: TrainRequest, line: &str) -> Result<Action, Refusal> {
+    let Some(count) = runs.repeat.take() else {
+        return Ok(Action::Train(runs));
+    };
+    if runs.verify {
+        return Err(Refusal {
+            message: "--verify is about one run, --repeat about several".into(),
+            span: place(line, "--verify"),
+            line: line.to_owned(),
+            help: "leave one of them out".into(),
+        });
+    }
+    let force = runs.force.then_some(("force", String::new()));
+    let own = [("repeat", count), ("in-order", String::new())];
+    Ok(Action::Sweep(SweepRequest {
+        runs,
+        own: own.into_iter().chain(force).collect(),
+        repeats: true,
+    }))
 }
 
 fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainRequest, Refusal> {
@@ -318,6 +349,7 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
             "bg" => request.background = true,
             "force" => request.force = true,
             "verify" => request.verify = true,
+            "repeat" => request.repeat = Some(value),
             "trace" | "sync" => request.pairs.push((name.to_owned(), "true".into())),
             "set" => match value.split_once('=') {
                 Some((key, value)) => request

@@ -40,6 +40,9 @@ is asked, and the card stays in this cell and goes on. %jobs, %wait, %attach and
 does not end with the kernel. One that a cell waits for stops after its epoch when the kernel is shut down or
 restarted, and goes on to its end when the kernel is killed; %attach finds it.
 
+With `--repeat K` it is trained K times, with seeds from the run's seed on: `-o r1` binds `r1: halobook::Runs`, whose
+frames hold all of them, r1[0] the first, and `%plot r1 curve` shows the median in its band.
+
     %%gnn -n 4 -s halo -o r1
     data = \"karate\"; model = \"gcn\"; hidden = 16
     epochs = 60",

@@ -347,6 +347,13 @@ pub const SWEEP_OWN: &[Flag] = &[
 
 /// Flags that only `%%gnn` has.
 const GNN_OWN: &[Flag] = &[
+    value(
+        "repeat",
+        None,
+        "K",
+        Value::Free,
+        "train K times, each with a seed of its own, from the run's seed on",
+    ),
     switch(
         "bg",
         "return at once; the run's card stays in this cell and goes on",

@@ -69,7 +69,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "train",
         arguments: "[--key value …]",
-        about: "train once and wait, or with --bg not; --help lists the keys",
+        about: "train once and wait, or with --bg not; with --repeat K as often, each with a seed of its own; --help lists the keys",
         run: Knowing(train::train),
     },
     Command {

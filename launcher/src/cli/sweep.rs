@@ -11,8 +11,8 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
-const SWITCHES: [&str; 7] = [
-    "json", "quiet", "resume", "zip", "in-order", "dry-run", "bg",
+const SWITCHES: [&str; 8] = [
+    "json", "quiet", "resume", "zip", "in-order", "dry-run", "bg", "force",
 ];
 const VALUED: [&str; 4] = ["sweep-id", "jobs", "repeat", "stop-if"];
 
@@ -32,6 +32,7 @@ Other flags:
       --in-order           in the order of the lists instead of a drawn one
       --resume             take over finished runs of equal requests from earlier sweeps
       --stop-if CONDITION  no further setting once a row meets it: \"test >= 0.8\"
+      --force              start also settings that by their plan do not fit
       --dry-run            list the settings in their order, start nothing
       --bg                 return once it is under way; jobs, wait, attach and stop see to it
       --sweep-id ID        name the sweep's folder
@@ -71,6 +72,7 @@ pub fn sweep(given: &[String], program: &Program) -> Result<i32> {
         jobs: count("jobs")?,
         in_order: own.has("in-order"),
         resume: own.has("resume"),
+        force: own.has("force"),
         stop_if: own
             .value("stop-if")
             .map(|text| Condition::read(&text))

@@ -5,7 +5,7 @@ use super::background::Work;
 use super::outcome::{self, Said};
 use super::own::Own;
 use super::progress::{Progress, Shown};
-use super::{Program, background, verify};
+use super::{Program, background, sweep, verify};
 use crate::manifest::Manifest;
 use crate::request::parse_pairs;
 use crate::resolve::{Resolved, resolve_with};
@@ -17,12 +17,15 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 const SWITCHES: [&str; 6] = ["json", "dry-run", "quiet", "bg", "force", "verify"];
-const VALUED: [&str; 2] = ["run-id", "resume"];
+const VALUED: [&str; 3] = ["run-id", "resume", "repeat"];
 
 /// Runs the command.
 pub fn train(given: &[String], program: &Program) -> Result<i32> {
     let (words, detached) = background::detached(given);
     let (pairs, own) = Own::sort(&words, &SWITCHES, &VALUED, false)?;
+    if own.has("repeat") {
+        return repeated(given, &own, program);
+    }
     if own.has("bg") && !own.has("dry-run") {
         let id = own.value("run-id").unwrap_or_else(store::new_id);
         return background::start(&Work::run("train", &id), &words, own.has("json"));
@@ -88,6 +91,21 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
         &manifest,
         Said::of(own.has("json"), own.has("quiet")),
     )
+}
+
+/// A run with several seeds: a sweep of one setting, seeds in their order.
+fn repeated(given: &[String], own: &Own, program: &Program) -> Result<i32> {
+    for flag in ["run-id", "resume", "verify"] {
+        if own.has(flag) {
+            return Err(Error::refused(
+                format!("--{flag} is about one run, --repeat about several"),
+                format!("leave out --repeat, or --{flag}"),
+            ));
+        }
+    }
+    let mut words = given.to_vec();
+    words.push("--in-order".into());
+    sweep::sweep(&words, program)
 }
 
 /// A run about to be carried out by this process.

@@ -60,6 +60,8 @@ pub struct Request {
     pub in_order: bool,
     /// Finished runs of equal requests in earlier sweeps are taken as they are.
     pub resume: bool,
+    /// Settings are started even where their plan does not fit.
+    pub force: bool,
     /// No further setting once a row meets it.
     pub stop_if: Option<Condition>,
 }
@@ -327,6 +329,9 @@ impl<'a> Sweep<'a> {
         let file = File::create(&stderr).map_err(Error::io(&stderr))?;
         let mut command = Command::new(&self.program);
         command.args(["train", "--quiet", "--run-id", &run_id]);
+        if self.request.force {
+            command.arg("--force");
+        }
         for (key, value) in &setting.pairs {
             let value = match value {
                 Value::Str(text) => toml::Value::String(text.clone()).to_string(),
