@@ -3,17 +3,36 @@
 //! rust-analyzer reads the sources of the crates whose types people use. It needs what they declare; most
 //! of what it would read are bodies of functions, which say nothing about types. An outline is a
 //! copy of a crate's sources with those bodies empty. What a type may depend on stays: bodies of
-//! `const fn`, and of functions that return an `impl Trait`. So does all documentation.
+//! `const fn`, and of functions that return an `impl Trait`. So does all documentation; its lines become
+//! one comment each item, which is one attribute to read instead of many.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use ra_ap_syntax::ast::{self, AstNode, HasName};
-use ra_ap_syntax::{Edition, NodeOrToken, SourceFile, SyntaxKind, SyntaxNode, TextRange};
+use ra_ap_syntax::{
+    Edition, NodeOrToken, SourceFile, SyntaxKind, SyntaxNode, SyntaxToken, TextRange,
+};
 
 /// In place of a body: of every type, and nothing to look into.
 const EMPTY: &str = "{ loop {} }";
+
+/// Attributes that say nothing about types, nor what is proposed to whom. The standard library has one or
+/// two of them on every item. Those in macros stay: without them reading takes twice as long, for a reason
+/// that is not known.
+const IDLE: &[&str] = &[
+    "allow",
+    "inline",
+    "must_use",
+    "rustc_allow_const_fn_unstable",
+    "rustc_const_stable",
+    "rustc_const_unstable",
+    "rustc_diagnostic_item",
+    "rustc_on_unimplemented",
+    "stable",
+    "track_caller",
+];
 
 /// Writes the outline of every Rust file below `from` to the same place below `to`; other files that
 /// sources may include come along. Folders named in `without` do not.
@@ -43,9 +62,12 @@ pub fn folder(from: &Path, to: &Path, without: &[&str]) -> Result<()> {
 /// The outline of a source file.
 pub fn of(source: &str) -> String {
     let tree = SourceFile::parse(source, Edition::Edition2024).tree();
+    let mut changes = joined(tree.syntax());
     let mut bodies = Vec::new();
     for node in tree.syntax().descendants() {
-        if let Some(function) = ast::Fn::cast(node.clone()) {
+        if let Some(idle) = ast::Attr::cast(node.clone()).filter(is_idle) {
+            changes.push(lines_of(idle.syntax().text_range(), source));
+        } else if let Some(function) = ast::Fn::cast(node.clone()) {
             bodies.extend(body(&function));
         } else if let Some(rules) = ast::MacroRules::cast(node.clone()) {
             let tree = rules.token_tree().map(|tree| tree.syntax().clone());
@@ -55,7 +77,66 @@ pub fn of(source: &str) -> String {
             bodies.extend(tree.into_iter().flat_map(|tree| in_tokens(&tree)));
         }
     }
-    emptied(source, bodies)
+    let long = |range: &TextRange| usize::from(range.len()) > EMPTY.len();
+    let emptied = bodies.into_iter().filter(long);
+    changes.extend(emptied.map(|range| (range, EMPTY.to_owned())));
+    changed(source, changes)
+}
+
+/// Lines of documentation, each run of them as one comment.
+fn joined(root: &SyntaxNode) -> Vec<(TextRange, String)> {
+    let mut changes = Vec::new();
+    let mut next = root.first_token();
+    while let Some(first) = next {
+        next = first.next_token();
+        let Some(sign) = sign(&first) else { continue };
+        let mut tokens = vec![first.clone()];
+        let mut last = first.clone();
+        while let Some(more) = line_below(&last).filter(|more| self::sign(more) == Some(sign)) {
+            tokens.push(more.clone());
+            last = more;
+        }
+        next = last.next_token();
+        let lines: Vec<&str> = tokens.iter().map(|token| &token.text()[3..]).collect();
+        let ends = lines
+            .iter()
+            .any(|line| line.contains("*/") || line.contains("/*"));
+        let starts = lines[0].starts_with([' ', '\n']);
+        if lines.len() > 1 && starts && !ends {
+            let range = first.text_range().cover(last.text_range());
+            let open = if sign == "///" { "/**" } else { "/*!" };
+            changes.push((range, format!("{open}{} */", lines.join("\n"))));
+        }
+    }
+    changes
+}
+
+/// How a line of documentation begins.
+fn sign(token: &SyntaxToken) -> Option<&'static str> {
+    let text = token.text();
+    let comment = token.kind() == SyntaxKind::COMMENT && !text.starts_with("////");
+    let mut signs = ["///", "//!"].into_iter();
+    signs.find(|sign| comment && text.starts_with(sign))
+}
+
+/// What stands on the next line, if that is directly below.
+fn line_below(token: &SyntaxToken) -> Option<SyntaxToken> {
+    let space = token.next_token()?;
+    let below = space.kind() == SyntaxKind::WHITESPACE && space.text().matches('\n').count() == 1;
+    space.next_token().filter(|_| below)
+}
+
+/// The range with its ends of lines alone, so that all else stays where it is.
+fn lines_of(range: TextRange, source: &str) -> (TextRange, String) {
+    let ends = source[range].matches('\n').count();
+    (range, "\n".repeat(ends))
+}
+
+fn is_idle(attribute: &ast::Attr) -> bool {
+    let path = attribute
+        .path()
+        .map(|path| path.syntax().text().to_string());
+    path.is_some_and(|path| IDLE.contains(&path.as_str()))
 }
 
 /// The body of a function whose signature says everything.
@@ -113,17 +194,17 @@ fn in_tokens(tree: &SyntaxNode) -> Vec<TextRange> {
     bodies
 }
 
-/// The text with nothing in the given ranges; those inside others go with them.
-fn emptied(source: &str, mut bodies: Vec<TextRange>) -> String {
-    bodies.sort_by_key(|range| range.start());
+/// The text with other text in the given ranges; those inside others go with them.
+fn changed(source: &str, mut changes: Vec<(TextRange, String)>) -> String {
+    changes.sort_by_key(|(range, _)| range.start());
     let (mut text, mut from) = (String::with_capacity(source.len()), 0);
-    for range in bodies {
+    for (range, other) in changes {
         let (start, end) = (usize::from(range.start()), usize::from(range.end()));
-        if start < from || end - start <= EMPTY.len() {
+        if start < from {
             continue;
         }
         text.push_str(&source[from..start]);
-        text.push_str(EMPTY);
+        text.push_str(&other);
         from = end;
     }
     text.push_str(&source[from..]);
@@ -142,6 +223,26 @@ mod tests {
             of(source),
             "/// Doc.\npub fn f<T>(x: T) -> Vec<T> { loop {} }\nstruct S { a: u8 }\n"
         );
+    }
+
+    #[test]
+    fn lines_of_documentation_become_one_comment_in_as_many_lines() {
+        let source = "//! A.\n//!\n//!     code()\n\n/// One.\n/// Two.\n#[x]\n/// Three.\nfn f();\n\
+                      /// a */ b\n/// c\nstruct S;\n//// no\n//// documentation\n";
+        assert_eq!(
+            of(source),
+            "/*! A.\n\n     code() */\n\n/** One.\n Two. */\n#[x]\n/// Three.\nfn f();\n\
+             /// a */ b\n/// c\nstruct S;\n//// no\n//// documentation\n"
+        );
+        let in_macro = "macro_rules! m { () => {\n/// A.\n/// B.\nstruct S;\n} }";
+        let joined = "macro_rules! m { () => {\n/** A.\n B. */\nstruct S;\n} }";
+        assert_eq!(of(in_macro), joined);
+    }
+
+    #[test]
+    fn attributes_that_say_nothing_go() {
+        let source = "#[stable(\n    since = \"1\"\n)]\n#[lang = \"x\"]\n#[inline]\nstruct S;";
+        assert_eq!(of(source), "\n\n\n#[lang = \"x\"]\n\nstruct S;");
     }
 
     #[test]
