@@ -6,10 +6,20 @@ use super::outcome::Failure;
 use crate::cell::pump::Seen;
 use crate::live::Lost;
 
+/// What the system says of a full disk, through whichever program met it.
+const NO_ROOM: &str = "No space left on device";
+/// How evcxr begins when a compiler failed without an error of the cell's.
+const NOT_THE_CELLS: &str = "but no parsable errors were found. STDERR";
+
 /// Turns an evaluation error into the cell's one failure. `lost` is what became of the variables
 /// that the cell's process held when it ended.
 pub fn failure(error: &Error, lost: &Lost) -> Failure {
     match error {
+        Error::CompilationErrors(errors)
+            if errors.iter().any(|e| e.rendered().contains(NO_ROOM)) =>
+        {
+            no_room()
+        }
         Error::CompilationErrors(errors) => compile_failure(errors),
         Error::TypeRedefinedVariablesLost(variables) => Failure::new(
             "HaloVariablesLost",
@@ -20,12 +30,31 @@ pub fn failure(error: &Error, lost: &Lost) -> Failure {
             [],
         ),
         Error::SubprocessTerminated(message) => terminated(message, lost),
+        Error::Message(message) if message.contains(NO_ROOM) => no_room(),
         Error::Message(message) => {
+            // What a compiler said that was no error of the cell's.
+            let message = message
+                .split_once(NOT_THE_CELLS)
+                .map_or(&**message, |(_, said)| said.trim_start_matches([':', '\n']));
             let mut lines = message.lines().map(str::to_owned);
             let first = lines.next().unwrap_or_default();
             Failure::new("HaloCellError", first, lines)
         }
     }
+}
+
+/// The failure of a cell that could not be compiled because the disk is full.
+fn no_room() -> Failure {
+    let folder = std::env::temp_dir();
+    Failure::new(
+        "HaloDiskFull",
+        format!("no room is left in {} to compile the cell", folder.display()),
+        [
+            "variables of earlier cells are intact".to_owned(),
+            "help: make room there and run the cell again; another folder for the next kernel: set TMPDIR"
+                .to_owned(),
+        ],
+    )
 }
 
 /// The failure of a cell whose process was ended on request.
@@ -155,6 +184,20 @@ fn spans(error: &CompilationError) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_called_that() {
+        let said = |stderr: &str| {
+            let message = format!("Compilation failed, {NOT_THE_CELLS}:\n{stderr}\n\nSTDOUT:\n");
+            failure(&Error::Message(message), &Lost::default())
+        };
+        let full = said("rustc-LLVM ERROR: IO failure on output stream: No space left on device");
+        assert_eq!(full.ename, "HaloDiskFull");
+        assert!(full.evalue.starts_with("no room is left in /"), "{full:?}");
+        let other = said("error: could not exec the linker");
+        assert_eq!(other.ename, "HaloCellError");
+        assert_eq!(other.evalue, "error: could not exec the linker");
+    }
 
     #[test]
     fn what_is_back_and_what_is_lost_are_told_apart() {
