@@ -1,14 +1,15 @@
-"""The notebook `00-quickstart` in JupyterLab 4, in a real browser.
+"""The notebook `00-quickstart` in JupyterLab 4 or Notebook 7, in a real browser.
 
-    python lab.py NOTEBOOK OUT_FOLDER [--browser PROGRAM]
+    python lab.py NOTEBOOK OUT_FOLDER [--front lab|notebook] [--browser PROGRAM]
 
 Opens the notebook, runs it from the menu's command, watches the card of a long run move, presses Jupyter's
 interrupt button, and looks at what a reader sees. Into OUT_FOLDER: screenshots. What it can catch: a card
 that the page does not redraw, a button that the kernel does not hear, outputs that the page cannot show.
-Prints a skip where there is no Chromium.
+Prints a skip where there is no Chromium, or no such front end.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -29,10 +30,18 @@ epochs = 100000; lr = 0.01; dropout = 0.5"""
 AFTER = "(four.epochs().height(), long.epochs().height() > 0, long.status())"
 
 
-class Lab:
-    """A JupyterLab server of its own, with a folder, a run store and settings that nobody else uses."""
+# Module, the setting that shows its application to scripts, and where a notebook is opened.
+FRONTS = {
+    "lab": ("jupyterlab", "LabApp", "lab/tree"),
+    "notebook": ("notebook", "JupyterNotebookApp", "notebooks"),
+}
 
-    def __init__(self, notebook, folder):
+
+class Lab:
+    """A Jupyter server of its own, with a folder, a run store and settings that nobody else uses."""
+
+    def __init__(self, notebook, folder, front):
+        self.front = FRONTS[front]
         self.folder, self.token = pathlib.Path(folder), secrets.token_hex(16)
         (self.folder / "work").mkdir()
         source = nbformat.read(notebook, as_version=4)
@@ -51,11 +60,12 @@ class Lab:
             "JUPYTER_DATA_DIR": str(self.folder / "data"),
             "JUPYTERLAB_WORKSPACES_DIR": str(self.folder / "workspaces"),
         }
+        module, app, _ = self.front
         self.log = open(self.folder / "lab.log", "w")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.port=0",
+            [sys.executable, "-m", module, "--no-browser", "--allow-root", "--ServerApp.port=0",
              f"--IdentityProvider.token={self.token}", f"--ServerApp.root_dir={self.folder / 'work'}",
-             "--LabApp.expose_app_in_browser=True"],
+             f"--{app}.expose_app_in_browser=True"],
             env=env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         self.server = until("the server", self._server, 120)
 
@@ -69,7 +79,7 @@ class Lab:
         return None
 
     def address(self, name):
-        return f"{self.server['url']}lab/tree/{name}?token={self.token}&reset"
+        return f"{self.server['url']}{self.front[2]}/{name}?token={self.token}&reset"
 
     def close(self):
         self.process.terminate()
@@ -87,13 +97,14 @@ class Page:
     def __init__(self, browser, lab, name):
         self.browser = browser
         browser.open(lab.address(name))
-        until("JupyterLab", lambda: browser.script("!!(window.jupyterapp && document.querySelector('.jp-NotebookPanel .jp-Cell'))"), 120)
+        until("the notebook's page", lambda: browser.script("!!(window.jupyterapp && document.querySelector('.jp-NotebookPanel .jp-Cell'))"), 120)
         status = f"{PANEL}?.sessionContext?.session?.kernel?.status"
         until("an idle kernel", lambda: browser.script(status) == "idle", 120)
         browser.script(f"jupyterapp.shell.activateById({PANEL}.id)")
         browser.click(".jp-Notebook .jp-Cell")
         # The folder's list takes a third of the page, and questions cover it.
-        browser.script("jupyterapp.commands.execute('application:toggle-left-area')")
+        if lab.front is FRONTS["lab"]:
+            browser.script("jupyterapp.commands.execute('application:toggle-left-area')")
 
     def run_all(self):
         self.browser.script("void jupyterapp.commands.execute('notebook:run-all-cells')")
@@ -121,7 +132,7 @@ class Page:
         self.browser.script(f"{NOTEBOOK}.activeCellIndex = {number}; {NOTEBOOK}.scrollToItem({number}, '{where}').catch(() => 0)")
 
 
-def watch(page, lab, out):
+def watch(page, lab, out, front):
     """The steps; raises AssertionError where one fails."""
     long, after = lab.cells, lab.cells + 1
     page.run_all()
@@ -139,21 +150,21 @@ def watch(page, lab, out):
 
     until("a card that moves", moved, 60)
     assert "epoch" in page.seen(long), page.seen(long)
-    page.browser.screenshot(out / "lab-live.png")
+    page.browser.screenshot(out / f"{front}-live.png")
     print(f"test the card is redrawn while the run goes on ({len(looks)} looks) ... ok", flush=True)
     page.browser.click('.jp-NotebookPanel-toolbar [data-command="notebook:interrupt-kernel"]')
     until("HaloInterrupted in the cell", lambda: "HaloInterrupted" in page.seen(long), 30)
-    page.browser.screenshot(out / "lab-interrupted.png")
+    page.browser.screenshot(out / f"{front}-interrupted.png")
     print("test the interrupt button ends the run with HaloInterrupted ... ok", flush=True)
     page.run(after)
     until("the cell after it", lambda: page.outputs(after), 60)
     said = page.seen(after)
     assert '(40, true, "interrupted")' in said, said
     print("test variables of before and the frames so far are there ... ok", flush=True)
-    for number, name in ((long - 11, "lab-stack"),):
-        page.show(number, "start")
-        until("the figure", lambda: "<svg" in page.drawn(number) or "<img" in page.drawn(number), 30)
-        page.browser.screenshot(out / f"{name}.png")
+    number = long - 11
+    page.show(number, "start")
+    until("the figure", lambda: "<svg" in page.drawn(number) or "<img" in page.drawn(number), 30)
+    page.browser.screenshot(out / f"{front}-stack.png")
     print("test figures are drawn ... ok", flush=True)
 
 
@@ -162,22 +173,28 @@ def main():
     parser.add_argument("notebook", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--browser", default=os.environ.get("HALOBOOK_BROWSER"))
+    parser.add_argument("--front", choices=FRONTS, default="lab")
     asked = parser.parse_args()
     program = find(asked.browser)
+    why = None
     if program is None:
-        print("skip: browser: there is no Chromium on this machine; install one, or name it in HALOBOOK_BROWSER")
+        why = "there is no Chromium on this machine; install one, or name it in HALOBOOK_BROWSER"
+    elif importlib.util.find_spec(FRONTS[asked.front][0]) is None:
+        why = f"this Python has no {FRONTS[asked.front][0]}"
+    if why:
+        print(f"skip: browser: {why}")
         print("test result: ok. 0 passed; 0 failed; 5 ignored")
         return 0
     asked.out.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="halobook-browser-"))
     lab = browser = None
     try:
-        lab = Lab(asked.notebook, folder)
+        lab = Lab(asked.notebook, folder, asked.front)
         browser = Browser(program, folder / "browser")
-        watch(Page(browser, lab, asked.notebook.name), lab, asked.out)
+        watch(Page(browser, lab, asked.notebook.name), lab, asked.out, asked.front)
     except AssertionError as error:
         if browser is not None:
-            browser.screenshot(asked.out / "failed.png")
+            browser.screenshot(asked.out / f"{asked.front}-failed.png")
         print(f"test browser ... FAILED\n  {error}\ntest result: FAILED. 0 passed; 1 failed; 0 ignored")
         return 1
     finally:

@@ -33,6 +33,12 @@ MAGICS = [
 ]
 GNN = '%%gnn -n 2 -s halo -o r1\ndata = "karate"; epochs = 1; launch = "threads"'
 LIVE = '%%gnn --bg -o live\ndata = "sbm:nodes=2000,classes=4"; epochs = 100000; launch = "threads"'
+# What is interrupted, and how long after its beginning.
+ENDLESS = [
+    ("a plain cell", "halobook::interrupt::sleep(std::time::Duration::from_secs(60));"),
+    ("%%gnn", '%%gnn\ndata = "sbm:nodes=2000,classes=4"; epochs = 1000000; launch = "threads"'),
+]
+UNDER_WAY = 2.0
 # How long a standby has had to get warm.
 STANDBY = 15.0
 
@@ -72,6 +78,18 @@ class Kernel:
             if reply["parent_header"].get("msg_id") == wanted:
                 break
         self.note(step, began)
+
+    def interrupt(self, what, code):
+        """From the interrupt to its acknowledgement, and to the end of the cell."""
+        wanted = self.client.execute(code)
+        time.sleep(UNDER_WAY)
+        began = time.monotonic()
+        self.client.control_channel.send(self.client.session.msg("interrupt_request", {}))
+        self.client.get_control_msg(timeout=60)
+        self.note(f"interrupt of {what}, acknowledged", began)
+        while self.client.get_shell_msg(timeout=60)["parent_header"].get("msg_id") != wanted:
+            pass
+        self.note(f"interrupt of {what}, the cell's end", began)
 
     def close(self):
         self.client.stop_channels()
@@ -118,6 +136,9 @@ def ours(name):
             kernel.ask("completion of Rust, a run live", lambda: kernel.client.complete(code))
             kernel.ask("inspection, a run live", lambda: kernel.client.inspect("%%gnn"))
         kernel.cell(None, "%stop live --now")
+        for _ in range(5):
+            for what, code in ENDLESS:
+                kernel.interrupt(what, code)
         kernel.close()
         standby = Kernel(name, home)
         standby.times.clear()

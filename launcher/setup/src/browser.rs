@@ -1,4 +1,5 @@
-//! The stage `browser` of `cargo verify --soak`: the quickstart notebook in JupyterLab, in a real Chromium.
+//! The stage `browser` of `cargo verify --soak`: the quickstart notebook in JupyterLab and in Notebook 7, in a
+//! real Chromium.
 //!
 //! Without a Chromium on the search path or in `HALOBOOK_BROWSER` the stage says that it was skipped.
 //! Screenshots of what a reader sees lie beside the executed notebooks.
@@ -11,15 +12,21 @@ use crate::{notebook, verify};
 /// The stage's name after `--only`.
 pub const STAGE: &str = "browser";
 
-/// Runs the test; its checks are counted in `total`.
+/// Front ends: their names for the script, and for people.
+const FRONTS: [(&str, &str); 2] = [("lab", "JupyterLab"), ("notebook", "Notebook 7")];
+
+/// Runs the tests; their checks are counted in `total`.
 pub fn main(flow: &mut Flow, places: &Places, total: &mut Counts) {
-    let what = "a notebook in JupyterLab: run, watched, interrupted";
-    let outcome = flow.step(STAGE, what, 30, |step| {
-        let mut python = notebook::python(places);
-        python.arg(places.root.join("tests/browser/lab.py"));
-        python.arg(places.root.join("notebooks/00-quickstart.ipynb"));
-        python.arg(places.logs().join("browser"));
-        verify::counted(step, places, &mut python)
-    });
-    total.add(outcome);
+    for (front, name) in FRONTS {
+        let what = format!("a notebook in {name}: run, watched, interrupted");
+        let outcome = flow.step(STAGE, &what, 30, |step| {
+            let mut python = notebook::python(places);
+            python.arg(places.root.join("tests/browser/lab.py"));
+            python.arg(places.root.join("notebooks/00-quickstart.ipynb"));
+            python.arg(places.logs().join("browser"));
+            python.args(["--front", front]);
+            verify::counted(step, places, &mut python)
+        });
+        total.add(outcome);
+    }
 }

@@ -91,6 +91,7 @@ pub const PYTHON: (u32, u32) = (3, 11);
 /// them as `name=version`.
 pub const JUPYTER: &[(&str, &str)] = &[
     ("jupyterlab", "4.6.6"),
+    ("notebook", "7.6.5"),
     ("nbclient", "0.11.0"),
     ("nbconvert", "7.17.2"),
     ("jupyter_kernel_test", "0.7.0"),
