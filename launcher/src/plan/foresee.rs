@@ -121,5 +121,6 @@ fn wall_ms(resolved: &Resolved, seen: &Rehearsed, machine: &Machine) -> Option<f
     // A message is copied out and in.
     let moved = 2.0 * seen.bytes() as f64 / machine.bytes;
     let messages = seen.messages() as f64 * machine.message_ms;
-    Some(1e3 * (work / threads + moved) + messages)
+    let pace = machine.pace.get(spec.model.name()).copied().unwrap_or(1.0);
+    Some(1e3 * (pace * work / threads + moved) + messages)
 }

@@ -3,22 +3,30 @@
 //!
 //! One thread's rates, each the best of a few tries of some milliseconds: dense products, aggregated
 //! elements (of rows in random order), bytes read and written; and the time from a message's sending to its arrival between two threads.
-//! They are rough on a machine that others use at the same time. Delete `$HALOBOOK_HOME/machine` to
+//! Nothing runs at its best rate all the time, and each model adds work of its own that is not counted: so
+//! each model is trained once for a few epochs on a small graph, on all cores, and how much longer that takes
+//! than the rates say ([`Machine::pace`]) is kept as well.
+//!
+//! All are rough on a machine that others use at the same time. Delete `$HALOBOOK_HOME/machine` to
 //! have them measured again.
 
+use super::foresee;
 use crate::error::{Error, Result};
 use crate::host::Host;
-use crate::manifest::Status;
-use crate::resolve::{Starter, resolve_with};
-use crate::{Options, prepare, store};
+use crate::manifest::{Manifest, Status};
+use crate::resolve::{Resolved, Starter, resolve_with};
+use crate::{Options, frames, prepare, store};
 use gnn_core::backend::{Backend, Cpu, Sparse, Term, Then, Write};
 use gnn_core::comm::{Progress, ThreadTransport, Transport};
+use gnn_core::dataset;
+use gnn_core::model::ModelKind;
 use gnn_core::rng;
 use gnn_core::spec::{RunSpec, Value};
 use gnn_core::strategy::STRATEGIES;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One thread's rates.
@@ -36,6 +44,9 @@ pub struct Machine {
     pub message_ms: f64,
     /// Peak memory of a rank with next to no data, by how it is started.
     pub program: BTreeMap<String, u64>,
+    /// How many times as long as by the rates an epoch takes, by model.
+    #[serde(default)]
+    pub pace: BTreeMap<String, f64>,
 }
 
 fn path(class: &str) -> PathBuf {
@@ -51,17 +62,25 @@ impl Machine {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// What was measured before, or now: rates, and the memory of `worker` when `starter` starts it. Call
-    /// it from the main thread, as whatever starts ranks.
+    /// What was measured before, or now: rates, the memory of `worker` when `starter` starts it, and the
+    /// pace of the model. Call it from the main thread, as whatever starts ranks.
     ///
     /// # Errors
     /// [`Error::Io`] when the store cannot be written.
-    pub fn with(starter: &Starter, worker: &Path) -> Result<Machine> {
+    pub fn with(starter: &Starter, model: ModelKind, worker: &Path) -> Result<Machine> {
         let mut machine = Machine::known().unwrap_or_else(Machine::measure);
-        if !machine.program.contains_key(starter.label()) {
-            if let Some(bytes) = program(starter, worker) {
-                machine.program.insert(starter.label().to_owned(), bytes);
-            }
+        let before = machine.clone();
+        if !machine.program.contains_key(starter.label())
+            && let Some(bytes) = program(starter, worker)
+        {
+            machine.program.insert(starter.label().to_owned(), bytes);
+        }
+        if !machine.pace.contains_key(model.name())
+            && let Some(times) = pace(&machine, model, worker)
+        {
+            machine.pace.insert(model.name().to_owned(), times);
+        }
+        if machine != before || Machine::known().is_none() {
             let path = path(&machine.class);
             let parent = path.parent().unwrap_or(Path::new("."));
             std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
@@ -80,6 +99,7 @@ impl Machine {
             bytes: bytes(&cpu),
             message_ms: message_ms(),
             program: BTreeMap::new(),
+            pace: BTreeMap::new(),
         }
     }
 }
@@ -183,6 +203,56 @@ fn program(starter: &Starter, worker: &Path) -> Option<u64> {
     ];
     let spec = RunSpec::from_pairs(pairs).ok()?;
     let resolved = resolve_with(STRATEGIES, spec, None, true).ok()?;
+    let manifest = trial(resolved, worker, |_| Some(()))?.0;
+    (manifest.mem_peak_bytes > 0).then_some(manifest.mem_peak_bytes)
+}
+
+/// How many times as long as by the rates an epoch of a model takes, on all cores; none where it cannot be
+/// trained on the graph that all are tried on.
+fn pace(machine: &Machine, model: ModelKind, worker: &Path) -> Option<f64> {
+    const DATA: &str = "sbm:nodes=40000,classes=8,feat=64,degree=16";
+    const EPOCHS: i64 = 9;
+    // Times eight heads.
+    let hidden = if model == ModelKind::Gat { 16 } else { 64 };
+    let pairs = [
+        ("data", Value::from_word(DATA)),
+        ("model", Value::from_word(model.name())),
+        ("hidden", Value::Int(hidden)),
+        ("launch", Value::from_word("threads")),
+        ("epochs", Value::Int(EPOCHS)),
+        ("eval-every", Value::Int(EPOCHS)),
+    ];
+    let spec = RunSpec::from_pairs(pairs).ok()?;
+    let data = Arc::new(dataset::load_for(&spec).ok()?);
+    let resolved = resolve_with(STRATEGIES, spec, None, true).ok()?;
+    let rates = Machine {
+        pace: BTreeMap::new(),
+        ..machine.clone()
+    };
+    let foreseen = foresee(&resolved, data, STRATEGIES, Some(&rates)).ok()?;
+    let by_rates = foreseen.first()?.wall_ms?;
+    let times = |run_dir: &Path| {
+        let frame = frames::load(run_dir, "epochs").ok()?;
+        let walls = frame
+            .column("wall_ms")
+            .ok()?
+            .f64()
+            .ok()?
+            .into_no_null_iter();
+        let mut walls: Vec<f64> = walls.skip(2).collect();
+        walls.sort_by(f64::total_cmp);
+        walls.get(walls.len() / 2).copied()
+    };
+    let (_, took) = trial(resolved, worker, times)?;
+    (by_rates > 0.0).then_some(took / by_rates)
+}
+
+/// A run that nobody asked for: what it came to, and what `look` finds in its folder before that is gone.
+fn trial<T>(
+    resolved: Resolved,
+    worker: &Path,
+    look: impl FnOnce(&Path) -> Option<T>,
+) -> Option<(Manifest, T)> {
     let options = Options {
         run_id: None,
         worker: worker.to_owned(),
@@ -192,8 +262,8 @@ fn program(starter: &Starter, worker: &Path) -> Option<u64> {
     let prepared = prepare(resolved, options).ok()?;
     let run_dir = prepared.run_dir.clone();
     let manifest = prepared.run().ok();
-    // A measurement, no run that anybody asked for.
+    let ended = manifest.filter(|m| m.status == Status::Ok);
+    let found = ended.and_then(|manifest| Some((manifest, look(&run_dir)?)));
     let _ = std::fs::remove_dir_all(run_dir);
-    let ended = manifest.filter(|m| m.status == Status::Ok)?;
-    (ended.mem_peak_bytes > 0).then_some(ended.mem_peak_bytes)
+    found
 }
