@@ -180,3 +180,18 @@ fn what_exceeds_its_limit_is_named_and_not_started() -> Outcome {
     );
     Ok(())
 }
+
+#[test]
+fn what_the_machine_has_no_memory_for_is_refused_unasked() -> Outcome {
+    let store = Store::new()?;
+    // A terabyte of activations on little data.
+    let args =
+        "train --data sbm:nodes=100000,classes=4,feat=16,degree=4 --hidden 1048576 --epochs 1";
+    let said = refused(&store.halobook(&format!("{args} --launch threads"))?)?;
+    ensure!(
+        said.contains(" that this machine has free") && said.contains(" is activations "),
+        "{said}"
+    );
+    ensure!(store.runs().is_empty(), "a refused run has left a folder");
+    Ok(())
+}
