@@ -62,6 +62,10 @@ const CUT: [i32; 5] = [18, 28, 52, 56, 92];
 /// How curl ends when a server does not send the rest of a file.
 const NO_RANGE: i32 = 33;
 
+/// What a server says when there is nothing where the rest of a file should begin. Curl takes that for
+/// success, as it does not know whether the file is whole, or of another version that was longer.
+const NO_REST: u16 = 416;
+
 /// Fetches one file under a temporary name.
 fn fetch(entry: &Entry, file: &str, to: &Path, folder: &Path, curl: &str) -> Result<()> {
     let part = to.with_file_name(format!(
@@ -78,16 +82,22 @@ fn fetch(entry: &Entry, file: &str, to: &Path, folder: &Path, curl: &str) -> Res
             .args(["--retry", "2", "--connect-timeout", "10"])
             // A connection over which nothing comes for a minute is taken for cut.
             .args(["--speed-limit", "1", "--speed-time", "60"])
-            .args(["--continue-at", "-", "--output"])
+            .args(["--dump-header", "-", "--continue-at", "-", "--output"])
             .arg(&part)
             .arg(&address)
             .output();
         let ended = ended.map_err(|e| by_hand(entry, folder, &format!("{curl}: {e}")))?;
-        if ended.status.success() {
+        let code = ended.status.code();
+        let answer = Answer::last(&String::from_utf8_lossy(&ended.stdout));
+        let no_rest = answer.status == NO_REST && before > 0;
+        let whole = match no_rest {
+            true => is_whole(folder, to, &part, answer.total)?,
+            false => ended.status.success() && answer.status != NO_REST,
+        };
+        if whole {
             return std::fs::rename(&part, to).map_err(Error::io(to));
         }
-        let code = ended.status.code();
-        let again = if code == Some(NO_RANGE) && before > 0 {
+        let again = if no_rest || code == Some(NO_RANGE) && before > 0 {
             // What is there is no use then.
             std::fs::remove_file(&part).map_err(Error::io(&part))?;
             true
@@ -105,6 +115,46 @@ fn fetch(entry: &Entry, file: &str, to: &Path, folder: &Path, curl: &str) -> Res
         }
         left -= 1;
         before = got();
+    }
+}
+
+/// What a server answered.
+#[derive(Debug, Default, PartialEq)]
+struct Answer {
+    /// 0 where it was not asked over HTTP.
+    status: u16,
+    /// Bytes that the file has, where it was asked for others.
+    total: Option<u64>,
+}
+
+impl Answer {
+    /// The last of those whose heads are there: before it are redirections.
+    fn last(heads: &str) -> Answer {
+        let mut answer = Answer::default();
+        for line in heads.lines() {
+            if let Some(rest) = line.strip_prefix("HTTP/") {
+                let status = rest.split(' ').nth(1).and_then(|s| s.trim().parse().ok());
+                answer = Answer {
+                    status: status.unwrap_or(0),
+                    total: None,
+                };
+            }
+            if let Some(("content-range", range)) = line.to_lowercase().split_once(':') {
+                let total = range.split('/').nth(1);
+                answer.total = total.and_then(|t| t.trim().parse().ok());
+            }
+        }
+        answer
+    }
+}
+
+/// Whether what is there is the file, of which a server has no rest: its checksum decides where one is
+/// recorded, else how many bytes the server says the file has.
+fn is_whole(folder: &Path, to: &Path, part: &Path, total: Option<u64>) -> Result<bool> {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    match recorded(folder)?.get(&*name) {
+        Some(sum) => Ok(*sum == sha256(part)?),
+        None => Ok(total == Some(std::fs::metadata(part).map_err(Error::io(part))?.len())),
     }
 }
 
@@ -126,17 +176,20 @@ fn by_hand(entry: &Entry, folder: &Path, why: &str) -> Error {
     }
 }
 
+/// Recorded checksums by file.
+fn recorded(folder: &Path) -> Result<BTreeMap<String, String>> {
+    let path = folder.join(SUMS);
+    match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).map_err(|source| Error::Json { path, source }),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(e) => Err(Error::io(&path)(e)),
+    }
+}
+
 /// Compares a file with its recorded checksum, or records it.
 fn compare(folder: &Path, name: &str, path: &Path) -> Result<String> {
     let sums_at = folder.join(SUMS);
-    let mut sums: BTreeMap<String, String> = match std::fs::read(&sums_at) {
-        Ok(text) => serde_json::from_slice(&text).map_err(|source| Error::Json {
-            path: sums_at.clone(),
-            source,
-        })?,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
-        Err(e) => return Err(Error::io(&sums_at)(e)),
-    };
+    let mut sums = recorded(folder)?;
     let sum = sha256(path)?;
     match sums.get(name) {
         Some(recorded) if *recorded == sum => Ok(format!("{name}: sha256 {sum}, as recorded")),

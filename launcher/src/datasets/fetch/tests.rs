@@ -24,6 +24,8 @@ enum Manner {
     Stuck(usize),
     /// Says that the file is elsewhere on this server.
     Moved,
+    /// Does not say how long a file is of which it has no rest.
+    Silent,
 }
 
 /// A server of one file until it is dropped.
@@ -107,13 +109,11 @@ fn answer(mut stream: TcpStream, content: &[u8], manner: Manner) -> Option<usize
         (_, Some(from)) => ("206 Partial Content", from),
     };
     let rest = &content[start..];
-    let place = match status.starts_with("206") {
-        true => format!(
-            "Content-Range: bytes {start}-{}/{}\r\n",
-            content.len() - 1,
-            content.len()
-        ),
-        false => String::new(),
+    let all = content.len();
+    let place = match &status[..3] {
+        "206" => format!("Content-Range: bytes {start}-{}/{all}\r\n", all - 1),
+        "416" if manner != Manner::Silent => format!("Content-Range: bytes */{all}\r\n"),
+        _ => String::new(),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\n{place}Connection: close\r\n\r\n",
@@ -228,6 +228,57 @@ fn a_file_that_was_all_there_but_not_named_is_not_fetched_twice() {
     let server = Server::start(content(), Manner::Whole);
     let got = get(&server.entry(), dir.path(), "curl").expect("served");
     assert_eq!(std::fs::read(&got.path).expect("there"), content());
+    assert_eq!(server.starts(), [content().len()]);
+}
+
+/// What a first attempt leaves of another version of the file, longer or just as long, is no part of it.
+#[test]
+fn a_part_that_the_file_has_no_rest_of_is_fetched_anew_unless_its_checksum_is_the_recorded_one() {
+    if !has_curl() {
+        return;
+    }
+    let all = content().len();
+    let longer = [content(), b"stale".to_vec()].concat();
+    let other = vec![7; all];
+    let sum = |bytes: &[u8]| {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(dir.path().join("a"), bytes).expect("writable");
+        sha256(&dir.path().join("a")).expect("there")
+    };
+    let whole = sum(&content());
+    for (there, recorded, manner, starts) in [
+        (&longer, None, Manner::Whole, vec![all + 5, 0]),
+        (&longer, Some(&whole), Manner::Whole, vec![all + 5, 0]),
+        (&longer, Some(&whole), Manner::Silent, vec![all + 5, 0]),
+        (&other, Some(&whole), Manner::Whole, vec![all, 0]),
+        (&content(), Some(&whole), Manner::Silent, vec![all]),
+        // Nobody says whether this is all of it.
+        (&content(), None, Manner::Silent, vec![all, 0]),
+    ] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(part(dir.path()), there).expect("writable");
+        if let Some(sum) = recorded {
+            let sums = serde_json::json!({ "web-Google.txt.gz": sum });
+            std::fs::write(dir.path().join(SUMS), sums.to_string()).expect("writable");
+        }
+        let server = Server::start(content(), manner);
+        let got = get(&server.entry(), dir.path(), "curl").expect("served");
+        assert_eq!(std::fs::read(&got.path).expect("there"), content());
+        assert_eq!(server.starts(), starts);
+        assert!(!part(dir.path()).exists());
+    }
+}
+
+#[test]
+fn the_last_answer_counts() {
+    let answer = |status, total| Answer { status, total };
+    assert_eq!(Answer::last(""), answer(0, None));
+    let moved = "HTTP/1.1 302 Found\r\nContent-Range: bytes */9\r\n\r\n";
+    assert_eq!(Answer::last(moved), answer(302, Some(9)));
+    let then = format!("{moved}HTTP/2 416 \r\ncontent-range: bytes */12\r\n\r\n");
+    assert_eq!(Answer::last(&then), answer(416, Some(12)));
+    let unknown = "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 1-2/*\r\n\r\n";
+    assert_eq!(Answer::last(unknown), answer(206, None));
 }
 
 #[test]
