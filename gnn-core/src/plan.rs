@@ -1,6 +1,7 @@
 //! What will happen: a request with everything resolved, ready for a worker.
 
 use crate::spec::RunSpec;
+use crate::store::Verdicts;
 use serde::{Deserialize, Serialize};
 
 /// A resolved run. Written to `plan.json` by the launcher and read by every rank.
@@ -26,4 +27,7 @@ pub struct Plan {
     /// The partitioner, with knobs that are not default, after limits have chosen.
     #[serde(default)]
     pub partition_method: String,
+    /// Where it is kept which stored graphs were found sound.
+    #[serde(default)]
+    pub verdicts: Verdicts,
 }

@@ -41,6 +41,7 @@ pub(crate) fn world_on<T: Send>(
         partition_ms: 0.0,
         partition_peak_bytes: 0,
         partition_method: String::new(),
+        verdicts: crate::store::Verdicts::none(),
     });
     std::thread::scope(|scope| {
         let ranks: Vec<_> = ThreadTransport::world(ranks)

@@ -90,6 +90,7 @@ fn run(folder: &Path, entries: &'static [Entry]) -> Result<gnn_core::Outcome> {
         partition_ms: 0.0,
         partition_peak_bytes: 0,
         partition_method: String::new(),
+        verdicts: gnn_core::store::Verdicts::none(),
     };
     work(&plan, folder, World::Threads(3), entries)
 }

@@ -67,6 +67,7 @@ fn plan(data: &Path, ranks: usize, pairs: &[(&str, &str)]) -> Plan {
         partition_ms: 0.0,
         partition_peak_bytes: 0,
         partition_method: String::new(),
+        verdicts: gnn_core::store::Verdicts::none(),
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gnn_core::Error;
 use gnn_core::dataset::{Limit, load_within};
+use gnn_core::store::Verdicts;
 
 /// Bytes that reading may take in this test.
 const LIMIT: usize = 16 << 20;
@@ -98,7 +99,7 @@ fn refusal(files: &[(&str, Vec<u8>)]) -> (String, usize, usize) {
     let before = LIVE.load(Relaxed);
     LARGEST.store(0, Relaxed);
     PEAK.store(before, Relaxed);
-    let result = load_within(name, "standard", 0, &limit);
+    let result = load_within(name, "standard", 0, &limit, &Verdicts::none());
     let (largest, peak) = (LARGEST.load(Relaxed), PEAK.load(Relaxed) - before);
     let e = result.expect_err("a hostile file");
     assert!(matches!(e, Error::Data { .. }), "{e}");

@@ -57,6 +57,7 @@ fn trained(case: &Case) -> Vec<serde_json::Value> {
         partition_ms: 0.0,
         partition_peak_bytes: 0,
         partition_method: String::new(),
+        verdicts: gnn_core::store::Verdicts::none(),
     };
     work(&plan, folder.path(), World::Threads(1), STRATEGIES).expect("trains");
     let rows = std::fs::read_to_string(folder.path().join("rows/rank-0.jsonl")).expect("rows");

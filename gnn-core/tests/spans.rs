@@ -38,6 +38,7 @@ fn run(folder: &Path, ranks: usize, pairs: &[(&str, &str)]) -> Option<()> {
         partition_ms: 0.0,
         partition_peak_bytes: 0,
         partition_method: String::new(),
+        verdicts: gnn_core::store::Verdicts::none(),
     };
     work(&plan, folder, World::Threads(ranks), STRATEGIES).expect("trains");
     Some(())

@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::{frames, store};
-use gnn_core::dataset::{self, Dataset};
+use gnn_core::dataset::{self, Dataset, Limit};
 use gnn_core::partition::{self, Cache, Limits, Masks, Method, Need, Request};
 pub use gnn_core::partition::{Picture, Report};
 use gnn_core::record::rows::PartRow;
@@ -164,11 +164,11 @@ pub fn size(flag: &str, text: &str) -> Result<u64> {
 }
 
 fn load(wanted: &Wanted) -> Result<Dataset> {
-    Ok(dataset::load_split(
-        &wanted.data,
-        &wanted.split,
-        wanted.seed,
-    )?)
+    let (limit, verdicts) = (Limit::machine(), store::verdicts());
+    let Wanted {
+        data, split, seed, ..
+    } = wanted;
+    Ok(dataset::load_within(data, split, *seed, &limit, &verdicts)?)
 }
 
 fn request<'a>(wanted: &Wanted, data: &'a Dataset) -> Request<'a> {

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
 use crate::plan::{Foreseen, Foresight, expected};
+use crate::store;
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
 use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Report, Request, TypeFacts};
@@ -110,7 +111,7 @@ pub fn resolve_with(
 ) -> Result<Resolved> {
     let decided = Decided::of(strategies, &spec)?;
     let foresight = Foresight::now(force);
-    let data = Arc::new(dataset::load_for(&spec)?);
+    let data = Arc::new(dataset::load_for(&spec, &store::verdicts())?);
     let mut resolved = decided.on(spec, cache, &data)?;
     resolved.foreseen = expected(&resolved, &data, strategies, foresight)?;
     Ok(resolved)
@@ -216,6 +217,7 @@ impl Decided {
                 partition_ms,
                 partition_peak_bytes,
                 partition_method,
+                verdicts: store::verdicts(),
             },
             owner,
             report,

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 pub use crate::manifest::{Final, Manifest, RunError, Status, Wait};
 use crate::time::Utc;
+use gnn_core::store::Verdicts;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,11 @@ pub fn home() -> PathBuf {
     } else {
         user.join(".local/share/halobook")
     }
+}
+
+/// Where it is kept which stored graphs were found sound.
+pub fn verdicts() -> Verdicts {
+    Verdicts::within(home().join("sound"))
 }
 
 /// Folder of all runs.

@@ -38,6 +38,7 @@ fn run(folder: &Path, ranks: usize, pairs: Pairs<'_>, start: usize) -> Outcome {
         partition_ms: 0.0,
         partition_peak_bytes: 0,
         partition_method: String::new(),
+        verdicts: crate::store::Verdicts::none(),
     };
     work(&plan, folder, World::Threads(ranks), STRATEGIES).expect("trains")
 }
@@ -224,7 +225,8 @@ fn a_checkpoint_of_another_run_is_refused() {
 
 #[test]
 fn keys_that_may_change_are_keys_and_all_others_count() {
-    let data = crate::dataset::load_for(&RunSpec::default()).expect("karate");
+    let data = crate::dataset::load_for(&RunSpec::default(), &crate::store::Verdicts::none())
+        .expect("karate");
     let of = |pairs: Pairs<'_>| {
         let pairs = pairs.iter().map(|(k, v)| (*k, Value::from_word(v)));
         digest(&RunSpec::from_pairs(pairs).expect("valid pairs"), &data)

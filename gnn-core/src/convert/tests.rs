@@ -10,7 +10,7 @@ use super::*;
 use crate::dataset::{load, load_for};
 use crate::graph::{EdgeOptions, Graph};
 use crate::spec::RunSpec;
-use crate::store::Stored;
+use crate::store::{Stored, Verdicts};
 use crate::testing::{random_dataset, with_relations};
 
 /// A source of edges in memory.
@@ -349,6 +349,6 @@ fn a_converted_list_is_loaded_but_not_trained_on() {
         data: path.display().to_string(),
         ..RunSpec::default()
     };
-    let e = load_for(&spec).expect_err("nothing to train on");
+    let e = load_for(&spec, &Verdicts::none()).expect_err("nothing to train on");
     assert!(e.to_string().contains("no vertex has a class"), "{e}");
 }

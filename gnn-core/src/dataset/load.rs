@@ -6,7 +6,7 @@ use crate::dataset::{
     Dataset, Features, Limit, STANDARD, Task, bad, builtin, check, format, links, split,
 };
 use crate::spec::{FeatureNorm, FeatureStorage, RunSpec, TaskKind};
-use crate::store::{self, Stored};
+use crate::store::{self, Stored, Verdicts};
 use crate::{Error, Result};
 
 /// A name that [`load`] understands.
@@ -58,9 +58,9 @@ pub fn load(name: &str, seed: u64) -> Result<Dataset> {
 ///
 /// # Errors
 /// As [`load_split`]; [`Error::Data`] when the graph has too few edges to hold some out.
-pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
+pub fn load_for(spec: &RunSpec, verdicts: &Verdicts) -> Result<Dataset> {
     let limit = Limit::machine();
-    let mut data = load_within(&spec.data, &spec.split, spec.seed, &limit)?;
+    let mut data = load_within(&spec.data, &spec.split, spec.seed, &limit, verdicts)?;
     if spec.feature_norm == FeatureNorm::Row {
         data.features.row_normalise();
     }
@@ -113,14 +113,21 @@ pub fn load_for(spec: &RunSpec) -> Result<Dataset> {
 /// # Errors
 /// As [`load`]; [`Error::UnknownName`] or [`Error::Spec`] for a split that is not there.
 pub fn load_split(name: &str, split: &str, seed: u64) -> Result<Dataset> {
-    load_within(name, split, seed, &Limit::machine())
+    load_within(name, split, seed, &Limit::machine(), &Verdicts::none())
 }
 
-/// [`load_split`] within a limit of memory.
+/// [`load_split`] within a limit of memory; a stored graph that was found sound before is not looked at
+/// again.
 ///
 /// # Errors
 /// As [`load_split`]; [`Error::Data`] when files need or declare more than `limit`.
-pub fn load_within(name: &str, split: &str, seed: u64, limit: &Limit) -> Result<Dataset> {
+pub fn load_within(
+    name: &str,
+    split: &str,
+    seed: u64,
+    limit: &Limit,
+    verdicts: &Verdicts,
+) -> Result<Dataset> {
     let name = name.trim();
     let (kind, spec) = name.split_once(':').unwrap_or((name, ""));
     if let Some(make) = builtin::find(kind) {
@@ -135,7 +142,7 @@ pub fn load_within(name: &str, split: &str, seed: u64, limit: &Limit) -> Result<
     }
     if let Some(file) = store::find(path) {
         split::only_standard(split, "a stored graph")?;
-        return Stored::open(&file)?.dataset();
+        return Stored::open_known(&file, verdicts)?.dataset();
     }
     let (file, dataset) = format::load(path, split, limit)?;
     check::dataset(&dataset, &file)?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::spec::{RunSpec, TaskKind};
+use crate::store::Verdicts;
 
 mod damaged;
 mod folder;
@@ -224,7 +225,7 @@ fn real_splits_are_found_by_name() {
         task: TaskKind::Link,
         ..RunSpec::default()
     };
-    let cora = load_for(&cora).expect("a link split");
+    let cora = load_for(&cora, &Verdicts::none()).expect("a link split");
     let links = cora.links.expect("links");
     let sizes = [
         &links.train,

@@ -118,20 +118,7 @@ impl Graph {
         indices: List<u32>,
         relations: Option<Relations>,
     ) -> Result<Graph> {
-        let err = |expected: String, got: String| {
-            Err(Error::Shape {
-                op: "graph".into(),
-                expected,
-                got,
-            })
-        };
-        if n > u32::MAX as usize || indptr.len() != n + 1 {
-            return err(format!("{n} + 1 row starts"), indptr.len().to_string());
-        }
-        if (indptr[0], indptr[n]) != (0, indices.len() as u64) {
-            let expected = format!("row starts from 0 to {}", indices.len());
-            return err(expected, format!("{} to {}", indptr[0], indptr[n]));
-        }
+        check_lengths(n, &indptr, &indices, relations.as_ref())?;
         // Whole pieces in loops that vectorise; only a piece that is wrong is searched.
         const PIECE: usize = 1 << 16;
         let rows = (0..n).into_par_iter().step_by(PIECE);
@@ -145,7 +132,7 @@ impl Graph {
         });
         if let Some(v) = falls {
             let (a, b) = (indptr[v], indptr[v + 1]);
-            return err(format!("indptr[{}] >= {a}", v + 1), b.to_string());
+            return Err(shape(format!("indptr[{}] >= {a}", v + 1), b.to_string()));
         }
         // `n` was compared with the largest id above.
         let end = n as u32;
@@ -159,15 +146,28 @@ impl Graph {
         });
         indptr.release(0..n + 1);
         if let Some(v) = outside {
-            return err(format!("sources below {n}"), v.to_string());
+            return Err(shape(format!("sources below {n}"), v.to_string()));
         }
-        if let Some(r) = relations
-            .as_ref()
-            .filter(|r| r.types().len() != indices.len())
-        {
-            let expected = format!("{} edge types", indices.len());
-            return err(expected, r.types().len().to_string());
-        }
+        Ok(Graph {
+            n,
+            indptr,
+            indices,
+            relations,
+        })
+    }
+
+    /// [`Graph::from_lists`] of arrays whose elements were looked at before: nothing but their lengths
+    /// and ends is, and kernels rely on the rest.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] with lengths and ends that disagree.
+    pub(crate) fn from_known_lists(
+        n: usize,
+        indptr: List<u64>,
+        indices: List<u32>,
+        relations: Option<Relations>,
+    ) -> Result<Graph> {
+        check_lengths(n, &indptr, &indices, relations.as_ref())?;
         Ok(Graph {
             n,
             indptr,
@@ -340,14 +340,42 @@ fn leaves(list: &[u32], end: u32) -> bool {
     some >> 31 == 1 || all >> 31 == 0
 }
 
+/// A graph whose parts disagree.
+fn shape(expected: String, got: String) -> Error {
+    Error::Shape {
+        op: "graph".into(),
+        expected,
+        got,
+    }
+}
+
+/// What of a graph's arrays is known without a look at their elements: `indptr` `[n + 1]`, `indices`
+/// `[edges]`.
+fn check_lengths(
+    n: usize,
+    indptr: &[u64],
+    indices: &[u32],
+    relations: Option<&Relations>,
+) -> Result<()> {
+    if n > u32::MAX as usize || indptr.len() != n + 1 {
+        let expected = format!("{n} + 1 row starts");
+        return Err(shape(expected, indptr.len().to_string()));
+    }
+    if (indptr[0], indptr[n]) != (0, indices.len() as u64) {
+        let expected = format!("row starts from 0 to {}", indices.len());
+        return Err(shape(expected, format!("{} to {}", indptr[0], indptr[n])));
+    }
+    match relations.map(|r| r.types().len()) {
+        Some(types) if types != indices.len() => {
+            let expected = format!("{} edge types", indices.len());
+            Err(shape(expected, types.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_edges(n: usize, src: &[u32], dst: &[u32]) -> Result<()> {
-    let err = |expected: String, got: String| {
-        Err(Error::Shape {
-            op: "graph".into(),
-            expected,
-            got,
-        })
-    };
+    let err = |expected: String, got: String| Err(shape(expected, got));
     if n > u32::MAX as usize {
         return err(format!("at most {} vertices", u32::MAX), n.to_string());
     }

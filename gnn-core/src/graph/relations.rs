@@ -4,11 +4,21 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 use super::{Block, Graph, check_edges, rows_mut};
+use crate::first::position;
 use crate::store::List;
 use crate::{Error, Result};
 
 /// Relations at most, the inverse ones included.
 pub(crate) const MAX_RELATIONS: usize = 1 << 16;
+
+/// Relations that disagree with something.
+fn shape(expected: String, got: String) -> Error {
+    Error::Shape {
+        op: "relations".into(),
+        expected,
+        got,
+    }
+}
 
 /// A type for each edge of a graph or block, in the order of its edges.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,30 +41,29 @@ impl Relations {
     /// # Errors
     /// As [`Relations::new`].
     pub fn from_list(types: List<u16>, count: usize) -> Result<Relations> {
-        let err = |expected: String, got: String| {
-            Err(Error::Shape {
-                op: "relations".into(),
-                expected,
-                got,
-            })
-        };
-        if count > MAX_RELATIONS {
-            return err(
-                format!("at most {MAX_RELATIONS} relations"),
-                count.to_string(),
-            );
-        }
-        let wrong = types
-            .par_iter()
-            .position_first(|&t| usize::from(t) >= count);
+        let relations = Relations::from_known_list(types, count)?;
+        let types = &relations.types;
+        let wrong = position(types, |&t| usize::from(t) >= count);
         types.release(0..types.len());
         match wrong {
-            Some(e) => err(
+            None => Ok(relations),
+            Some(e) => Err(shape(
                 format!("types[{e}] below {count} relations"),
                 types[e].to_string(),
-            ),
-            None => Ok(Relations { types, count }),
+            )),
         }
+    }
+
+    /// [`Relations::from_list`] of types that were looked at before.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for too many relations.
+    pub(crate) fn from_known_list(types: List<u16>, count: usize) -> Result<Relations> {
+        if count > MAX_RELATIONS {
+            let expected = format!("at most {MAX_RELATIONS} relations");
+            return Err(shape(expected, count.to_string()));
+        }
+        Ok(Relations { types, count })
     }
 
     /// Type of each edge: `[edges]`.

@@ -16,7 +16,7 @@ fn spec(pairs: &[(&str, &str)]) -> RunSpec {
 
 fn setup(spec: &RunSpec) -> Setup {
     Setup {
-        data: Arc::new(load_for(spec).expect("generated")),
+        data: Arc::new(load_for(spec, &crate::store::Verdicts::none()).expect("generated")),
         owner: None,
     }
 }

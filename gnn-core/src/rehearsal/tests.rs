@@ -19,6 +19,7 @@ fn plan(pairs: &[(&str, &str)]) -> Plan {
         partition_ms: 0.0,
         partition_peak_bytes: 0,
         partition_method: String::new(),
+        verdicts: crate::store::Verdicts::none(),
     }
 }
 

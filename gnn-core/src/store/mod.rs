@@ -1,7 +1,7 @@
 //! The project's own form of a data set on disk: one file, mapped into memory.
 //!
-//! Opening it reads the header and looks once over the structure; everything else is read where it
-//! is used, and the ranks of a host share one copy in the system's cache. It is one file and not a
+//! Opening it reads the header and, unless that was done before, looks over the structure; everything else is
+//! read where it is used, and the ranks of a host share one copy in the system's cache. It is one file and not a
 //! folder so that it appears, moves and disappears as a whole: a writer gives it its name last.
 //!
 //! # Layout, version 1
@@ -25,23 +25,28 @@
 //! | `train_link`, `val_link`, `test_link`, `val_neg`, `test_neg` | `u32` `[2 · M]` | pairs held out for link prediction |
 //!
 //! # What is checked when
-//! - At opening: lengths, versions and the header's checksums; that `indptr` ascends and all indices,
-//!   types, labels and masks are in range, which is what code behind relies on. In parallel.
+//! - At opening: lengths, versions and the header's checksums; that labels and masks are in range.
+//! - At the first opening, and the first after a change: that `indptr` ascends and all indices and types are in
+//!   range, which is what code behind relies on. In parallel. That they are is remembered for this file as it is
+//!   ([`Verdicts`], whose source says when one holds) by those who have a place for it, as the command line has.
 //! - At conversion and on request ([`Stored::verify`]): the checksum of every section.
 //! - At conversion only: that features are finite.
 //!
 //! # Measured
-//! An R-MAT of scale 22 (4.2 M vertices, 65.2 M edges, 584 MB), opened 60 times by one process with two threads, on
-//! a two-core x86-64 machine that others used three times over, November 2026: 48 ms of processor time at the
-//! least, 52 in the median, so 24 to 26 ms of two cores of one's own; by wall 41 ms at best right after a conversion, 76 to
-//! 110 ms otherwise. 42 ms of it are the graph's: about 18 to read 261 MB of indices through the mapping (of which
-//! half is the system's, for its pages), 10 to let their pages go. Reading them with `pread` takes 27 to 36
-//! instead of 18, asking for all pages beforehand 24; letting pages go in larger pieces or at the end changes
-//! nothing.
+//! An R-MAT of scale 22 (4.2 M vertices, 65.2 M edges, 584 MB), opened 60 times by one process, its file in the
+//! system's cache, on a two-core x86-64 machine with one to two other busy threads, November 2026; milliseconds by wall,
+//! least, median and most, and of the processor in the median:
 //!
-//! # Not done
-//! Every opening looks at all indices, in each rank. A verdict that is kept until the file changes would spare
-//! that.
+//! | | two threads | one thread |
+//! |---|---|---|
+//! | looked at | 24.5, 28.4, 49.7; processor 47.5 | 24.7, 29.6, 71.8; processor 29.3 |
+//! | found sound before | 5.7, 6.6, 10.6; processor 6.6 | 5.8, 6.2, 6.7; processor 6.2 |
+//!
+//! A second thread gained nothing beside those others. With three times as many of them looking took 76 to 110 ms by
+//! wall; the first two openings of a process, right after it converted the graph, 52 ms to look and 24 to know.
+//! About 18 ms of looking are to read 261 MB of indices through the mapping (of which half is the system's, for its pages), 10 to let their pages
+//! go. Reading them with `pread` takes 27 to 36 instead of 18, asking for all pages beforehand 24; letting pages
+//! go in larger pieces or at the end changes nothing. What is left of a known one is labels and masks.
 //!
 //! # Ids
 //! `indices` are `u32` when the vertices fit, else `u64`. Training takes up to 2³² - 1 vertices: a
@@ -55,6 +60,7 @@ mod header;
 mod list;
 mod open;
 mod save;
+mod verdict;
 mod writer;
 
 #[cfg(test)]
@@ -64,6 +70,7 @@ pub use header::{Header, Kind, Section};
 pub use list::List;
 pub use open::Stored;
 pub use save::save;
+pub use verdict::Verdicts;
 pub use writer::{Element, SectionWriter, Writer};
 
 use std::path::{Path, PathBuf};

@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use super::about::Saved;
 use super::checksum::{self, BLOCK};
 use super::header::{AGAIN, io};
+use super::verdict::{Verdict, Verdicts};
 use super::{Element, Header, List, Section, bad};
 use crate::dataset::{About, Dataset, Features, Links};
 use crate::first::position;
@@ -34,17 +35,29 @@ pub struct Stored {
     from: (PathBuf, File),
     map: Arc<Mmap>,
     header: Header,
+    pub(super) verdict: Verdict,
 }
 
 impl Stored {
-    /// Maps the file and checks its header.
+    /// [`Stored::open_known`] that keeps nothing and relies on nothing kept.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(path: &Path) -> Result<Stored> {
+        Stored::open_known(path, &Verdicts::none())
+    }
+
+    /// Maps the file and checks its header. The structure of one that was found sound before is not
+    /// looked at again.
     ///
     /// # Errors
     /// [`Error::Io`], or [`Error::Data`] for a file that is truncated, damaged, of the other byte
     /// order, of a newer version, or no stored graph.
-    pub fn open(path: &Path) -> Result<Stored> {
+    pub fn open_known(path: &Path, verdicts: &Verdicts) -> Result<Stored> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(io(path))?;
+        // Before anything is looked at: what changes it from here on changes this too.
+        let about = file.metadata().map_err(io(path))?;
         if cfg!(target_endian = "big") {
             let reason = "stored graphs are little endian, and this machine is not";
             return Err(bad(&name, "header", reason, "use a little-endian machine"));
@@ -54,7 +67,9 @@ impl Stored {
         // of which every pattern is one.
         let map = unsafe { Mmap::map(&file) }.map_err(io(path))?;
         let header = Header::decode(&name, &map)?;
+        let verdict = verdicts.of(path, &about, &map);
         Ok(Stored {
+            verdict,
             file: name,
             from: (path.to_owned(), file),
             map: Arc::new(map),
@@ -99,6 +114,9 @@ impl Stored {
 
     /// The graph, its arrays in the mapped file.
     ///
+    /// What is looked at here and nowhere else is what a verdict is about: that `indptr` ascends, and
+    /// indices and types are in range. Everything else is read anyway, and looked at each time.
+    ///
     /// # Errors
     /// [`Error::Data`] for arrays that are no graph; [`Error::Unsupported`] for more vertices than
     /// training takes.
@@ -119,15 +137,26 @@ impl Stored {
         } else {
             self.needed("indices", edges)?
         };
+        let known = matches!(self.verdict, Verdict::Sound);
         let relations = match self.header.relations {
             None => None,
             Some(count) => {
                 let types = self.needed::<u16>("edge_type", edges)?;
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
-                Some(Relations::from_list(types, count).map_err(|e| self.shape("edge_type", e))?)
+                let made = match known {
+                    true => Relations::from_known_list(types, count),
+                    false => Relations::from_list(types, count),
+                };
+                Some(made.map_err(|e| self.shape("edge_type", e))?)
             }
         };
-        Graph::from_lists(n, indptr, indices, relations).map_err(|e| self.shape("graph", e))
+        let made = match known {
+            true => Graph::from_known_lists(n, indptr, indices, relations),
+            false => Graph::from_lists(n, indptr, indices, relations),
+        };
+        let graph = made.map_err(|e| self.shape("graph", e))?;
+        self.verdict.keep();
+        Ok(graph)
     }
 
     /// The data set; graph and dense features stay in the mapped file.

@@ -76,7 +76,7 @@ fn what_is_written_is_loaded_again() {
         typed,
         unlabelled,
         load("sbm:nodes=100,multilabel=true", 0).expect("built in"),
-        load_for(&links).expect("built in"),
+        load_for(&links, &Verdicts::none()).expect("built in"),
     ] {
         let (dir, path) = stored(&data);
         let got = load(text(&path), 0).expect("just written");
@@ -148,7 +148,7 @@ fn nothing_to_train_on_is_refused_when_a_run_asks_for_it() {
         ..RunSpec::default()
     };
     assert!(load(&spec.data, 0).is_ok());
-    let e = load_for(&spec).unwrap_err();
+    let e = load_for(&spec, &Verdicts::none()).unwrap_err();
     assert!(e.to_string().contains("selects no vertex"), "{e}");
 }
 

@@ -49,7 +49,8 @@ pub fn train_rows(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
     let ranks = spec.ranks;
     let folder = tempfile::tempdir().expect("temporary folder");
     if ranks > 1 {
-        let data = gnn_core::dataset::load_for(&spec).expect("loads");
+        let data =
+            gnn_core::dataset::load_for(&spec, &gnn_core::store::Verdicts::none()).expect("loads");
         let metis = partition::Method::parse("metis").expect("registered");
         let request = partition::Request::of(metis, &data, ranks, 0);
         let owner = request.assign().expect("assigns");
@@ -65,6 +66,7 @@ pub fn train_rows(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
         partition_ms: 0.0,
         partition_peak_bytes: 0,
         partition_method: String::new(),
+        verdicts: gnn_core::store::Verdicts::none(),
     };
     work(&plan, folder.path(), World::Threads(ranks), STRATEGIES).expect("trains");
     let of_rank = |rank: usize| {

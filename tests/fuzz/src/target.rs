@@ -241,7 +241,7 @@ impl Target {
                 let at = if whole { &path } else { folder };
                 let at = at.to_str().expect("our own name");
                 let limit = Limit::new(LIMIT);
-                load_within(at, STANDARD, 0, &limit)
+                load_within(at, STANDARD, 0, &limit, &store::Verdicts::none())
                     .map(|data| data.check().expect("what was loaded is valid"))
             }
         };

@@ -82,12 +82,13 @@ fn planted_vertices_can_be_in_two_classes() {
 }
 
 fn links_of(data: &str, seed: u64) -> Result<(Dataset, Links)> {
-    let d = load_for(&RunSpec {
+    let spec = RunSpec {
         data: data.into(),
         task: TaskKind::Link,
         seed,
         ..RunSpec::default()
-    })?;
+    };
+    let d = load_for(&spec, &Verdicts::none())?;
     let links = d.links.clone().expect("held out");
     Ok((d, links))
 }

@@ -146,15 +146,22 @@ fn text(stored: &[Value], cuts: &[Value]) -> String {
     let mut text = format!("{}\n\n", Host::this().class());
     let _ = writeln!(
         text,
-        "{:<10} {:>12} {:>9} {:>9} {:>22} {:>15} {:>10}",
-        "stored", "edges", "wall s", "cpu s", "M edges/s/core by wall", "peak / file", "opened ms"
+        "{:<10} {:>12} {:>9} {:>9} {:>22} {:>15} {:>10} {:>9}",
+        "stored",
+        "edges",
+        "wall s",
+        "cpu s",
+        "M edges/s/core by wall",
+        "peak / file",
+        "opened ms",
+        "again ms"
     );
     for one in stored {
         let (edges, seconds) = (number(one, "edges"), number(one, "seconds"));
         let cores = crate::host::cores() as f64;
         let _ = writeln!(
             text,
-            "{:<10} {:>12} {:>9.2} {:>9.2} {:>22.2} {:>15.2} {:>10.1}",
+            "{:<10} {:>12} {:>9.2} {:>9.2} {:>22.2} {:>15.2} {:>10.1} {:>9.1}",
             "",
             edges,
             seconds,
@@ -162,6 +169,7 @@ fn text(stored: &[Value], cuts: &[Value]) -> String {
             edges / 1e6 / seconds / cores,
             number(one, "mem_peak_bytes") / number(one, "bytes"),
             number(one, "open_ms"),
+            number(one, "again_ms"),
         );
     }
     let _ = writeln!(
@@ -194,7 +202,7 @@ mod tests {
     fn ratios_stand_beside_what_they_are_of() {
         let stored = json!({
             "edges": 6_000_000, "seconds": 1.0, "cpu_seconds": 1.5, "mem_peak_bytes": 300,
-            "bytes": 200, "open_ms": 12.5,
+            "bytes": 200, "open_ms": 12.5, "again_ms": 1.5,
         });
         let cut = json!({
             "data": "karate", "method": "metis", "predicted_bytes": 3_000_000,

@@ -15,7 +15,7 @@ const LIMIT: u64 = 4 << 20;
 
 pub(super) fn load_small(path: &Path) -> Result<Dataset> {
     let path = path.to_str().expect("temporary paths are UTF-8");
-    load_within(path, STANDARD, 0, &Limit::new(LIMIT))
+    load_within(path, STANDARD, 0, &Limit::new(LIMIT), &Verdicts::none())
 }
 
 /// What every outcome must fulfil.

@@ -121,10 +121,10 @@ fn knowledge_graphs_keep_names_and_hold_triples_out() {
         task: TaskKind::Link,
         ..RunSpec::default()
     };
-    let linked = load_for(&spec).expect("its own split");
+    let linked = load_for(&spec, &Verdicts::none()).expect("its own split");
     assert_eq!((linked.task, linked.links), (Task::LinkPrediction, d.links));
     spec.task = TaskKind::Node;
-    let e = load_for(&spec).expect_err("no classes");
+    let e = load_for(&spec, &Verdicts::none()).expect_err("no classes");
     assert!(e.to_string().contains("no vertex has a class"), "{e}");
 
     let d = read(&made::rdf());
