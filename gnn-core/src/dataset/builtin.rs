@@ -196,6 +196,11 @@ fn masks(keys: &Keys, n: usize, seed: u64) -> [Vec<bool>; 3] {
 /// Random disjoint masks of `n` vertices with the given shares.
 pub(super) fn split(n: usize, seed: u64, shares: [f64; 3]) -> [Vec<bool>; 3] {
     let key = rng::key(seed, 0, Purpose::Split, 0);
+    split_by(n, shares, |v| rng::uniform_f64(key, v as u64))
+}
+
+/// Disjoint masks of `n` vertices by a number in `[0, 1)` for each.
+fn split_by(n: usize, shares: [f64; 3], at: impl Fn(usize) -> f64 + Sync) -> [Vec<bool>; 3] {
     let bounds = [
         0.0,
         shares[0],
@@ -211,7 +216,7 @@ pub(super) fn split(n: usize, seed: u64, shares: [f64; 3]) -> [Vec<bool>; 3] {
         };
         (0..n)
             .into_par_iter()
-            .map(|v| (bounds[part]..end).contains(&rng::uniform_f64(key, v as u64)))
+            .map(|v| (bounds[part]..end).contains(&at(v)))
             .collect()
     })
 }
