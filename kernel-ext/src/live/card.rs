@@ -8,24 +8,12 @@ use gnn_core::record::rows::Metric;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::lane::{self, Lane};
 use crate::front::Shown;
 use crate::text::escape;
 
-/// What one rank is doing.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Lane {
-    /// Its phase, in a word.
-    pub phase: String,
-    /// Its epoch.
-    pub epoch: u64,
-    /// Whom it waits for.
-    pub peer: Option<u32>,
-    /// Seconds since its last sign of life.
-    pub silent_s: f64,
-}
-
 /// Everything the card shows.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct Card {
     /// The run's id.
     pub run_id: String,
@@ -100,6 +88,11 @@ impl Card {
         self.notes.push(text.to_owned());
     }
 
+    /// How many ranks it has; none before it was launched.
+    pub fn ranks(&self) -> u64 {
+        self.ranks
+    }
+
     /// Epochs finished.
     pub fn done(&self) -> u64 {
         self.done
@@ -156,18 +149,12 @@ impl Card {
         html.push_str(&self.bar());
         html.push_str(&self.sparkline());
         let live = self.status == "running" || self.status.starts_with("stopping");
-        if live && !self.lanes.is_empty() {
-            html.push_str("<div style=\"font-family:monospace;font-size:12px;margin-top:4px\">");
-            for (rank, lane) in self.lanes.iter().enumerate() {
-                let _ = write!(html, "<div>{}</div>", escape(&lane_text(rank, lane)));
-            }
-            html.push_str("</div>");
-        }
+        html.push_str(&lane::html(&self.lanes, live));
         for note in &self.notes {
             let _ = write!(html, "<div><em>{}</em></div>", escape(note));
         }
         html.push_str("</div>");
-        let mut text = self.line();
+        let mut text = self.line() + &lane::text(&self.lanes, live);
         for note in &self.notes {
             let _ = write!(text, "\nnote: {note}");
         }
@@ -218,17 +205,6 @@ impl Card {
     }
 }
 
-fn lane_text(rank: usize, lane: &Lane) -> String {
-    let mut text = format!("rank {rank}: {} (epoch {})", lane.phase, lane.epoch);
-    if let Some(peer) = lane.peer {
-        let _ = write!(text, ", waits for rank {peer}");
-    }
-    if lane.silent_s >= 1.0 {
-        let _ = write!(text, ", silent for {:.0} s", lane.silent_s);
-    }
-    text
-}
-
 fn seconds(time: Duration) -> String {
     let s = time.as_secs_f64();
     if s < 60.0 {
@@ -241,6 +217,7 @@ fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn card() -> Card {
         let mut card = Card::new("20260102-030405-abcd");
@@ -278,19 +255,11 @@ mod tests {
 
     #[test]
     fn html_is_escaped_and_holds_bar_and_sparkline() {
-        let mut card = card();
-        card.lanes = vec![Lane {
-            phase: "comm".into(),
-            epoch: 2,
-            peer: Some(1),
-            silent_s: 3.0,
-        }];
-        let shown = card.render();
+        let shown = card().render();
         let html = shown.bundle["text/html"].as_str().expect("html");
         assert!(html.contains("&lt;b&gt;") && !html.contains("<b>"));
         assert!(html.contains("width=\"300.0\""));
         assert!(html.contains("polyline"));
-        assert!(html.contains("rank 0: comm (epoch 2), waits for rank 1, silent for 3 s"));
         assert!(
             shown.bundle["text/plain"]
                 .as_str()
@@ -299,9 +268,15 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_card_has_no_lanes_and_no_eta() {
+    fn a_finished_card_says_neither_what_ranks_do_nor_what_is_left() {
         let mut card = card();
-        card.lanes = vec![Lane::default()];
+        card.lanes = vec![Lane::new(Path::new("/nowhere"), 0)];
+        let live = card.render();
+        assert!(
+            live.bundle["text/html"]
+                .as_str()
+                .is_some_and(|html| html.contains("rank 0"))
+        );
         card.event(r#"{"event":"finished","status":"ok"}"#);
         let html = card.render().bundle["text/html"]
             .as_str()

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use gnn_core::record::{now_ns, state};
 use launcher::jobs;
 use launcher::store::{Manifest, Status};
 use launcher::tail::Tail;
 
-use super::card::{Card, Lane};
+use super::card::Card;
+use super::lane::Lane;
 use super::report;
 use crate::front::CellOutput;
 
@@ -96,7 +96,7 @@ impl Follower {
         if self.plain {
             return;
         }
-        self.card.lanes = lanes(&self.run_dir);
+        self.look_at_ranks();
         let card = self.card.render();
         if self.shown {
             self.output.update(&card, &self.display_id);
@@ -120,8 +120,18 @@ impl Follower {
             self.card.note(&report::headline(error));
         }
         if self.shown {
+            self.look_at_ranks();
             self.output.update(&self.card.render(), &self.display_id);
         }
+    }
+
+    /// Rows and status pages are read for a card alone: a run that shows none pays nothing.
+    fn look_at_ranks(&mut self) {
+        if self.card.lanes.len() as u64 != self.card.ranks() {
+            let lane = |rank| Lane::new(&self.run_dir, rank);
+            self.card.lanes = (0..self.card.ranks()).map(lane).collect();
+        }
+        self.card.lanes.iter_mut().for_each(Lane::look);
     }
 
     /// Keeps the card up to date until the run ends, on a thread of its own: the cell need not
@@ -154,20 +164,4 @@ impl Follower {
             self.output.stdout(&format!("{}\n", self.card.line()));
         }
     }
-}
-
-/// What the ranks' status pages say.
-fn lanes(run_dir: &Path) -> Vec<Lane> {
-    (0..)
-        .map_while(|rank| state::read(&run_dir.join(format!("state/rank-{rank}"))))
-        .map(|state| Lane {
-            phase: state.op.map_or_else(
-                || state.phase.label().to_owned(),
-                |op| format!("waits in {}", op.label()),
-            ),
-            epoch: state.epoch,
-            peer: state.peer,
-            silent_s: now_ns().saturating_sub(state.heartbeat_ns) as f64 / 1e9,
-        })
-        .collect()
 }

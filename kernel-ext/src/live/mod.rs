@@ -8,6 +8,7 @@ mod check;
 mod follow;
 mod grouped;
 pub mod interrupt;
+mod lane;
 mod lines;
 mod params;
 mod partition;
