@@ -106,9 +106,10 @@ impl SweepCard {
                     self.output.stdout(&format!("{line}\n"));
                 }
             }
-            Event::End { how } => {
+            Event::End { how, wall_ms } => {
                 self.how = Some(how);
-                self.took = Some(self.before + self.started.elapsed());
+                let said = wall_ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok());
+                self.took = Some(said.unwrap_or_else(|| self.before + self.started.elapsed()));
             }
         }
     }

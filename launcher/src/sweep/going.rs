@@ -68,7 +68,7 @@ pub struct Standing {
     pub goes_on: bool,
     /// Whether it was asked to stop.
     pub stopping: bool,
-    /// Since its start.
+    /// Since its start; of one that has ended, what it took.
     pub elapsed: Duration,
 }
 
@@ -79,17 +79,18 @@ pub fn standing(dir: &Path) -> Standing {
     // After its process was looked at: one that has gone has written all its events.
     let text = std::fs::read_to_string(dir.join("events.jsonl")).unwrap_or_default();
     let events = text.lines().filter_map(|l| serde_json::from_str(l).ok());
-    let (mut settings, mut ended, mut begun) = (0, None, Vec::new());
+    let (mut settings, mut ended, mut begun, mut took) = (0, None, Vec::new(), None);
     for event in events {
         match event {
             Event::Begin { settings: n } => settings = n,
             Event::Start { order, run_id, .. } => begun.push((order, run_id)),
             Event::Row(row) => begun.retain(|(order, _)| *order != row.order),
-            Event::End { how } => ended = Some(how),
+            Event::End { how, wall_ms } => (ended, took) = (Some(how), wall_ms),
         }
     }
     let since = owner.and_then(|owner| Utc::parse(&owner.started));
-    let ms = since.map_or(0, |started| Utc::now().ms - started.ms);
+    let since = since.map_or(0.0, |started| (Utc::now().ms - started.ms) as f64);
+    let seconds = took.unwrap_or(since).max(0.0) / 1e3;
     let name = dir.file_name().unwrap_or_default();
     Standing {
         id: name.to_string_lossy().into_owned(),
@@ -99,7 +100,7 @@ pub fn standing(dir: &Path) -> Standing {
         goes_on: there && ended.is_none(),
         ended,
         stopping: is_asked(dir),
-        elapsed: Duration::from_millis(u64::try_from(ms).unwrap_or(0)),
+        elapsed: Duration::try_from_secs_f64(seconds).unwrap_or_default(),
     }
 }
 
@@ -173,8 +174,9 @@ mod tests {
         gone.write(dir.path()).expect("writes");
         assert!(!standing(dir.path()).goes_on, "its process is another one");
         Owner::this().write(dir.path()).expect("writes");
-        tell(r#"{"event":"end","how":"whole"}"#);
+        tell(r#"{"event":"end","how":"whole","wall_ms":2500.0}"#);
         let end = standing(dir.path());
+        assert_eq!(end.elapsed, Duration::from_millis(2500));
         assert!(!end.goes_on && end.ended == Some(Ended::Whole));
         assert!(!stop(dir.path(), false).expect("asks"));
     }

@@ -40,7 +40,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often running settings are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -148,6 +148,9 @@ pub enum Event {
     End {
         /// How.
         how: Ended,
+        /// After how long, ms; none where an earlier version wrote it.
+        #[serde(default)]
+        wall_ms: Option<f64>,
     },
 }
 
@@ -232,6 +235,7 @@ pub struct Sweep<'a> {
     events: File,
     told: &'a mut dyn FnMut(&Event),
     rows: Vec<Row>,
+    began: Instant,
 }
 
 impl<'a> Sweep<'a> {
@@ -259,6 +263,7 @@ impl<'a> Sweep<'a> {
             events,
             told,
             rows: Vec::new(),
+            began: Instant::now(),
         })
     }
 
@@ -315,7 +320,8 @@ impl<'a> Sweep<'a> {
                     (false, 0) if !ended_early => Ended::Whole,
                     _ => Ended::Interrupted,
                 };
-                self.tell(Event::End { how })?;
+                let wall_ms = Some(self.began.elapsed().as_secs_f64() * 1e3);
+                self.tell(Event::End { how, wall_ms })?;
                 return Ok((how, self.rows));
             }
             std::thread::sleep(LOOK);
