@@ -7,6 +7,7 @@
 //! - [`runs`]: starting `halobook`, watching it, reading back what it left.
 //! - [`folder`]: data sets written on the spot, whole and damaged.
 //! - [`skip`]: what happens when this machine lacks something.
+//! - [`within`]: how long a machine may take that others use as well.
 
 pub mod answer;
 pub mod binaries;
@@ -15,6 +16,7 @@ pub mod kernel;
 pub mod processes;
 pub mod runs;
 pub mod skip;
+pub mod within;
 
 /// What a test returns: any error fails it, with its chain of causes.
 pub type Outcome = anyhow::Result<()>;

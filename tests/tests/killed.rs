@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tests::runs::{Running, Store};
-use tests::{Outcome, processes, skip};
+use tests::{Outcome, processes, skip, within};
 
 const RANKS: usize = 3;
 
@@ -47,7 +47,7 @@ fn nothing_lost_nothing_left(store: &Store, id: &str, epochs: usize) -> Outcome 
             "{row}"
         );
     }
-    let left = processes::wait_gone(store.home(), Duration::from_secs(2));
+    let left = processes::wait_gone(store.home(), within::seconds(2));
     ensure!(left.is_empty(), "left behind: {left:?}");
     Ok(())
 }
@@ -66,7 +66,7 @@ fn kill_one(strategy: &str, more: &str, round: u32) -> Outcome {
     let context =
         || format!("{strategy} {more}, round {round}, rank {victim}, epoch {epochs}: {ended}");
     ensure!(
-        took <= Duration::from_secs(2),
+        took <= within::seconds(2),
         "ended {took:?} after the kill; {}",
         context()
     );
