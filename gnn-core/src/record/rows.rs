@@ -155,8 +155,9 @@ row! {
         mem_peak_bytes: u64,
         /// Peak memory of a device with a budget; none where there is no budget.
         dev_mem_peak_bytes: Option<u64>,
-        /// What a plan said of it before the run; without one, what training needs by formula,
-        /// everything but the program. None where there is neither.
+        /// What a plan said of it before the run; without one, what training needs by formula and
+        /// what the process held before. None where there is neither. A rank writes what training
+        /// needs; frames have the rest too, where every rank has a process of its own.
         predicted_mem_bytes: Option<u64>,
         /// What a plan said of `wall_ms`.
         #[serde(default)]

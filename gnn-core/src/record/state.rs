@@ -4,7 +4,7 @@
 //! in another process sees it at once. A rank that is killed cannot say where it was; its page can.
 #![allow(unsafe_code)] // a memory map is foreign memory; the two blocks below name their facts
 
-use super::clock::now_ns;
+use super::clock::{now_ns, peak_memory_bytes};
 use super::phase::{Op, Phase};
 use crate::error::{Error, Result};
 use memmap2::MmapMut;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = 0x4841_4c4f_0000_0001;
-const WORDS: usize = 10;
+const WORDS: usize = 11;
 const NOBODY: u64 = u64::MAX;
 
 #[derive(Clone, Copy)]
@@ -28,6 +28,7 @@ enum Word {
     HeartbeatNs,
     Bytes,
     Layer,
+    Program,
 }
 
 /// The writing side, held by a rank.
@@ -56,6 +57,9 @@ pub struct State {
     pub heartbeat_ns: u64,
     /// Bytes of the message it last waited for.
     pub bytes: u64,
+    /// Peak memory of its process when the page was made: the program's own, where the process does
+    /// nothing else before.
+    pub program: u64,
 }
 
 impl StatePage {
@@ -85,6 +89,7 @@ impl StatePage {
         page.put(Word::Peer, NOBODY);
         page.put(Word::SinceNs, now_ns());
         page.put(Word::HeartbeatNs, now_ns());
+        page.put(Word::Program, peak_memory_bytes());
         page.put(Word::Magic, MAGIC);
         Ok(page)
     }
@@ -158,6 +163,7 @@ pub fn read(path: &Path) -> Option<State> {
         since_ns: word(Word::SinceNs),
         heartbeat_ns: word(Word::HeartbeatNs),
         bytes: word(Word::Bytes),
+        program: word(Word::Program),
     })
 }
 

@@ -89,8 +89,8 @@ impl Card {
     }
 
     /// How many ranks it has; none before it was launched.
-    pub fn ranks(&self) -> u64 {
-        self.ranks
+    pub fn ranks(&self) -> u32 {
+        u32::try_from(self.ranks).unwrap_or(0)
     }
 
     /// Epochs finished.

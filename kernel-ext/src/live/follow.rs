@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use launcher::jobs;
+use launcher::plan::Expected;
 use launcher::store::{Manifest, Status};
 use launcher::tail::Tail;
 
@@ -127,11 +128,14 @@ impl Follower {
 
     /// Rows and status pages are read for a card alone: a run that shows none pays nothing.
     fn look_at_ranks(&mut self) {
-        if self.card.lanes.len() as u64 != self.card.ranks() {
+        if self.card.lanes.len() as u32 != self.card.ranks() {
             let lane = |rank| Lane::new(&self.run_dir, rank);
             self.card.lanes = (0..self.card.ranks()).map(lane).collect();
         }
-        self.card.lanes.iter_mut().for_each(Lane::look);
+        let expected = Expected::read(&self.run_dir, self.card.ranks());
+        for lane in &mut self.card.lanes {
+            lane.look(&expected);
+        }
     }
 
     /// Keeps the card up to date until the run ends, on a thread of its own: the cell need not

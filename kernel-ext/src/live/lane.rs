@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gnn_core::record::state::State;
 use gnn_core::record::{now_ns, state};
-use launcher::plan::size;
+use launcher::plan::{Expected, size};
 use launcher::tail::Tail;
 use serde::Deserialize;
 
@@ -29,14 +29,17 @@ const PARTS: [(&str, &str); 5] = [
 
 /// One rank, followed through its rows and its status page.
 pub struct Lane {
+    rank: u32,
     page: PathBuf,
     rows: Tail,
     /// What its last epochs took, ms, by part.
     recent: VecDeque<[f64; 5]>,
     /// The most memory it held, bytes.
     held: u64,
-    /// What was foreseen of that, bytes.
-    foreseen: Option<u64>,
+    /// What its training was said to need, bytes.
+    training: Option<u64>,
+    /// What was expected of its process, bytes.
+    expected: Option<u64>,
     now: Option<State>,
 }
 
@@ -55,23 +58,26 @@ struct Row<'a> {
 
 impl Lane {
     /// The lane of `rank` in the run in `run_dir`.
-    pub fn new(run_dir: &Path, rank: u64) -> Lane {
+    pub fn new(run_dir: &Path, rank: u32) -> Lane {
         Lane {
+            rank,
             page: run_dir.join(format!("state/rank-{rank}")),
             rows: Tail::open(run_dir.join(format!("rows/rank-{rank}.jsonl"))),
             recent: VecDeque::new(),
             held: 0,
-            foreseen: None,
+            training: None,
+            expected: None,
             now: None,
         }
     }
 
     /// Takes in what has happened since the last look.
-    pub fn look(&mut self) {
+    pub fn look(&mut self, expected: &Expected) {
         self.now = state::read(&self.page).or(self.now.take());
         for line in self.rows.next_lines().unwrap_or_default() {
             self.line(&line);
         }
+        self.expected = expected.memory(self.rank, self.training);
     }
 
     /// Takes in one row of any frame.
@@ -94,7 +100,7 @@ impl Lane {
             row.other_ms,
         ]);
         self.held = self.held.max(row.mem_peak_bytes);
-        self.foreseen = row.predicted_mem_bytes.or(self.foreseen);
+        self.training = row.predicted_mem_bytes.or(self.training);
     }
 
     /// The mean of its last epochs, ms, by part.
@@ -119,8 +125,8 @@ impl Lane {
         }
         if self.held > 0 {
             let _ = write!(words, " · {}", size(self.held));
-            if let Some(foreseen) = self.foreseen {
-                let _ = write!(words, " of {}", size(foreseen));
+            if let Some(expected) = self.expected {
+                let _ = write!(words, " of {}", size(expected));
             }
         }
         words
@@ -245,7 +251,7 @@ mod tests {
             let row = serde_json::json!({
                 "frame": "ranks", "compute_ms": compute, "copy_ms": 0.0, "xfer_exposed_ms": 0.0,
                 "wait_ms": wait, "other_ms": 0.0, "mem_peak_bytes": 50_000_000,
-                "predicted_mem_bytes": 60_000_000, "unknown": 1,
+                "predicted_mem_bytes": 50_000_000, "unknown": 1,
             });
             lane.line(&row.to_string());
             lane.line(r#"{"frame":"comm","bytes":1}"#);
@@ -257,7 +263,8 @@ mod tests {
     #[test]
     fn a_lane_is_the_mean_of_the_last_epochs_and_memory_against_plan() {
         let warm_up = std::iter::once((900.0, 900.0));
-        let lane = lane(warm_up.chain(std::iter::repeat_n((3.0, 1.0), RECENT)));
+        let mut lane = lane(warm_up.chain(std::iter::repeat_n((3.0, 1.0), RECENT)));
+        lane.look(&Expected::default());
         assert_eq!(
             lane.account(),
             "4.00 ms: 3.00 + 0.00 + 1.00 · 50.0 MB of 60.0 MB"
@@ -282,6 +289,7 @@ mod tests {
             since_ns: now_ns(),
             heartbeat_ns: now_ns(),
             bytes: 8,
+            program: 0,
         });
         let doing = "waits in p2p for rank 1, heard 0.0 s ago";
         assert_eq!(lane.doing(), doing);

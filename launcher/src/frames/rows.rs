@@ -1,7 +1,7 @@
 //! Reading what ranks appended.
 
 use crate::error::{Error, Result};
-use crate::plan::{self, Foreseen};
+use crate::plan::Expected;
 use gnn_core::record::rows::{
     BatchRow, CommRow, EndedRow, HopRow, MetricsRow, PartRow, RankRow, SpanRow, StaleRow, TracedRow,
 };
@@ -73,18 +73,17 @@ impl Rows {
             }
         }
         rows.keep_finished(ranks);
-        rows.foresee(&plan::read_foreseen(run_dir));
+        rows.foresee(&Expected::read(run_dir, ranks));
         Ok(rows)
     }
 
     /// Enters what was foreseen before the run.
-    fn foresee(&mut self, ranks: &[Foreseen]) {
+    fn foresee(&mut self, expected: &Expected) {
         for row in &mut self.ranks {
-            let Some(seen) = ranks.iter().find(|seen| seen.rank == row.rank) else {
-                continue;
-            };
-            row.predicted_mem_bytes = seen.memory().or(row.predicted_mem_bytes);
-            row.predicted_wall_ms = seen.wall_ms;
+            row.predicted_mem_bytes = expected.memory(row.rank, row.predicted_mem_bytes);
+            if let Some(seen) = expected.foreseen(row.rank) {
+                row.predicted_wall_ms = seen.wall_ms;
+            }
         }
     }
 

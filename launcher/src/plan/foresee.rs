@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Resident bytes of training over those of its items: holes that set-up and messages leave behind, and
 /// the rounding of large pages. A factor that fits what was measured ([`super`]).
-const SLACK: f64 = 1.2;
+pub(super) const SLACK: f64 = 1.2;
 
 /// What is foreseen of one rank.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

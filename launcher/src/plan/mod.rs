@@ -72,12 +72,14 @@
 //! What a pace is depends on the shape too: on a graph of a quarter of the size it was twice as high.
 //! Small graphs, whose epochs take a few milliseconds, take longer than planned.
 
+mod expected;
 mod foresee;
 mod limit;
 mod machine;
 mod refuse;
 mod rows;
 
+pub use expected::Expected;
 pub use foresee::{Foreseen, foresee};
 pub use limit::{exceeds, size};
 pub use machine::Machine;
