@@ -154,12 +154,15 @@ pub fn losses(left: &Path, right: &Path) -> Result<Option<Losses>> {
 /// What differs of the machine and the program that two runs ran on, with both words.
 pub(crate) fn machine(of: [&Manifest; 2]) -> Vec<(&'static str, [Option<String>; 2])> {
     type Of = fn(&Manifest) -> Option<String>;
-    let all: [(&'static str, Of); 5] = [
+    let all: [(&'static str, Of); 8] = [
         ("host_class", |m| Some(m.host_class.clone())),
         ("threads_per_rank", |m| Some(m.threads_per_rank.to_string())),
         ("mpi", |m| m.mpi.clone()),
         ("strategy_hash", |m| Some(m.strategy_hash.clone())),
+        ("partition_hash", |m| m.partition_hash.clone()),
+        ("driver", |m| m.driver.clone()),
         ("version", |m| Some(m.version.clone())),
+        ("lock_hash", |m| Some(m.lock_hash.clone())),
     ];
     let both = all.into_iter().map(|(what, word)| (what, of.map(word)));
     both.filter(|(_, [a, b])| a != b).collect()

@@ -120,6 +120,17 @@ fn count_oom_kills(text: &str) -> Option<u64> {
         .find_map(|l| l.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
+/// The version of the NVIDIA driver that the kernel has loaded.
+pub fn driver() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let first = text.lines().next()?;
+    let words = first.split_whitespace();
+    let version = words
+        .into_iter()
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))?;
+    Some(format!("NVIDIA {version}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -169,8 +169,17 @@ pub struct Manifest {
     pub host_class: String,
     /// MPI library and version, when one was used.
     pub mpi: Option<String>,
+    /// Hash of who owns which vertex; none where no partitioner was asked.
+    #[serde(default)]
+    pub partition_hash: Option<String>,
+    /// Version of the device's driver, where there is a device.
+    #[serde(default)]
+    pub driver: Option<String>,
     /// Halobook's version.
     pub version: String,
+    /// Hash of the lock file that it was built with; older manifests do not say.
+    #[serde(default)]
+    pub lock_hash: String,
     /// The run from whose checkpoint it goes on, if it does.
     #[serde(default)]
     pub resumed: Option<Resumed>,
@@ -322,7 +331,10 @@ pub(crate) mod tests {
             oversubscribed: false,
             host_class: "2 cores".into(),
             mpi: None,
+            partition_hash: None,
+            driver: None,
             version: "0".into(),
+            lock_hash: "00".into(),
             resumed: None,
             replays: None,
             epochs_done: 2,

@@ -31,14 +31,25 @@ pub fn page(run_dir: &Path) -> Result<String> {
     };
     let _ = writeln!(
         text,
-        "  started {} on {}, {} thread(s) a rank{over}; seed {}, {}, strategy {}, version {}",
+        "  started {} on {}, {} thread(s) a rank{over}; seed {}, {}",
         manifest.started,
         manifest.host_class,
         manifest.threads_per_rank,
         manifest.seed,
         manifest.determinism,
+    );
+    let of = |what: &str, hash: &Option<String>| {
+        let word = hash.as_ref().map(|hash| format!(", {what} {hash}"));
+        word.unwrap_or_default()
+    };
+    let _ = writeln!(
+        text,
+        "  strategy {}{}{}, version {}, lock file {}",
         manifest.strategy_hash,
+        of("partition", &manifest.partition_hash),
+        of("driver", &manifest.driver),
         manifest.version,
+        manifest.lock_hash,
     );
     if let Some(of) = &manifest.replays {
         let _ = writeln!(text, "  repeats run {of}");

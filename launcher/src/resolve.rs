@@ -343,11 +343,27 @@ fn starter(spec: &RunSpec) -> Result<Starter> {
 pub fn strategy_hash(entry: &Entry, spec: &RunSpec) -> String {
     let knobs = serde_json::to_string(&spec.knobs).expect("knobs are plain values with text keys");
     let text = [entry.name, entry.paper, &knobs, env!("CARGO_PKG_VERSION")].join("\n");
-    Sha256::digest(text)
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    short(&Sha256::digest(text))
+}
+
+/// Who owns which vertex, in sixteen hexadecimal digits.
+pub fn partition_hash(owner: &[u32]) -> String {
+    let mut hash = Sha256::new();
+    for part in owner.chunks(4096) {
+        let bytes: Vec<u8> = part.iter().flat_map(|rank| rank.to_le_bytes()).collect();
+        hash.update(bytes);
+    }
+    short(&hash.finalize())
+}
+
+/// The versions of all that this program was built from, in sixteen hexadecimal digits.
+pub fn lock_hash() -> String {
+    short(&Sha256::digest(include_bytes!("../../Cargo.lock")))
+}
+
+fn short(digest: &[u8]) -> String {
+    let bytes = digest.iter().take(8);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The word for a promise about repeating a run.

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::manifest::{Manifest, Status};
-use crate::resolve::{Resolved, Starter, determinism, strategy_hash};
+use crate::resolve::{Resolved, Starter, determinism, lock_hash, partition_hash, strategy_hash};
 use crate::supervise::Supervisor;
 use crate::{host, launch, resume, store, sys};
 use gnn_core::spec::RunSpec;
@@ -170,7 +170,10 @@ pub(crate) fn announced(id: &str, entry: &Entry, spec: &RunSpec) -> Manifest {
         oversubscribed: false,
         host_class: host::Host::this().class(),
         mpi: None,
+        partition_hash: None,
+        driver: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        lock_hash: lock_hash(),
         resumed: None,
         replays: None,
         epochs_done: 0,
@@ -198,6 +201,8 @@ fn manifest(announced: Manifest, resolved: &Resolved) -> Manifest {
         launch: resolved.starter.label().to_owned(),
         threads_per_rank: plan.threads as u32,
         oversubscribed: plan.oversubscribed,
+        partition_hash: resolved.owner.as_deref().map(partition_hash),
+        driver: (spec.backend != "cpu").then(host::driver).flatten(),
         host_class: resolved.host.class(),
         mpi: match &resolved.starter {
             Starter::Mpi(mpi) => Some(mpi.to_string()),

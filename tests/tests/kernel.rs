@@ -304,6 +304,14 @@ fn a_frame_shows_as_a_table() -> Outcome {
         "no table behind a final question mark"
     );
     fails_with(&kernel.execute("frame.column(\"missing\")?")?, "Panic")?;
+    // The error is about the cell as it was written.
+    let wrong = kernel.execute("frame.height()?")?;
+    fails_with(&wrong, "HaloCompileError")?;
+    let said = serde_json::to_string(&wrong.reply["content"])?;
+    ensure!(
+        said.contains("frame.height()?") && said.contains("the `?` operator"),
+        "{said}"
+    );
     ok(&kernel.execute("frame.height()")?)
 }
 

@@ -77,6 +77,15 @@ pub fn df_html(frame: &DataFrame) -> String {
     out
 }
 
+/// What a longer frame's text leaves out, and how to get it; nothing of one that is shown whole.
+pub(crate) fn left_out(frame: &DataFrame) -> String {
+    let (height, width) = frame.shape();
+    match height > WHOLE {
+        true => format!("{}\n", caption(height, width)),
+        false => String::new(),
+    }
+}
+
 /// What is shown and what is not.
 fn caption(height: usize, width: usize) -> String {
     let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
@@ -88,7 +97,11 @@ fn caption(height: usize, width: usize) -> String {
         n if n > COLUMNS => format!("{COLUMNS} of {n} columns: select() the others"),
         n => plural(n, "column"),
     };
-    format!("{rows} × {columns}")
+    let more = match height > WHOLE {
+        true => format!("; slice({ENDS}, {WHOLE}) shows the next rows"),
+        false => String::new(),
+    };
+    format!("{rows} × {columns}{more}")
 }
 
 fn align(kind: &DataType) -> &'static str {

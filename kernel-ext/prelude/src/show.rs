@@ -7,7 +7,7 @@
 use polars::prelude::{DataFrame, IntoColumn, LazyFrame, Series};
 
 use crate::display::Bundle;
-use crate::frame_html::df_html;
+use crate::frame_html::{df_html, left_out};
 use crate::plot::{Plot, escape};
 use crate::repeats::Runs;
 use crate::run::Run;
@@ -27,7 +27,8 @@ pub trait Show {
 
 impl Show for DataFrame {
     fn bundle(&self) -> Bundle {
-        Bundle::text(self.to_string()).with("text/html", df_html(self))
+        Bundle::text(format!("{self}\n{}", left_out(self)).trim_end())
+            .with("text/html", df_html(self))
     }
 }
 

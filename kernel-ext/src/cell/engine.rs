@@ -79,6 +79,8 @@ struct Shared {
     stop: Arc<Stop>,
     /// Set while a client is waiting, so that warming gives way.
     wanted: AtomicBool,
+    /// The session's variables with their types, as the last evaluation left them.
+    variables: Mutex<Vec<(String, String)>>,
 }
 
 impl Engine {
@@ -90,6 +92,7 @@ impl Engine {
             child: Mutex::new(None),
             stop: Stop::new(scratch),
             wanted: AtomicBool::new(false),
+            variables: Mutex::default(),
         });
         let engine = Engine {
             jobs,
@@ -105,6 +108,13 @@ impl Engine {
     /// What set-up prepared, if it did.
     pub fn facts(&self) -> Option<&Facts> {
         self.shared.scratch.facts.as_ref()
+    }
+
+    /// The type of a variable of the session; none where there is no such variable.
+    pub fn kind_of(&self, variable: &str) -> Option<String> {
+        let variables = lock(&self.shared.variables);
+        let found = variables.iter().find(|(name, _)| name == variable);
+        found.map(|(_, kind)| kind.clone())
     }
 
     /// Evaluates a cell's Rust code; blocks until it has ended and its output is sent.
@@ -287,6 +297,7 @@ impl Worker<'_> {
             Err(Error::SubprocessTerminated(_)) => self.lost.extend(before),
             Err(error) => eprintln!("halobook-kernel: not bound: {error}"),
         }
+        *lock(&self.shared.variables) = self.variables();
     }
 
     /// Has rust-analyzer load what frame cells need.
@@ -342,10 +353,15 @@ impl Worker<'_> {
         if chooses_display(code) {
             let _ = fs::write(self.shared.scratch.flags().own_display(), "");
         }
-        let code = super::tail::with_shown_tail(code);
-        let result = self.context.execute_with_callbacks(&code, &mut callbacks);
+        let shown = super::tail::with_shown_tail(code);
+        let mut result = self.context.execute_with_callbacks(&shown, &mut callbacks);
+        // Errors are about what the user wrote.
+        if *shown != *code && matches!(result, Err(Error::CompilationErrors(_))) {
+            result = self.context.execute_with_callbacks(code, &mut callbacks);
+        }
         let interrupted = self.shared.stop.end();
         let seen = self.pump.end();
+        *lock(&self.shared.variables) = self.variables();
         self.shared.scratch.drop_libraries();
         let mut lost = std::mem::take(&mut self.lost);
         if let Err(Error::SubprocessTerminated(_)) = &result {

@@ -400,6 +400,7 @@ impl Cell<'_> {
             bind_later: Box::new(|code| self.worker.shared.engine.bind_later(code)),
             warm: Box::new(|| self.worker.shared.engine.warm()),
             bound: &self.worker.shared.bound,
+            kind_of: Box::new(|name| self.worker.shared.engine.kind_of(name)),
         }
     }
 

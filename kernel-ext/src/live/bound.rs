@@ -33,7 +33,7 @@ pub enum Thing {
 
 impl Thing {
     /// Its type in Rust.
-    fn kind(&self) -> &str {
+    pub fn kind(&self) -> &str {
         match self {
             Thing::Run(_) => "halobook::Run",
             Thing::Runs(_) => "halobook::Runs",

@@ -32,6 +32,8 @@ pub struct Card {
     pub lanes: Vec<Lane>,
     /// Since the run was asked for.
     pub elapsed: Duration,
+    /// Whether a cell shows it.
+    pub shown: bool,
 }
 
 impl Card {

@@ -28,7 +28,6 @@ pub struct Follower {
     output: CellOutput,
     display_id: String,
     started: Instant,
-    shown: bool,
     drawn: Option<Instant>,
     /// One line per tenth of the epochs instead of a card.
     plain: bool,
@@ -47,7 +46,6 @@ impl Follower {
             // A run may have cards in several cells.
             display_id: format!("halobook-run-{id}-{}", uuid::Uuid::new_v4().simple()),
             started: Instant::now(),
-            shown: false,
             drawn: None,
             plain: std::env::var_os("HALOBOOK_NONINTERACTIVE").is_some_and(|value| value == "1"),
             tenths: 0,
@@ -85,7 +83,7 @@ impl Follower {
         if self.plain {
             return self.tell_tenth();
         }
-        let early = !self.shown && self.started.elapsed() < CARD_AFTER;
+        let early = !self.card.shown && self.started.elapsed() < CARD_AFTER;
         if early || self.drawn.is_some_and(|at| at.elapsed() < REDRAW) {
             return;
         }
@@ -99,11 +97,11 @@ impl Follower {
         }
         self.look_at_ranks();
         let card = self.card.render();
-        if self.shown {
+        if self.card.shown {
             self.output.update(&card, &self.display_id);
         } else {
             self.output.display(&card, &self.display_id);
-            self.shown = true;
+            self.card.shown = true;
         }
         self.drawn = Some(Instant::now());
     }
@@ -120,7 +118,7 @@ impl Follower {
         if let Some(error) = &manifest.error {
             self.card.note(&report::headline(error));
         }
-        if self.shown {
+        if self.card.shown {
             self.look_at_ranks();
             self.output.update(&self.card.render(), &self.display_id);
         }

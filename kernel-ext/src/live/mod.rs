@@ -66,14 +66,29 @@ pub struct Session<'a> {
     pub warm: Box<dyn Fn() -> Duration + 'a>,
     /// What is bound so far.
     pub bound: &'a Bound,
+    /// The type of a variable of the session.
+    pub kind_of: Box<dyn Fn(&str) -> Option<String> + 'a>,
 }
 
 impl Session<'_> {
     /// Binds a variable to something on disk.
     fn bind_as(&self, name: &str, thing: Thing) -> Outcome {
-        let bound = (self.bind)(&thing.binding(name))?;
+        let bound = (self.bind)(&self.binding(name, &thing))?;
         self.bound.insert(name, thing);
         Ok(bound)
+    }
+
+    /// The Rust that binds a variable; whoever had one of another type by that name is told.
+    fn binding(&self, name: &str, thing: &Thing) -> String {
+        let before =
+            (self.kind_of)(name).filter(|kind| !name.starts_with('_') && !thing.may_be(kind));
+        if let Some(before) = before {
+            let now = thing.kind();
+            self.output.stdout(&format!(
+                "note: {name} was of type {before}; it is {now} now\n"
+            ));
+        }
+        thing.binding(name)
     }
 
     /// The pool of ranks, if it is up.

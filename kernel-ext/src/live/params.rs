@@ -45,7 +45,9 @@ pub fn params(request: &ParamsRequest, session: &Session<'_>) -> Outcome {
     })?;
     let bound = values(&request.pairs, &overrides)?;
     let all = || bound.iter().map(|b| (b.name.as_str(), b.thing()));
-    let code: String = all().map(|(name, thing)| thing.binding(name)).collect();
+    let code: String = all()
+        .map(|(name, thing)| session.binding(name, &thing))
+        .collect();
     (session.bind)(&code)?;
     all().for_each(|(name, thing)| session.bound.insert(name, thing));
     Ok(Some(shown(&bound)))

@@ -242,6 +242,7 @@ pub fn cluster(line: &Line, session: &Session<'_>) -> Outcome {
         let mut row = halobook::ranks::Row::default();
         row.push("host", host::name());
         if let Some(state) = state {
+            row.push("device", "cpu");
             row.push("pid", state.pid);
             row.push("memory_bytes", launcher::host::resident_bytes(state.pid));
             row.push("cells", state.epoch);

@@ -18,7 +18,8 @@ pub fn frame(frame: &DataFrame) -> Shown {
     Shown::html(frame.to_string(), df_html(frame))
 }
 
-/// The result of a finished run: one line, then the last epochs.
+/// The result of a finished run: one line, what a reader should know where no card says it, then the
+/// last epochs.
 pub fn finished(run_dir: &Path, card: &Card, manifest: &Manifest) -> Shown {
     let mut line = card.line();
     let score = manifest.result.as_ref().and_then(|result| result.score);
@@ -28,6 +29,10 @@ pub fn finished(run_dir: &Path, card: &Card, manifest: &Manifest) -> Shown {
             test * 100.0
         ));
     }
+    let told = card.shown;
+    let notes = manifest.notes.iter().filter(|_| !told);
+    let notes: Vec<String> = notes.map(|note| format!("note: {note}\n")).collect();
+    let notes = notes.concat();
     match launcher::frames::load(run_dir, "epochs") {
         Ok(epochs) => {
             let tail = epochs.tail(Some(ROWS));
@@ -38,17 +43,23 @@ pub fn finished(run_dir: &Path, card: &Card, manifest: &Manifest) -> Shown {
                 String::new()
             };
             Shown::html(
-                format!("{line}\n{heading}\n{tail}"),
+                format!("{line}\n{notes}{heading}\n{tail}"),
                 format!(
-                    "<p>{}</p><small>{}</small>{}",
+                    "<p>{}</p>{}<small>{}</small>{}",
                     escape(&line),
+                    emphasised(&notes),
                     escape(&heading),
                     df_html(&tail)
                 ),
             )
         }
-        Err(error) => Shown::text(format!("{line}\n(no epoch table: {error})")),
+        Err(error) => Shown::text(format!("{line}\n{notes}(no epoch table: {error})")),
     }
+}
+
+fn emphasised(notes: &str) -> String {
+    let line = |note: &str| format!("<div><em>{}</em></div>", escape(note));
+    notes.lines().map(line).collect()
 }
 
 /// The failure of a run that did not finish; `name` is what it is bound to, if to anything.

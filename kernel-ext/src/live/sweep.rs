@@ -94,7 +94,7 @@ pub(super) fn finished(
         false => Thing::Sweep(card.id.clone()),
     };
     let names = || name.into_iter().chain(["_sweep"]);
-    let code: String = names().map(|name| rows.binding(name)).collect();
+    let code: String = names().map(|name| session.binding(name, &rows)).collect();
     (session.bind)(&code)?;
     names().for_each(|name| session.bound.insert(name, rows.clone()));
     if card.stopped || card.how.is_none_or(|how| how == Ended::Interrupted) {

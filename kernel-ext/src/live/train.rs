@@ -75,17 +75,18 @@ fn binding(name: Option<&str>, id: &str, session: &Session<'_>) -> String {
     let run = Thing::Run(id.to_owned());
     let names = || name.into_iter().chain(["_run"]);
     names().for_each(|name| session.bound.insert(name, run.clone()));
-    names().map(|name| run.binding(name)).collect()
+    names().map(|name| session.binding(name, &run)).collect()
 }
 
 /// `halobook train` with the cell's keys.
 fn command(request: &TrainRequest, id: &str) -> Command {
     let mut command = program::halobook();
-    command.args(["train", "--json", "--run-id", id]);
+    command.args(["train", "--run-id", id]);
+    command.arg(match request.dry_run {
+        true => "--dry-run",
+        false => "--json",
+    });
     keys(request, &mut command);
-    if request.dry_run {
-        command.arg("--dry-run");
-    }
     if request.force {
         command.arg("--force");
     }

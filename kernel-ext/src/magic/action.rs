@@ -290,12 +290,17 @@ fn check(parsed: Parsed, line: &str, rest: &str) -> Result<CheckRequest, Refusal
             request.figure = Some(value);
             continue;
         }
-        let part = value.parse().ok().filter(|tol: &f64| *tol >= 0.0);
+        let number = |text: &str| text.trim().parse::<f64>().ok();
+        let part = match value.strip_suffix('%') {
+            Some(percent) => number(percent).map(|percent| percent / 100.0),
+            None => number(&value),
+        };
+        let part = part.filter(|tol| *tol >= 0.0);
         request.tolerance = Some(part.ok_or_else(|| Refusal {
             message: format!("--tol takes a part of the right side, not `{value}`"),
             span: place(line, &value),
             line: line.to_owned(),
-            help: "for example --tol 0.05".into(),
+            help: "for example --tol 0.05, or --tol 5%".into(),
         })?);
     }
     Ok(request)
