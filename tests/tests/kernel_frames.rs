@@ -94,6 +94,11 @@ fn one_run_with_several_seeds_is_bound_as_runs() -> Outcome {
     let answer = kernel.execute("%run many")?;
     let said = answer.content()["evalue"].to_string();
     ensure!(said.contains("several runs"), "{said}");
+    let one = kernel.execute("%run many[1]")?;
+    let page = one.shown("text/plain").context("no page")?;
+    ensure!(page.contains("seed 8"), "{page}");
+    let none = kernel.execute("%run many[3]")?;
+    ensure!(!none.is_ok(), "there are three");
     let answer = kernel.execute(&format!("%%gnn --repeat 2 --verify\n{keys}"))?;
     ensure!(
         answer.content()["ename"] == "HaloConfigError",

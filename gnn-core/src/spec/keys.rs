@@ -17,6 +17,8 @@ pub enum KeyType {
     Int(i64, i64),
     /// A decimal number in a half-open range.
     Float(f64, f64),
+    /// Seconds in a half-open range, also with a unit: `30s`, `2min`.
+    Seconds(f64, f64),
     /// One of these words.
     Choice(&'static [&'static str]),
     /// `true` or `false`; a flag that is only named says `true`.
@@ -60,6 +62,7 @@ fn wrong(key: &Key, got: &Value) -> Error {
         KeyType::Text => "text".to_owned(),
         KeyType::Int(lo, hi) => format!("a whole number from {lo} to {hi}"),
         KeyType::Float(lo, hi) => format!("a number from {lo} to below {hi}"),
+        KeyType::Seconds(lo, hi) => format!("seconds from {lo} to below {hi}, such as 30s"),
         KeyType::Choice(words) => format!("one of {}", words.join(", ")),
         KeyType::Switch => "true or false".to_owned(),
     };
@@ -87,13 +90,18 @@ fn int(name: &str, value: &Value) -> Result<i64> {
 
 fn float(name: &str, value: &Value) -> Result<f64> {
     let k = key(name);
-    let KeyType::Float(lo, hi) = k.kind else {
+    let (KeyType::Float(lo, hi) | KeyType::Seconds(lo, hi)) = k.kind else {
         return Err(wrong(k, value));
     };
+    let timed = matches!(k.kind, KeyType::Seconds(..));
     let x = match value {
-        Value::Int(i) => *i as f64,
-        Value::Float(x) => *x,
-        _ => return Err(wrong(k, value)),
+        Value::Int(i) => Some(*i as f64),
+        Value::Float(x) => Some(*x),
+        Value::Str(text) if timed => super::seconds(text),
+        _ => None,
+    };
+    let Some(x) = x else {
+        return Err(wrong(k, value));
     };
     if x >= lo && x < hi {
         Ok(x)
@@ -231,8 +239,8 @@ keys! {
     patience None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;
     checkpoint_every None, KeyType::Int(0, MAX), "write a checkpoint every so many epochs and after the last, for --resume; 0 is never", int => size, count;
     warmup None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;
-    stall None, KeyType::Float(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;
-    timeout None, KeyType::Float(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
+    stall None, KeyType::Seconds(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;
+    timeout None, KeyType::Seconds(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
     limit None, KeyType::Text, "memory that a rank may need by its plan, 2GB; a run that would need more is refused, none never", limit => |n| n, |n: &u64| if *n == 0 { text(NONE) } else { text(&n.to_string()) };
     link None, KeyType::Text, "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NONE), |l| text(&l.to_string()));
     slow None, KeyType::Text, "slow one rank down on purpose, for teaching: 2:3x makes rank 2's compute take 3 times as long; or none", slow => |s| s, |s: &Option<Slow>| s.map_or(text(NONE), |s| text(&s.to_string()));

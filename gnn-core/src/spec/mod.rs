@@ -9,11 +9,13 @@ mod keys;
 mod knobs;
 mod size;
 mod slow;
+mod time;
 
 pub use keys::{KEYS, Key, KeyType, find_key, normalise};
 pub use knobs::{Knob, Knobs};
 pub use size::bytes;
 pub use slow::Slow;
+pub use time::seconds;
 
 use crate::comm::Link;
 use crate::error::{Error, Result};

@@ -9,7 +9,7 @@ use polars::prelude::DataFrame;
 
 use crate::in_words::or_end;
 use crate::interrupt;
-use crate::plot::{Case, Kind, Plot, PlotError, Setting};
+use crate::plot::{Case, Kind, Plot, PlotError, Setting, View, gantt};
 use crate::source::{self, Manifest};
 
 /// A run: its id and its folder, nothing else.
@@ -193,32 +193,28 @@ impl Run {
         or_end(self.try_plot(kind))
     }
 
-    /// The plot `gantt` of one epoch.
+    /// The plot `gantt` of one epoch, or of a part of one.
     ///
     /// # Errors
-    /// Another kind, an epoch that has no spans, or a frame that cannot be read.
-    pub fn try_plot_epoch(&self, kind: &str, epoch: u32) -> std::result::Result<Plot, PlotError> {
-        let parsed = Kind::parse(kind)?;
-        if parsed != Kind::Gantt {
-            return Err(PlotError::Run(format!(
-                "plot {kind} shows all epochs, not one\nhelp: --epoch is for gantt"
-            )));
-        }
+    /// An epoch that has no spans, a part beyond its end, or a frame that cannot be read.
+    pub fn try_gantt(&self, view: View) -> std::result::Result<Plot, PlotError> {
         let words = |e: launcher::Error| PlotError::Run(source::in_words(&e));
-        let all = self.try_frame("spans").map_err(words)?;
-        let frame = source::of_epoch(&all, epoch).map_err(words)?;
-        if frame.height() == 0 && all.height() > 0 {
+        let case = Case {
+            setting: self.setting().map_err(words)?,
+            frame: self.try_frame("spans").map_err(words)?,
+            cut: None,
+        };
+        if let Some(epoch) = view.epoch
+            && case.frame.height() > 0
+            && !source::has_epoch(&case.frame, epoch).map_err(words)?
+        {
             return Err(PlotError::Run(format!(
                 "epoch {epoch} of run {} has no spans\nhelp: %%sql says which have: \
                  SELECT DISTINCT epoch FROM spans",
                 self.id
             )));
         }
-        parsed.draw(&[Case {
-            setting: self.setting().map_err(words)?,
-            frame,
-            cut: None,
-        }])
+        gantt(&case, view)
     }
 
     /// Like [`Run::plot`].

@@ -25,11 +25,11 @@ pub(crate) fn load(dir: &Path, name: &str) -> Result<DataFrame> {
     frames::load(dir, name)
 }
 
-/// The rows of one epoch.
-pub(crate) fn of_epoch(frame: &DataFrame, epoch: u32) -> Result<DataFrame> {
-    use polars::prelude::{IntoLazy, col, lit};
-    let of = frame.clone().lazy().filter(col("epoch").eq(lit(epoch)));
-    of.collect().map_err(Error::frame("spans"))
+/// Whether spans have a row of an epoch.
+pub(crate) fn has_epoch(spans: &DataFrame, epoch: u32) -> Result<bool> {
+    let column = spans.column("epoch").map_err(Error::frame("spans"))?;
+    let epochs = column.u32().map_err(Error::frame("spans"))?;
+    Ok(epochs.iter().flatten().any(|of| of == epoch))
 }
 
 /// The folder of the run called `id`.

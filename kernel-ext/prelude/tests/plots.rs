@@ -4,7 +4,9 @@
 mod common;
 
 use common::{case, comm, epochs, ranks, setting};
-use halobook::plot::{Axis, Case, Kind, balance, curve, matrix, matrix_by_layer, stack};
+use halobook::plot::{
+    Axis, Case, Kind, View, balance, curve, gantt, matrix, matrix_by_layer, stack,
+};
 use halobook::prelude::*;
 
 /// Panics unless tags nest and close, attributes are quoted, and no bare `<` or `&` is left.
@@ -129,6 +131,47 @@ fn gantt_has_a_lane_a_rank_and_names_who_is_waited_for() {
     let none = case(setting("halo", 3), common::spans(0, 3));
     let plot = checked(Kind::Gantt.draw(&[none]).expect("says so"));
     assert!(plot.text.contains("trace = true"), "{}", plot.text);
+}
+
+#[test]
+fn a_part_of_a_gantt_has_times_of_its_own_and_the_whole_ones_critical_path() {
+    let traced = case(setting("halo", 3), common::spans(4, 3));
+    let whole = gantt(&traced, View::default()).expect("complete");
+    let zoom = |from, to| View {
+        epoch: Some(2),
+        zoom: Some((from, to)),
+    };
+    let plot = checked(gantt(&traced, zoom(1.0, 2.5)).expect("complete"));
+    assert!(
+        plot.text.contains("epoch 2: 1.00 ms to 2.50 ms of its"),
+        "{}",
+        plot.text
+    );
+    assert!(
+        plot.text.contains("critical path: rank 2 1.50 ms"),
+        "{}",
+        plot.text
+    );
+    assert!(
+        plot.text.contains("the part shown of epoch 2"),
+        "{}",
+        plot.text
+    );
+    assert!(whole.svg.contains("rank 2 5.00 ms") && !plot.svg.contains("rank 2 5.00 ms"));
+    let beyond = gantt(&traced, zoom(900.0, 901.0)).expect_err("there is nothing");
+    assert!(
+        beyond.to_string().contains("epoch 2 ends after"),
+        "{beyond}"
+    );
+    for (text, range) in [
+        ("2.5..4", Some((2.5, 4.0))),
+        ("-1..4", Some((0.0, 4.0))),
+        ("4..4", None),
+        ("4", None),
+        ("a..b", None),
+    ] {
+        assert_eq!(View::range(text), range, "{text}");
+    }
 }
 
 #[test]

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use halobook::Run;
-use halobook::plot::Plot;
+use halobook::plot::{Plot, View};
 
 use super::ask::refuse;
 
-const USAGE: &str = "halobook plot RUN KIND [--epoch K] [-o FILE]";
+const USAGE: &str = "halobook plot RUN KIND [--epoch K] [--zoom FROM..TO] [-o FILE]";
 
 /// What is to be drawn.
 #[derive(Debug, Default, PartialEq)]
 struct Request {
     names: Vec<String>,
-    epoch: Option<u32>,
+    view: View,
     to: Option<PathBuf>,
 }
 
@@ -63,7 +63,14 @@ fn read(words: &[String]) -> Result<Request, String> {
                 let epoch = text
                     .parse()
                     .map_err(|_| format!("--epoch takes a number, not {text}"))?;
-                request.epoch = Some(epoch);
+                request.view.epoch = Some(epoch);
+            }
+            "--zoom" => {
+                let text = value()?;
+                let zoom = View::range(&text).ok_or_else(|| {
+                    format!("--zoom takes a part of the epoch in ms, such as 2.5..4, not {text}")
+                })?;
+                request.view.zoom = Some(zoom);
             }
             flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}")),
             _ => request.names.push(word.clone()),
@@ -77,9 +84,14 @@ fn draw(request: &Request) -> Result<Plot, String> {
         return Err("plot takes a run and a kind".into());
     };
     let run = Run::try_open(run).map_err(|e| format!("{e}\nhelp: {}", e.help()))?;
-    let plot = match request.epoch {
-        Some(epoch) => run.try_plot_epoch(kind, epoch),
-        None => run.try_plot(kind),
+    let plot = match kind.as_str() {
+        "gantt" => run.try_gantt(request.view),
+        kind if request.view != View::default() => {
+            return Err(format!(
+                "plot {kind} shows all epochs, not a part of one\nhelp: --epoch and --zoom are for gantt"
+            ));
+        }
+        kind => run.try_plot(kind),
     };
     plot.map_err(|e| e.to_string())
 }
@@ -93,11 +105,22 @@ mod tests {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let wanted = Request {
             names: words("r1 gantt"),
-            epoch: Some(3),
+            view: View {
+                epoch: Some(3),
+                zoom: Some((2.0, 3.5)),
+            },
             to: Some("x.svg".into()),
         };
-        assert_eq!(read(&words("r1 gantt --epoch 3 -o x.svg")), Ok(wanted));
-        for wrong in ["r1 gantt --epoch x", "r1 -o", "r1 --zoom"] {
+        assert_eq!(
+            read(&words("r1 gantt --epoch 3 --zoom 2..3.5 -o x.svg")),
+            Ok(wanted)
+        );
+        for wrong in [
+            "r1 gantt --epoch x",
+            "r1 -o",
+            "r1 --zoom",
+            "r1 gantt --zoom 3..2",
+        ] {
             assert!(read(&words(wrong)).is_err(), "{wrong}");
         }
     }

@@ -80,6 +80,12 @@ impl Thing {
     }
 }
 
+/// `r1[2]` as the name of several and which of them.
+pub fn element(name: &str) -> Option<(&str, usize)> {
+    let (name, at) = name.strip_suffix(']')?.split_once('[')?;
+    Some((name, at.trim().parse().ok()?))
+}
+
 /// Variables and what they stand for.
 #[derive(Default)]
 pub struct Bound(Mutex<BTreeMap<String, Thing>>);
@@ -165,6 +171,14 @@ mod tests {
         assert!(!run.may_be("i32") && !run.may_be("DataFrame"));
         let frame = Thing::Frame("x".into());
         assert!(frame.may_be("polars_core::frame::DataFrame"));
+    }
+
+    #[test]
+    fn one_of_several_is_named_as_in_rust() {
+        assert_eq!(element("r1[2]"), Some(("r1", 2)));
+        for other in ["r1", "r1[", "r1[x]", "[", "r1[-1]"] {
+            assert_eq!(element(other), None, "{other}");
+        }
     }
 
     #[test]

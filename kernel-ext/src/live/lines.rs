@@ -1,5 +1,6 @@
 //! The line magics. None of them needs rustc.
 
+use halobook::plot::View;
 use halobook::{Run, df_html};
 use launcher::LogQuery;
 use launcher::jobs::Target;
@@ -101,9 +102,27 @@ fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     };
     let dir = session.run_dir(name).map_err(|error| refused(&error))?;
     let run = Run::at(dir);
-    let plot = match number(line, "epoch")? {
-        Some(epoch) => run.try_plot_epoch(kind, epoch),
-        None => run.try_plot(kind),
+    let view = View {
+        epoch: number(line, "epoch")?,
+        zoom: match line.flag("zoom") {
+            None => None,
+            Some(text) => Some(View::range(text).ok_or_else(|| {
+                Failure::config(
+                    format!("--zoom takes a part of the epoch in ms, not `{text}`"),
+                    ["help: for example --zoom 2.5..4".into()],
+                )
+            })?),
+        },
+    };
+    if kind != "gantt" && view != View::default() {
+        return Err(Failure::config(
+            format!("plot {kind} shows all epochs, not a part of one"),
+            ["help: --epoch and --zoom are for gantt".into()],
+        ));
+    }
+    let plot = match kind {
+        "gantt" => run.try_gantt(view),
+        kind => run.try_plot(kind),
     };
     let plot = plot.map_err(|error| Failure::config(error.to_string(), []))?;
     Ok(Shown::svg(plot.text, plot.svg))

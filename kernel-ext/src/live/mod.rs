@@ -98,8 +98,24 @@ impl Session<'_> {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The run folder of a bound variable, an id, its beginning or `latest`.
+    /// The run folder of a bound variable, one of several (`r1[0]`), an id, its beginning or `latest`.
     fn run_dir(&self, name: &str) -> launcher::Result<std::path::PathBuf> {
+        if let Some((name, at)) = bound::element(name)
+            && let Some(Thing::Runs(id)) = self.bound.get(name)
+        {
+            let runs = halobook::Runs::try_of_sweep(&id)?;
+            let count = runs.len();
+            return runs
+                .iter()
+                .nth(at)
+                .map(|run| run.dir().to_owned())
+                .ok_or_else(|| {
+                    launcher::Error::refused(
+                        format!("{name} has {count} runs, and {name}[{at}] is none of them"),
+                        format!("{name}[0] is the first"),
+                    )
+                });
+        }
         match self.bound.get(name) {
             Some(Thing::Cut(_)) => Err(launcher::Error::refused(
                 format!("{name} is a partition, not a run"),
@@ -115,7 +131,7 @@ impl Session<'_> {
             )),
             Some(Thing::Runs(_)) => Err(launcher::Error::refused(
                 format!("{name} is several runs"),
-                format!("name one by its id: {name}.summary() has them in its column run_id"),
+                format!("name one of them: {name}[0]"),
             )),
             Some(Thing::Plan(_) | Thing::Sweep(_) | Thing::Frame(_)) => {
                 Err(launcher::Error::refused(
@@ -136,6 +152,7 @@ impl Session<'_> {
                 launcher::sweep::dir(id).map(Target::Sweep)
             }
             Some(_) => self.run_dir(name).map(Target::Run),
+            None if bound::element(name).is_some() => self.run_dir(name).map(Target::Run),
             None => Target::of(name),
         }
     }

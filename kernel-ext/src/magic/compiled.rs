@@ -144,8 +144,8 @@ pub(super) fn ranks(
     };
     for (flag, value) in parsed.flags {
         let seconds = || {
-            let number = value.trim_end_matches('s').parse().ok();
-            number.filter(|s: &f64| *s > 0.0).ok_or_else(|| {
+            let number = gnn_core::spec::seconds(&value);
+            number.filter(|s| *s > 0.0).ok_or_else(|| {
                 let what = format!("--{flag} takes seconds, not `{value}`");
                 refuse(&value, what, "for example --timeout 10")
             })

@@ -7,10 +7,12 @@ use super::table::{Kind, Magic, Value, switch, value};
 /// The kinds of `%plot`.
 pub const PLOTS: &[&str] = &[
     "curve",
+    "curve-seconds",
     "stack",
     "balance",
     "gantt",
     "matrix",
+    "matrix-layers",
     "stale",
     "plan",
     "speedup",
@@ -224,20 +226,29 @@ say how near: `+- 0.01` or `within 5 %`. Words in quotes before a colon say what
         name: "plot",
         kind: Kind::Line,
         args: &[("RUN", Value::Run), ("KIND", Value::OneOf(PLOTS))],
-        flags: &[value(
-            "epoch",
-            None,
-            "K",
-            Value::Free,
-            "gantt: this epoch (default one of median length)",
-        )],
+        flags: &[
+            value(
+                "epoch",
+                None,
+                "K",
+                Value::Free,
+                "gantt: this epoch (default one of median length)",
+            ),
+            value(
+                "zoom",
+                None,
+                "FROM..TO",
+                Value::Free,
+                "gantt: this part of the epoch, ms; messages are drawn where there are few enough",
+            ),
+        ],
         summary: "draw a run",
         details: "\
-curve    loss and accuracy by epoch
+curve    loss and accuracy by epoch; curve-seconds by seconds of training
 stack    where each epoch's time went: compute, exposed communication, waiting
 balance  the same by rank, with what each rank owns
 gantt    of a run with --trace: what each rank did when, waits and the critical path
-matrix   bytes from rank to rank
+matrix   bytes from rank to rank; matrix-layers layer by layer
 stale    age of reused rows, and what they saved
 plan     memory and time as they were planned, against what was measured
 speedup  of a sweep: what more ranks bring, and how efficiently

@@ -74,6 +74,7 @@ fn values(kind: KeyType) -> String {
         KeyType::Int(lo, hi) => format!("{lo}…{hi}"),
         KeyType::Float(lo, hi) if hi >= 1e6 => format!("{lo}…"),
         KeyType::Float(lo, hi) => format!("{lo}…{hi}"),
+        KeyType::Seconds(lo, _) => format!("{lo}…, 30s, 2min"),
         KeyType::Choice(words) => words.join("|"),
         KeyType::Switch => "[true|false]".into(),
     }

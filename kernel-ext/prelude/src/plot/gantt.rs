@@ -9,6 +9,7 @@ use plotters::style::Color;
 
 use super::axes::{Chart, Named, axes, spot};
 use super::gantt_lanes::{Epoch, KINDS, Lane, Piece, critical, drawn, path_words, read_epoch};
+use super::gantt_zoom::clipped;
 use super::ink::Ink;
 use super::paper::U;
 use super::setting::stamp;
@@ -21,26 +22,62 @@ const ARROWS: usize = 48;
 /// Room for the lanes' names, px.
 const NAMES: i32 = 66;
 
-/// Spans of one epoch; `case` carries a `spans` frame. Of several epochs the one of median length is
-/// shown, the first left out.
+/// What of a traced run is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct View {
+    /// This epoch; without, the one of median length, the first left out.
+    pub epoch: Option<u32>,
+    /// This part of it, ms from its first span; without, all of it.
+    pub zoom: Option<(f64, f64)>,
+}
+
+impl View {
+    /// The part that `2.5..4` means; none where it is no such range.
+    pub fn range(text: &str) -> Option<(f64, f64)> {
+        let (from, to) = text.split_once("..")?;
+        let number = |word: &str| word.trim().parse().ok().filter(|ms: &f64| ms.is_finite());
+        let (from, to) = (number(from)?.max(0.0), number(to)?);
+        (to > from).then_some((from, to))
+    }
+}
+
+/// Spans of one epoch; `case` carries a `spans` frame. Messages are drawn where the part that is shown has
+/// few enough.
 ///
 /// # Errors
-/// A frame without `epoch`, `rank`, `stream`, `phase`, `start_us` or `dur_us`.
-pub fn gantt(case: &Case) -> Result<Plot, PlotError> {
+/// A frame without `epoch`, `rank`, `stream`, `phase`, `start_us` or `dur_us`; a part beyond the epoch.
+pub fn gantt(case: &Case, view: View) -> Result<Plot, PlotError> {
     let data = case.setting.data_label();
     let title = format!("What each rank did when, {data}");
     let epoch = match case.frame.height() {
         0 => None,
-        _ => read_epoch(&case.frame)?.filter(|e| !e.lanes.is_empty()),
+        _ => read_epoch(&case.frame, view.epoch)?.filter(|e| !e.lanes.is_empty()),
     };
     let Some(epoch) = epoch else {
         let why = "No spans were kept: train with trace = true (--trace).";
         return blank(&title, why, &[&case.setting]);
     };
-    let path = critical(&epoch);
+    let whole = epoch.length();
+    let (epoch, path) = match view.zoom {
+        None => {
+            let path = critical(&epoch);
+            (epoch, path)
+        }
+        Some((from, _)) if from >= whole => {
+            return Err(PlotError::Run(format!(
+                "epoch {} ends after {}\nhelp: zoom into what is before",
+                epoch.number,
+                units::ms(whole)
+            )));
+        }
+        Some((from, to)) => {
+            let path = critical(&epoch);
+            (epoch.part(from, to), clipped(&path, from, to))
+        }
+    };
     let lanes: Vec<(Vec<Piece>, Vec<Piece>, bool)> =
         epoch.lanes.iter().map(|l| shown(l, &epoch)).collect();
-    let notes = notes(&epoch, &path, lanes.iter().any(|l| l.2));
+    let notes = notes(&epoch, whole, &path, lanes.iter().any(|l| l.2));
     let foot = stamp(&[&case.setting]);
     let head = Head {
         title: title.clone(),
@@ -67,17 +104,21 @@ fn shown(lane: &Lane, epoch: &Epoch) -> (Vec<Piece>, Vec<Piece>, bool) {
     (host, device, many || more)
 }
 
-fn notes(epoch: &Epoch, path: &[(u32, f64, f64)], binned: bool) -> Vec<String> {
+fn notes(epoch: &Epoch, whole: f64, path: &[(u32, f64, f64)], binned: bool) -> Vec<String> {
     let which = match epoch.of {
         1 => String::new(),
         n => format!(" (median length of {n} traced epochs, the first left out)"),
     };
+    let whole = units::ms(whole);
+    let shown = match epoch.zoomed {
+        None => format!("{whole} from the first span to the last"),
+        Some(from) => {
+            let to = units::ms(from + epoch.length());
+            format!("{} to {to} of its {whole}", units::ms(from))
+        }
+    };
     let mut notes = vec![
-        format!(
-            "epoch {}: {} from the first span to the last{which}",
-            epoch.number,
-            units::ms(epoch.length())
-        ),
+        format!("epoch {}: {shown}{which}", epoch.number),
         path_words(path),
     ];
     if epoch.lanes.len() > 1 {
@@ -134,8 +175,12 @@ fn draw(
         .y_label_area_size(NAMES * U)
         .build_cartesian_2d(0.0..length, n..0.0)
         .map_err(PlotError::draw)?;
+    let since = match epoch.zoomed {
+        None => "time since the epoch's first span (ms)".to_owned(),
+        Some(from) => format!("time since {} of the epoch (ms)", units::ms(from)),
+    };
     let x = Named {
-        name: "time since the epoch's first span (ms)",
+        name: &since,
         ticks: 8,
         lines: true,
     };
@@ -249,7 +294,11 @@ fn numbers(epoch: &Epoch) -> String {
             row
         })
         .collect();
-    format!("ms of epoch {}\n{}", epoch.number, table(&head, &rows))
+    let of = match epoch.zoomed {
+        None => "",
+        Some(_) => "the part shown of ",
+    };
+    format!("ms of {of}epoch {}\n{}", epoch.number, table(&head, &rows))
 }
 
 /// The rank that a lane is blocked by longest.

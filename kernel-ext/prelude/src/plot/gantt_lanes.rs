@@ -67,6 +67,8 @@ pub(super) struct Epoch {
     pub messages: Vec<Message>,
     /// By how much clocks may be apart, ms.
     pub skew: f64,
+    /// Where the part that is left of it began, ms.
+    pub zoomed: Option<f64>,
 }
 
 impl Epoch {
@@ -94,8 +96,11 @@ pub(super) fn typical(epoch: &[f64], start: &[f64], end: &[f64]) -> Option<(u32,
     Some((lengths[lengths.len() / 2].0, of))
 }
 
-/// Reads a `spans` frame.
-pub(super) fn read_epoch(frame: &DataFrame) -> Result<Option<Epoch>, PlotError> {
+/// Reads a `spans` frame: the epoch `wanted`, or the [`typical`] one.
+pub(super) fn read_epoch(
+    frame: &DataFrame,
+    wanted: Option<u32>,
+) -> Result<Option<Epoch>, PlotError> {
     let need = |column: &str| read::need(frame, "spans", column);
     let words = |column: &str| {
         read::words(frame, column).ok_or_else(|| PlotError::Column {
@@ -112,6 +117,7 @@ pub(super) fn read_epoch(frame: &DataFrame) -> Result<Option<Epoch>, PlotError> 
     let Some((number, of)) = typical(&epoch, &start, &end) else {
         return Ok(None);
     };
+    let number = wanted.unwrap_or(number);
     let mine: Vec<usize> = (0..rank.len())
         .filter(|&i| epoch[i] == f64::from(number))
         .collect();
@@ -176,6 +182,7 @@ pub(super) fn read_epoch(frame: &DataFrame) -> Result<Option<Epoch>, PlotError> 
         lanes,
         messages: pair(sent, got),
         skew: skew.filter(|s| s.is_finite()).fold(0.0, f64::max) / 1e3,
+        zoomed: None,
     }))
 }
 
@@ -327,6 +334,7 @@ mod tests {
             lanes,
             messages: Vec::new(),
             skew: 0.0,
+            zoomed: None,
         };
         let path = critical(&epoch);
         assert_eq!(path, [(1, 0.0, 8.0), (0, 8.0, 10.0)]);
@@ -351,6 +359,7 @@ mod tests {
             lanes: vec![both(0), both(1)],
             messages: Vec::new(),
             skew: 0.0,
+            zoomed: None,
         };
         assert_eq!(critical(&epoch).len(), 2);
     }

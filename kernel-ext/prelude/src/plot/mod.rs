@@ -23,6 +23,7 @@ mod curve;
 mod curve_panel;
 mod gantt;
 mod gantt_lanes;
+mod gantt_zoom;
 mod group;
 mod ink;
 mod matrix;
@@ -47,7 +48,7 @@ use std::path::Path;
 
 pub use balance::balance;
 pub use curve::{Axis, curve};
-pub use gantt::gantt;
+pub use gantt::{View, gantt};
 pub use matrix::{matrix, matrix_by_layer};
 pub use pareto::pareto;
 pub use partition::{cut, partition};
@@ -245,7 +246,7 @@ impl Kind {
             Kind::CurveSeconds => curve(cases, Axis::Seconds),
             Kind::Stack => stack(cases),
             Kind::Balance => balance(one(cases, "balance")?),
-            Kind::Gantt => gantt(one(cases, "gantt")?),
+            Kind::Gantt => gantt(one(cases, "gantt")?, View::default()),
             Kind::Matrix => matrix(one(cases, "matrix")?),
             Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
             Kind::Stale => stale(one(cases, "stale")?),
