@@ -209,10 +209,11 @@ impl Card {
 
 fn seconds(time: Duration) -> String {
     let s = time.as_secs_f64();
-    if s < 60.0 {
-        format!("{s:.1} s")
-    } else {
-        format!("{} min {:02} s", (s / 60.0) as u64, (s % 60.0) as u64)
+    let (minutes, hours) = ((s / 60.0) as u64, (s / 3600.0) as u64);
+    match s {
+        s if s < 60.0 => format!("{s:.1} s"),
+        s if s < 3600.0 => format!("{minutes} min {:02} s", (s % 60.0) as u64),
+        _ => format!("{hours} h {:02} min", minutes % 60),
     }
 }
 

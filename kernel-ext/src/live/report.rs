@@ -133,6 +133,9 @@ pub fn unfinished(manifest: &Manifest, name: Option<&str>) -> Failure {
 
 /// A run's error in one line: who, where, why.
 pub fn headline(error: &RunError) -> String {
+    if let Some(line) = told(error) {
+        return line;
+    }
     let mut line = match error.rank {
         Some(rank) if error.host.is_empty() => format!("rank {rank}"),
         Some(rank) => format!("rank {rank} on {}", error.host),
@@ -151,4 +154,60 @@ pub fn headline(error: &RunError) -> String {
         line.push_str(&format!(": {}", error.message));
     }
     line
+}
+
+/// The message of an error that says itself whom it is about; with the host, where that is known.
+fn told(error: &RunError) -> Option<String> {
+    let Some(rank) = error.rank else {
+        let about = ["the run ", "no rank "];
+        let told = about.iter().any(|words| error.message.starts_with(words));
+        return told.then(|| error.message.clone());
+    };
+    let name = format!("rank {rank} ");
+    let (before, after) = error.message.split_once(&name)?;
+    if !(before.is_empty() || before.starts_with("no rank ")) {
+        return None;
+    }
+    let host = match error.host.is_empty() {
+        true => String::new(),
+        false => format!("on {} ", error.host),
+    };
+    Some(format!("{before}{name}{host}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(rank: Option<u32>, message: &str) -> String {
+        headline(&RunError {
+            rank,
+            host: "here".into(),
+            phase: Some("eval".into()),
+            epoch: Some(9),
+            message: message.into(),
+            ..RunError::default()
+        })
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let killed = "rank 1 was killed (SIGKILL) in eval of epoch 9";
+        assert_eq!(
+            line(Some(1), killed),
+            "rank 1 on here was killed (SIGKILL) in eval of epoch 9"
+        );
+        let stalled = "no rank made progress for 2.0 s: rank 1 is in eval; rank 0 waits";
+        assert_eq!(
+            line(Some(1), stalled),
+            "no rank made progress for 2.0 s: rank 1 on here is in eval; rank 0 waits"
+        );
+        let late = "the run took longer than its timeout of 2 s";
+        assert_eq!(line(None, late), late);
+        // Words of a program, which may name any rank.
+        assert_eq!(
+            line(Some(1), "expected rank 1 of 2"),
+            "rank 1 on here in eval, epoch 9: expected rank 1 of 2"
+        );
+    }
 }

@@ -81,11 +81,11 @@ fn binding(name: Option<&str>, id: &str, session: &Session<'_>) -> String {
 /// `halobook train` with the cell's keys.
 fn command(request: &TrainRequest, id: &str) -> Command {
     let mut command = program::halobook();
-    command.args(["train", "--run-id", id]);
-    command.arg(match request.dry_run {
+    let how = match request.dry_run {
         true => "--dry-run",
         false => "--json",
-    });
+    };
+    command.args(["train", how, "--run-id", id]);
     keys(request, &mut command);
     if request.force {
         command.arg("--force");
