@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import secrets
 import shutil
 import subprocess
@@ -143,15 +144,17 @@ def watch(page, lab, out, front):
     looks = []
 
     def moved():
-        look = page.drawn(long)
-        if look and look not in looks:
-            looks.append(look)
+        look = re.search(r"epoch (\d+)/", page.seen(long))
+        if look and int(look[1]) not in looks:
+            looks.append(int(look[1]))
         return len(looks) >= 4
 
     until("a card that moves", moved, 60)
-    assert "epoch" in page.seen(long), page.seen(long)
+    assert looks == sorted(looks), looks
+    said = page.seen(long)
+    assert all(word in said for word in ("exposed transfer", "rank 0", "rank 1", "heard")), said
     page.browser.screenshot(out / f"{front}-live.png")
-    print(f"test the card is redrawn while the run goes on ({len(looks)} looks) ... ok", flush=True)
+    print(f"test the card goes on with the run (epochs {looks}) and has a lane a rank ... ok", flush=True)
     page.browser.click('.jp-NotebookPanel-toolbar [data-command="notebook:interrupt-kernel"]')
     until("HaloInterrupted in the cell", lambda: "HaloInterrupted" in page.seen(long), 30)
     page.browser.screenshot(out / f"{front}-interrupted.png")
