@@ -9,7 +9,7 @@ use jupyter_protocol::ExecutionCount;
 use jupyter_protocol::messaging::{
     ErrorOutput, ExecuteInput, ExecuteReply, ExecuteRequest, ExecuteResult, ExpressionResult,
     InputRequest, JupyterMessage, JupyterMessageContent, Payload, ReplyError, ReplyStatus,
-    Transient,
+    Transient, UnknownMessage,
 };
 use serde_json::{Map, Value};
 
@@ -156,12 +156,12 @@ impl Worker {
     }
 
     fn abort(&self, parent: &Parent) {
-        let reply = ExecuteReply {
-            status: ReplyStatus::Aborted,
-            execution_count: ExecutionCount::new(self.count),
-            user_expressions: Some(HashMap::new()),
-            ..ExecuteReply::default()
+        // Without a number: a page would show that of another cell.
+        let reply = UnknownMessage {
+            msg_type: "execute_reply".into(),
+            content: serde_json::json!({"status": "aborted"}),
         };
+        let reply = JupyterMessageContent::UnknownMessage(reply);
         self.wire.reply(Channel::Shell, parent, reply);
     }
 
