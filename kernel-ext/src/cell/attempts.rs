@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::scratch::Flags;
 use super::shim::{Shim, own_error, path_flag, unless_cancelled};
-use super::{lean, scratch};
+use super::{lean, scratch, variables};
 
 /// One cell to be compiled.
 pub struct Cell<'a> {
@@ -68,6 +68,10 @@ impl Cell<'_> {
             return self.call(Source::Written, true);
         }
         let small = lean::without_idle_variables(&written);
+        let small = match &self.shim.facts.variables {
+            Some(_) => variables::shared(&small).unwrap_or(small),
+            None => small,
+        };
         let shown = lean::with_one_display(&small);
         let known = Known::read(flags.as_ref());
         let mut needs = Vec::new();
@@ -160,6 +164,9 @@ impl Cell<'_> {
             .arg(self.out());
         if prelude {
             facts.link_cell(&mut command);
+        }
+        if let Some(library) = &facts.variables {
+            variables::link(library, &mut command);
         }
         command
     }

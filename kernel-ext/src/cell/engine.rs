@@ -110,6 +110,11 @@ impl Engine {
         self.shared.scratch.facts.as_ref()
     }
 
+    /// What the user should know of what is prepared.
+    pub fn note(&self) -> Option<&str> {
+        self.shared.scratch.note.as_deref()
+    }
+
     /// The type of a variable of the session; none where there is no such variable.
     pub fn kind_of(&self, variable: &str) -> Option<String> {
         let variables = lock(&self.shared.variables);

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::fit::Origin;
 use super::shim::path_flag;
 
 /// The file of a prepared folder that is written last.
@@ -47,8 +48,14 @@ pub struct Facts {
     pub cfg: String,
     /// `rustc --print target-spec-json`.
     pub target_spec: String,
+    /// The code that keeps variables, where it was compiled.
+    #[serde(default)]
+    pub variables: Option<PathBuf>,
     /// Milliseconds that building the library took.
     pub dylib_ms: u64,
+    /// What all this was made of; earlier versions do not say.
+    #[serde(default)]
+    pub origin: Option<Origin>,
 }
 
 impl Facts {

@@ -11,7 +11,8 @@
 mod attempts;
 pub mod engine;
 pub mod facts;
-pub mod graph;
+pub mod fit;
+mod graph;
 mod lean;
 mod outline;
 pub mod prepare;
@@ -21,9 +22,12 @@ pub mod shim;
 mod stand_in;
 pub mod stop;
 pub mod tail;
+mod variables;
 
 /// Names the prepared folder, from `kernel.json` to the shim.
 pub const PREPARED_ENV: &str = "HALOBOOK_PREPARED";
+/// What the user of a kernel should know of what is prepared.
+pub const NOTE_ENV: &str = "HALOBOOK_SETUP_NOTE";
 /// Names a running kernel's scratch folder.
 pub const SCRATCH_ENV: &str = "HALOBOOK_SCRATCH";
 /// The `CARGO_HOME` that was in force when the kernel was started (empty: none).

@@ -14,7 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::facts::Facts;
-use super::{CURRENT, graph, outline, stand_in};
+use super::fit::{self, Origin, Stamp};
+use super::{CURRENT, graph, outline, stand_in, variables};
 use crate::cli::Options;
 
 /// The whole source of a rank of a pool.
@@ -30,7 +31,7 @@ const RANKS: &str = r#"fn main() {
 "#;
 
 /// Changes when what lies in a prepared folder does.
-const LAYOUT: u32 = 5;
+const LAYOUT: u32 = 6;
 
 /// The whole source of the library: everything the prelude has, under the prelude's name.
 const ROOT: &str = "pub use prelude_as_built::*;\n";
@@ -53,6 +54,7 @@ pub fn main(options: &Options) -> Result<ExitCode> {
         Some(dir) => std::path::absolute(dir)?,
         None => find_workspace()?,
     };
+    let _alone = alone(&out)?;
     let built = Built::find(&target)?;
     let toolchain = Toolchain::find()?;
     let key = key(&built, &toolchain, &workspace)?;
@@ -76,6 +78,7 @@ pub fn main(options: &Options) -> Result<ExitCode> {
     let stand_in = stand_in::make(&dylib, &version.join("stand-in"), &linker())?;
     let described = describe(&deps, &version)?;
     let native = native(&target);
+    let variables = variables::make(&toolchain.sysroot.join("bin/rustc"), &version.join("lib"))?;
     let ranks = match &built.mpi {
         Some(mpi) => {
             let mpi = deps.join(mpi.file_name().unwrap_or_default());
@@ -94,6 +97,14 @@ pub fn main(options: &Options) -> Result<ExitCode> {
         target_spec: toolchain.ask(&["-Zunstable-options", "--print", "target-spec-json"])?,
         cargo_version: output(Command::new(toolchain.sysroot.join("bin/cargo")).arg("--version"))?,
         rust_version: toolchain.version.clone(),
+        origin: Some(Origin {
+            target,
+            workspace,
+            out: out.clone(),
+            rlib: built.rlib.clone(),
+            stamp: built.stamps[0],
+            compiler: fit::compiler(&toolchain.sysroot),
+        }),
         sysroot: toolchain.sysroot,
         host: toolchain.host,
         dylib,
@@ -103,6 +114,7 @@ pub fn main(options: &Options) -> Result<ExitCode> {
         mpi: built.mpi.as_deref().map(kept),
         native,
         std,
+        variables: Some(variables),
         ranks,
         deps,
         dylib_ms,
@@ -118,6 +130,16 @@ pub fn main(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Waits until no other process prepares here, and keeps others waiting while it lives.
+fn alone(out: &Path) -> Result<fs::File> {
+    fs::create_dir_all(out)?;
+    let path = out.join("lock");
+    let file =
+        fs::File::create(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+    file.lock()?;
+    Ok(file)
+}
+
 /// What the release build left.
 struct Built {
     deps: PathBuf,
@@ -125,9 +147,6 @@ struct Built {
     mpi: Option<PathBuf>,
     stamps: Vec<Stamp>,
 }
-
-/// Length and time of a file, in nanoseconds.
-type Stamp = (u64, u128);
 
 impl Built {
     /// Finds the prelude's latest library. Which of its crates' files belong to it is written
@@ -149,22 +168,19 @@ impl Built {
 
 /// The latest library whose name begins so.
 fn latest(deps: &Path, name: &str) -> Result<Option<(PathBuf, Stamp)>> {
-    let mut found: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    let mut found: Vec<(u128, u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(deps)? {
-        let entry = entry?;
-        let file = entry.file_name();
-        let file = file.to_string_lossy();
-        if file.starts_with(name) && file.ends_with(".rlib") {
-            let facts = entry.metadata()?;
-            found.push((facts.modified()?, facts.len(), entry.path()));
+        let path = entry?.path();
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        if file.starts_with(name)
+            && file.ends_with(".rlib")
+            && let Some((len, nanos)) = fit::stamp(&path)
+        {
+            found.push((nanos, len, path));
         }
     }
-    found.sort();
-    let Some((modified, len, path)) = found.pop() else {
-        return Ok(None);
-    };
-    let nanos = modified.duration_since(SystemTime::UNIX_EPOCH)?.as_nanos();
-    Ok(Some((path, (len, nanos))))
+    let last = found.into_iter().max();
+    Ok(last.map(|(nanos, len, path)| (path, (len, nanos))))
 }
 
 /// Where build scripts found libraries of other languages, which a compiled crate does not say itself.
@@ -251,7 +267,7 @@ fn key(built: &Built, toolchain: &Toolchain, workspace: &Path) -> Result<String>
     toolchain.verbose.hash(&mut hasher);
     built.rlib.hash(&mut hasher);
     built.stamps.hash(&mut hasher);
-    (ROOT, RANKS, LAYOUT).hash(&mut hasher);
+    (ROOT, RANKS, variables::SOURCE, LAYOUT).hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))
 }

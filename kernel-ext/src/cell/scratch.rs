@@ -10,8 +10,11 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow};
 
 use super::facts::Facts;
-use super::{CARGO_HOME_ENV, CURRENT, PATH_ENV, PREPARED_ENV, SCRATCH_ENV};
+use super::fit::{self, Ready};
+use super::{CARGO_HOME_ENV, CURRENT, NOTE_ENV, PATH_ENV, PREPARED_ENV, SCRATCH_ENV};
 
+/// A prepared folder that cannot be.
+const NOTHING: &str = "/dev/null";
 const PREFIX: &str = "halobook-kernel-";
 
 /// The scratch folder of this kernel.
@@ -25,6 +28,8 @@ pub struct Scratch {
     pub dir: PathBuf,
     /// What set-up prepared; without it cells run on plain evcxr and know no prelude.
     pub facts: Option<Facts>,
+    /// What the user should know of that, with the first cell.
+    pub note: Option<String>,
 }
 
 impl Scratch {
@@ -36,14 +41,15 @@ impl Scratch {
     /// # Errors
     /// When the folder cannot be made.
     pub fn enter() -> Result<Scratch> {
-        let prepared = prepared_version();
-        let facts = prepared.as_deref().and_then(|dir| Facts::load(dir).ok());
         if let Some(dir) = std::env::var_os(SCRATCH_ENV) {
             return Ok(Scratch {
                 dir: dir.into(),
-                facts,
+                facts: prepared_version().and_then(|dir| Facts::load(&dir).ok()),
+                note: std::env::var(NOTE_ENV).ok(),
             });
         }
+        let Ready { version, note } = fit::ready(prepared_version);
+        let facts = version.as_deref().and_then(|dir| Facts::load(dir).ok());
         sweep();
         let program = std::env::current_exe()?;
         let dir = std::env::temp_dir().join(format!(
@@ -62,7 +68,13 @@ impl Scratch {
             .env("EVCXR_TMPDIR", dir.join("crate"))
             // Cells start runs too, and are programs of another folder.
             .env("HALOBOOK_BIN", crate::live::halobook_path());
-        if let (Some(facts), Some(prepared)) = (&facts, &prepared) {
+        if let Some(note) = note {
+            command.env(NOTE_ENV, note);
+        }
+        // Nothing else is looked for where that cannot be used.
+        let prepared = version.unwrap_or_else(|| NOTHING.into());
+        command.env(PREPARED_ENV, &prepared);
+        if let Some(facts) = &facts {
             populate(&dir, &program, facts)?;
             if let Some(std) = &facts.std {
                 command.env("RUST_SRC_PATH", std);
@@ -72,7 +84,6 @@ impl Scratch {
             front.push(":");
             front.push(&path);
             command
-                .env(PREPARED_ENV, prepared)
                 .env(PATH_ENV, &path)
                 .env(
                     CARGO_HOME_ENV,

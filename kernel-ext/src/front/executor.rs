@@ -68,6 +68,7 @@ impl Executor {
             typed,
             shared: Arc::clone(&shared),
             count: 0,
+            told: false,
         };
         std::thread::Builder::new()
             .name("executor".into())
@@ -128,6 +129,8 @@ struct Worker {
     shared: Arc<Shared>,
     /// The number of the latest stored cell.
     count: usize,
+    /// Whether a cell has shown what the user should know of what is prepared.
+    told: bool,
 }
 
 impl Worker {
@@ -181,6 +184,10 @@ impl Worker {
             );
         }
         let output = CellOutput::new(self.wire.clone(), Arc::clone(parent), request.silent);
+        if !request.silent && !std::mem::replace(&mut self.told, true) {
+            let note = self.shared.engine.note().map(|note| format!("{note}\n"));
+            output.stderr(&note.unwrap_or_default());
+        }
         let cell = Cell {
             worker: self,
             output: &output,

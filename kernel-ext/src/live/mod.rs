@@ -48,6 +48,9 @@ pub use strategy::{strategy, unprepared};
 pub use sweep::sweep;
 pub use train::train;
 
+/// Finds the type of a variable.
+type KindOf<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// What a magic may touch of the cell it stands in.
 pub struct Session<'a> {
     /// Where it prints and shows.
@@ -67,7 +70,7 @@ pub struct Session<'a> {
     /// What is bound so far.
     pub bound: &'a Bound,
     /// The type of a variable of the session.
-    pub kind_of: Box<dyn Fn(&str) -> Option<String> + 'a>,
+    pub kind_of: Box<KindOf<'a>>,
 }
 
 impl Session<'_> {

@@ -46,5 +46,5 @@ fn cut(piece: &Piece, from: f64, to: f64) -> Option<Piece> {
 
 fn within(a: f64, b: f64, from: f64, to: f64) -> Option<(f64, f64)> {
     let (a, b) = (a.max(from), b.min(to));
-    (b > a).then(|| (a - from, b - from))
+    (b > a).then_some((a - from, b - from))
 }
