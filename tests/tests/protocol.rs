@@ -265,13 +265,24 @@ fn unknown_and_broken_requests_do_no_harm() -> Outcome {
     );
     let control = kernel.command("frobnicate_request", json!({}))?;
     ensure!(control["status"] == "error", "{control}");
+    let comm = json!({"comm_id": "c", "target_name": "jupyter.widget", "data": {}});
+    let opened = kernel.send("comm_open", comm)?;
+    let mut closed = None;
+    while let Some(message) = kernel.next_iopub(&opened, LONG)? {
+        if message["header"]["msg_type"] == "comm_close" {
+            closed = Some(message["content"]["comm_id"].clone());
+        }
+        if message["content"]["execution_state"] == "idle" {
+            break;
+        }
+    }
+    ensure!(
+        closed == Some(json!("c")),
+        "a comm that nobody speaks over stays open"
+    );
     // Nobody waits for an answer to these.
     for (kind, content) in [
         ("gossip", json!({"x": 1})),
-        (
-            "comm_open",
-            json!({"comm_id": "c", "target_name": "jupyter.widget", "data": {}}),
-        ),
         ("comm_msg", json!({"comm_id": "c", "data": {}})),
         ("comm_close", json!({"comm_id": "c", "data": {}})),
         (

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jupyter_protocol::messaging::{
-    CommInfoReply, CompleteReply, CompleteRequest, HelpLink, InspectReply, InspectRequest,
-    IsCompleteReply, JupyterMessageContent, KernelInfoReply, LanguageInfo, ReplyStatus,
+    CommClose, CommInfoReply, CompleteReply, CompleteRequest, HelpLink, InspectReply,
+    InspectRequest, IsCompleteReply, JupyterMessageContent, KernelInfoReply, LanguageInfo,
+    ReplyStatus,
 };
 use serde_json::{Map, Value, json};
 
@@ -75,8 +76,16 @@ impl Answerer {
                 error: None,
             }
             .into(),
-            // Nothing here speaks over comms; an opened one is closed by the client in time.
-            Content::CommOpen(_) | Content::CommMsg(_) | Content::CommClose(_) => return None,
+            // Nothing here speaks over comms: whoever opens one is told so.
+            Content::CommOpen(open) => {
+                let close = CommClose {
+                    comm_id: open.comm_id.clone(),
+                    data: serde_json::Map::new(),
+                };
+                self.wire.publish(parent, close);
+                return None;
+            }
+            Content::CommMsg(_) | Content::CommClose(_) => return None,
             Content::UnknownMessage(unknown) if unknown.msg_type.ends_with("_request") => unknown
                 .reply(json!({
                     "status": "error",
