@@ -57,6 +57,50 @@ fn a_strategy_of_a_cell_is_compared_and_used_by_name() -> Outcome {
 }
 
 #[test]
+fn what_rank_0_prints_is_shown_and_what_it_dies_of_is_told_once() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let cell = "%%strategy talk --no-verify\n\
+        struct Talk { last: usize }\n\
+        impl Strategy for Talk {\n\
+            fn exchange(&mut self, x: &mut Exchange) -> Result<()> {\n\
+                if x.epoch() == 1 { println!(\"it is {}\", x.rank()); }\n\
+                if x.epoch() == self.last && x.rank() == 0 { panic!(\"no more\"); }\n\
+                x.fetch_fresh()\n\
+            }\n\
+        }\n";
+    let id = kernel.begin(cell)?;
+    ensure!(kernel.receive(&id, LONG)?.is_ok());
+    let mut run = |last: usize| {
+        let cell =
+            format!("%%gnn -n 2 -s talk -o r1\ndata = \"karate\"; epochs = 6; last = {last}");
+        let id = kernel.begin(&cell)?;
+        kernel.receive(&id, LONG)
+    };
+    let whole = run(9)?;
+    ensure!(whole.is_ok(), "{:?}", whole.iopub);
+    let printed = whole.stream("stdout");
+    ensure!(printed.contains("it is 0\n"), "{printed}");
+    ensure!(
+        printed.contains("rank 1 printed other lines: %log") && !printed.contains("6 of 6"),
+        "{printed}"
+    );
+    let torn = run(3)?;
+    let printed = torn.stream("stdout");
+    ensure!(
+        printed.contains("it is 0\n") && !printed.contains("panicked"),
+        "{printed}"
+    );
+    let content = torn.content();
+    ensure!(content["ename"] == "HaloRankFailed", "{content}");
+    let told = content["traceback"].to_string();
+    ensure!(
+        told.matches("no more").count() == 1 && !told.contains("backtrace"),
+        "{told}"
+    );
+    Ok(())
+}
+
+#[test]
 fn the_compiler_speaks_of_the_cells_lines() -> Outcome {
     let mut kernel = Kernel::start()?;
     let cell = STALE.replace("x.reuse_last()", "7");

@@ -22,6 +22,7 @@ mod report;
 mod restore;
 mod sql;
 mod strategy;
+mod streamed;
 mod supervised;
 mod sweep;
 mod sweep_card;

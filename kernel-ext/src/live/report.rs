@@ -105,12 +105,9 @@ pub fn unfinished(manifest: &Manifest, name: Option<&str>) -> Failure {
         ));
     }
     if manifest.status != Status::Interrupted {
-        let from = error.log_tail.len().saturating_sub(15);
-        lines.extend(
-            error.log_tail[from..]
-                .iter()
-                .map(|line| format!("  {line}")),
-        );
+        let said = without_backtrace(&error.log_tail);
+        let from = said.len().saturating_sub(15);
+        lines.extend(said[from..].iter().map(|line| format!("  {line}")));
         lines.push(match name {
             Some(name) => format!(
                 "{name} is bound with the {} epochs that were finished",
@@ -129,6 +126,22 @@ pub fn unfinished(manifest: &Manifest, name: Option<&str>) -> Failure {
         None => format!("%log {} --tail 50", manifest.run_id),
     });
     Failure::new(ename, evalue, lines)
+}
+
+/// A log's last lines without the calls that led to a panic: they are the program's, not the user's, and
+/// the log has them.
+fn without_backtrace(log: &[String]) -> Vec<&str> {
+    let call = |line: &str| {
+        let words = line.trim_start();
+        let number = words.split(':').next().unwrap_or_default();
+        let frame = line.starts_with(' ') && number.parse::<u32>().is_ok();
+        frame || words.starts_with("at ") && line.starts_with("     ")
+    };
+    let frame = |line: &&str| {
+        let note = line.starts_with("note: Some details are omitted");
+        !(call(line) || note || *line == "stack backtrace:")
+    };
+    log.iter().map(String::as_str).filter(frame).collect()
 }
 
 /// A run's error in one line: who, where, why.
@@ -188,6 +201,21 @@ mod tests {
             message: message.into(),
             ..RunError::default()
         })
+    }
+
+    #[test]
+    fn a_log_is_told_without_the_calls() {
+        let log = [
+            "epoch 2",
+            "stack backtrace:",
+            "   0: __rustc::rust_begin_unwind",
+            "             at /rustc/panicking.rs:689:5",
+            "  17: strategy::main",
+            "note: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose backtrace.",
+            " 3 rows",
+        ];
+        let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
+        assert_eq!(without_backtrace(&log), ["epoch 2", " 3 rows"]);
     }
 
     #[test]

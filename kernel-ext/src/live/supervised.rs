@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::follow::Follower;
 use super::interrupt::Meaning;
+use super::streamed::Streamed;
 use super::{Session, program};
 use crate::front::Failure;
 
@@ -40,13 +41,16 @@ pub struct Ended {
 pub fn watch(command: &mut Command, id: &str, session: &Session<'_>) -> Result<Ended, Failure> {
     let mut child = program::start(command)?;
     let readers = program::readers(&mut child);
+    let follower = Follower::new(id, session.output);
     let mut live = Live {
         child,
-        follower: Follower::new(id, session.output),
+        streamed: Streamed::new(follower.run_dir(), session.output),
+        follower,
         stopped: false,
         kill_at: None,
     };
     let status = live.watch(session);
+    live.streamed.close(live.follower.card.ranks());
     let mut texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
     let mut text = || texts.next().unwrap_or_default();
     Ok(Ended {
@@ -61,6 +65,7 @@ pub fn watch(command: &mut Command, id: &str, session: &Session<'_>) -> Result<E
 struct Live {
     child: Child,
     follower: Follower,
+    streamed: Streamed,
     stopped: bool,
     /// When the whole group is to be ended.
     kill_at: Option<Instant>,
@@ -79,6 +84,7 @@ impl Live {
             }
             let ended = self.child.try_wait();
             self.follower.look();
+            self.streamed.look();
             match ended {
                 Ok(Some(status)) => return status,
                 Ok(None) => self.follower.draw(),
