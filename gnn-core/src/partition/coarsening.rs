@@ -10,6 +10,7 @@
 //! Multilevel Scheme for Partitioning Irregular Graphs", SIAM J. Sci. Comput. 20(1), 1998,
 //! <https://doi.org/10.1137/S1064827595287997>; pairs at distance two as in LaSalle et al., IPDPS 2015.
 
+use super::border::{Sampled, parted};
 use kernels::hash::mix64;
 use rayon::prelude::*;
 
@@ -20,13 +21,17 @@ use crate::graph::Graph;
 pub(super) struct Levels {
     pub nodes: Vec<f64>,
     pub edges: Vec<f64>,
+    /// Other parts that a level's vertices have neighbours in, summed over them.
+    pub near: Vec<f64>,
+    /// A level's vertices that have a neighbour in another part.
+    pub border: Vec<f64>,
 }
 
 /// Edges that a cluster looks at to find its mate.
 const LOOKED: usize = 48;
 
 /// Edges of a level that are counted, about; then every power of two of them stands for more.
-const COUNTED: usize = 1 << 17;
+pub(super) const COUNTED: usize = 1 << 17;
 
 /// METIS ends when a level has more than this share of the vertices of the one before.
 const SLOW: f64 = 0.85;
@@ -44,12 +49,15 @@ pub(super) fn levels(graph: &Graph, parts: usize, by_edges: bool) -> Levels {
     let mut levels = Levels {
         nodes: vec![n as f64],
         edges: vec![edges as f64],
+        near: Vec::new(),
+        border: Vec::new(),
     };
     let enough = n / (40 * parts.max(2).ilog2() as usize);
     let enough = enough.max(30 * parts);
     let mut clusters = Clusters::single(graph, by_edges);
     let total: u64 = clusters.weight.iter().sum();
     let heaviest = 1.5 * total as f64 / enough as f64;
+    let mut sampled = vec![Sampled::of(&clusters)];
     while clusters.count() > enough {
         let before = clusters.count();
         let mates = clusters.mates(heaviest, levels.nodes.len() as u64);
@@ -57,25 +65,32 @@ pub(super) fn levels(graph: &Graph, parts: usize, by_edges: bool) -> Levels {
         let edges = clusters.edges();
         levels.nodes.push(clusters.count() as f64);
         levels.edges.push(edges);
+        sampled.push(Sampled::of(&clusters));
         let now = clusters.count() as f64;
         if now >= SLOW * before as f64 || edges <= now / 2.0 {
             break;
         }
     }
+    let owner = parted(&clusters, parts);
+    for level in &sampled {
+        let (near, border) = level.count(graph, &owner, parts);
+        levels.near.push(near);
+        levels.border.push(border);
+    }
     levels
 }
 
 /// Vertices that are one at some level.
-struct Clusters<'a> {
-    graph: &'a Graph,
+pub(super) struct Clusters<'a> {
+    pub graph: &'a Graph,
     /// The cluster of each vertex: `[n]`.
-    of: Vec<u32>,
+    pub of: Vec<u32>,
     /// Where each cluster's vertices start: `[clusters + 1]`.
     starts: Vec<u32>,
     /// Vertices cluster by cluster: `[n]`.
     members: Vec<u32>,
     /// By cluster.
-    weight: Vec<u64>,
+    pub weight: Vec<u64>,
     /// Neighbours by cluster; at most, where they were not all counted.
     degree: Vec<u32>,
 }
@@ -97,11 +112,11 @@ impl<'a> Clusters<'a> {
         }
     }
 
-    fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.weight.len()
     }
 
-    fn members(&self, a: u32) -> &[u32] {
+    pub fn members(&self, a: u32) -> &[u32] {
         &self.members[self.starts[a as usize] as usize..self.starts[a as usize + 1] as usize]
     }
 

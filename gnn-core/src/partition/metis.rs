@@ -116,10 +116,10 @@ const THINNINGS: [&str; 4] = ["auto", "never", "coarse", "input"];
 
 /// METIS draws from one generator of the process, so two cuts at the same time would disturb each
 /// other's numbers and the result would depend on timing.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+pub(super) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Places in METIS's array of options that the crate has no names for (`metis.h`, version 5.2).
-const NIPARTS: usize = 6;
+pub(super) const NIPARTS: usize = 6;
 const DROPEDGES: usize = 19;
 
 impl Partitioner for Metis {

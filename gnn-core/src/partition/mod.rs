@@ -17,6 +17,7 @@
 //! completion and the laws in the tests read that slice.
 
 mod balance;
+mod border;
 mod bytegnn;
 mod cache;
 mod chunk;
@@ -24,6 +25,7 @@ mod closure;
 mod coarsening;
 mod cut;
 mod digest;
+mod effort;
 mod facts;
 mod fennel;
 mod hash;
@@ -31,6 +33,7 @@ mod hongtu;
 mod ldg;
 mod metis;
 mod need;
+mod pace;
 mod random;
 mod report;
 mod request;

@@ -54,11 +54,11 @@ pub(super) fn stream(request: &Request, capacity: usize, score: impl Score) -> R
 }
 
 /// Edges that a sample has, about.
-const SAMPLE: usize = 1 << 17;
+const SAMPLE: usize = 1 << 16;
 
-/// What an edge of a whole pass takes for every time that one of a sample takes, which meets most of what it reads
-/// for the first time.
-const WHOLE: f64 = 0.95;
+/// What an edge of a whole pass takes for every time that one of a sample takes, which finds all neighbours put
+/// already.
+const WHOLE: f64 = 0.92;
 
 /// Nanoseconds of this processor for an edge of that graph: some vertices are put where a pass would put
 /// them that has put all others already, anywhere.
@@ -67,20 +67,26 @@ pub(super) fn ns_an_edge(request: &Request, capacity: usize, score: impl Score) 
     let key = rng::key(request.seed, 0, Purpose::Partition, 6);
     let n = graph.n() as u64;
     let anywhere = |v: u64| rng::below(key, v, parts as u64) as u32;
-    let mut pass = Pass::new(graph, (0..n).map(anywhere).collect(), parts, capacity);
-    let mut edges = 0;
-    let began = thread_cpu_ns();
-    for draw in 0..n {
-        let v = rng::below(key, n + draw, n) as u32;
-        pass.put(v, &score);
-        edges += graph.in_degree(v as usize) + 1;
-        if edges >= SAMPLE {
-            break;
+    let owner: Vec<u32> = (0..n).map(anywhere).collect();
+    let sample = |first: u64| {
+        let mut pass = Pass::new(graph, owner.clone(), parts, capacity);
+        let mut edges = 0;
+        let began = thread_cpu_ns();
+        for draw in first..first + n {
+            let v = rng::below(key, n + draw, n) as u32;
+            pass.put(v, &score);
+            edges += graph.in_degree(v as usize) + 1;
+            if edges >= SAMPLE {
+                break;
+            }
         }
-    }
-    let took = (thread_cpu_ns() - began) as f64;
-    std::hint::black_box(&pass.owner);
-    WHOLE * took / edges.max(1) as f64
+        let took = (thread_cpu_ns() - began) as f64;
+        std::hint::black_box(&pass.owner);
+        took / edges.max(1) as f64
+    };
+    // Others vertices each time; the best counts, since what others do and a processor that wakes up only add.
+    let best = (0..3).map(|k| sample(k * n)).fold(f64::INFINITY, f64::min);
+    WHOLE * best
 }
 
 const NOWHERE: u32 = u32::MAX;

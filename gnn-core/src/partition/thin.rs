@@ -14,6 +14,7 @@
 //! hubs says least about where either belongs. The cut is always counted on the whole graph.
 
 use crate::graph::Graph;
+use crate::rng::{self, Purpose};
 
 /// The graph without edges that are not among the `keep` heaviest of both their ends; the heaviest
 /// of a vertex always stays, so that no vertex loses its last one. At most `n · (keep + 2)`
@@ -45,6 +46,34 @@ pub(super) fn thin(graph: &Graph, keep: usize) -> Graph {
     })
 }
 
+/// Edges that [`left`] looks at, and entries of rows that it reads for them; at most.
+const DRAWN: u64 = 1024;
+const READ: usize = 1 << 20;
+
+/// The share of the edges that [`thin`] leaves when it keeps the mean degree, of some of them.
+pub(super) fn left(graph: &Graph) -> f64 {
+    let (n, edges) = (graph.n(), graph.n_edges());
+    let keep = edges.div_ceil(n.max(1));
+    let rank = |s: u32| (graph.in_degree(s as usize), s);
+    // How many edges of `v` come before that to `s`.
+    let before = |v: u32, s: u32| {
+        let row = graph.neighbours(v as usize).iter();
+        row.filter(|&&other| rank(other) < rank(s)).count()
+    };
+    let key = rng::key(1, 0, Purpose::Partition, 8);
+    let (mut seen, mut stay, mut read) = (0u64, 0u64, 0);
+    while seen < DRAWN && read < READ && edges > 0 {
+        let e = rng::below(key, seen, edges as u64);
+        let v = graph.indptr().partition_point(|&start| start <= e) as u32 - 1;
+        let s = graph.indices()[e as usize];
+        let at = [before(v, s), before(s, v)];
+        stay += u64::from(at.iter().all(|&k| k < keep) || at.contains(&0));
+        read += graph.in_degree(v as usize) + graph.in_degree(s as usize);
+        seen += 1;
+    }
+    stay as f64 / seen.max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +94,20 @@ mod tests {
         assert!((4..24).all(|v| t.in_degree(v) == 1), "no leaf is cut off");
         assert!((0..4u32).all(|h| t.neighbours(h as usize).iter().all(|&s| s >= 4)));
         assert_eq!(thin(&g, 8), g, "nobody has more than eight");
+    }
+    #[test]
+    fn what_is_left_is_foreseen_from_some_edges() {
+        for data in ["rmat:scale=12,feat=1", "sbm:nodes=4000,degree=20,feat=1"] {
+            let graph = crate::dataset::load(data, 1).expect("built in").graph;
+            let kept = thin(&graph, graph.n_edges().div_ceil(graph.n())).n_edges();
+            let share = kept as f64 / graph.n_edges() as f64;
+            let foreseen = left(&graph);
+            assert!(
+                (foreseen - share).abs() < 0.06,
+                "{data}: {foreseen} {share}"
+            );
+        }
+        let none = Graph::from_edges(3, &[], &[], EdgeOptions::SIMPLE);
+        assert_eq!(left(&none.expect("valid")), 0.0);
     }
 }
