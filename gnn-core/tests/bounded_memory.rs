@@ -5,6 +5,10 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
+/// The programs' own: it copies large blocks that grow.
+#[global_allocator]
+static ALLOCATOR: kernels::align::LineAligned = kernels::align::LineAligned;
+
 use gnn_core::convert::{Options, Summary, TextEdges, edges};
 use gnn_core::record::clock::peak_memory_bytes;
 use gnn_core::rng;

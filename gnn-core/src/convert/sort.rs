@@ -97,13 +97,23 @@ impl<K: Pod + Ord + Send + Sync> Sorter<K> {
             self.spill()?;
         }
         if self.waiting.len() == self.waiting.capacity() {
-            // Growing by doubling would hold up to three times the limit for a moment.
-            let more = self.waiting.len().clamp(BLOCK, self.limit / 4 + BLOCK);
-            let more = more.min(self.limit - self.waiting.len());
-            self.waiting.reserve_exact(more);
+            self.grow();
         }
         self.waiting.push(key);
         Ok(())
+    }
+
+    /// Makes room for more keys. An allocator may copy and keep what it copied from, so that growing step by
+    /// step would hold more than twice the limit: beyond a sixteenth of it, all is asked for at once. Pages that
+    /// nothing is written to are not memory.
+    fn grow(&mut self) {
+        let held = self.waiting.len();
+        let more = if held < self.limit / 16 {
+            held.max(BLOCK).min(self.limit - held)
+        } else {
+            self.limit - held
+        };
+        self.waiting.reserve_exact(more);
     }
 
     fn sort(&mut self) {
