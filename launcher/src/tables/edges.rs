@@ -2,7 +2,8 @@
 //!
 //! # Not done
 //! Row groups and record batches are decoded whole, so memory beyond a conversion's limit grows with
-//! the largest one.
+//! the largest one. What a Parquet file's pages claim is believed by Polars' reader: one changed byte can make it ask
+//! for 2⁶¹ bytes, which ends the process with a message that names no file.
 
 use super::rows::{Kind, Rows};
 use crate::error::{Error, Result};
