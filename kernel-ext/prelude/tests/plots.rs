@@ -3,67 +3,10 @@
 
 mod common;
 
+use common::marks::{COMPUTE, WAIT, boxes, checked};
 use common::{case, comm, epochs, ranks, setting};
-use halobook::plot::{
-    Axis, Case, Kind, View, balance, curve, gantt, matrix, matrix_by_layer, stack,
-};
+use halobook::plot::{Axis, Case, Kind, balance, curve, matrix, matrix_by_layer, stack};
 use halobook::prelude::*;
-
-/// Panics unless tags nest and close, attributes are quoted, and no bare `<` or `&` is left.
-fn well_formed(svg: &str) {
-    let mut open: Vec<&str> = Vec::new();
-    let mut rest = svg;
-    while let Some(at) = rest.find('<') {
-        let text = &rest[..at];
-        for (i, _) in text.match_indices('&') {
-            let entity = text[i..].split(';').next().unwrap_or_default();
-            assert!(
-                ["&lt", "&gt", "&amp", "&quot", "&#39"].contains(&entity),
-                "bare & in {text}"
-            );
-        }
-        let end = at + rest[at..].find('>').expect("a tag ends");
-        let tag = &rest[at + 1..end];
-        assert_eq!(tag.matches('"').count() % 2, 0, "unquoted: {tag}");
-        assert!(
-            !tag.contains('<') && !tag.contains("NaN") && !tag.contains("inf"),
-            "{tag}"
-        );
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name));
-        } else if !tag.ends_with('/') {
-            open.push(tag.split(' ').next().unwrap_or_default());
-        }
-        rest = &rest[end + 1..];
-    }
-    assert!(open.is_empty(), "left open: {open:?}");
-    for outside in ["<script", "href", "@import", "url(http"] {
-        assert!(!svg.contains(outside), "{outside}");
-    }
-    assert!(svg.contains("<title") && svg.contains("<desc") && svg.contains("role=\"img\""));
-}
-
-/// Filled rectangles of role `class` that are not in the legend (whose boxes are 16 px wide).
-fn boxes(svg: &str, class: u8) -> usize {
-    let fill = format!("class=\"hb-f{class}\"");
-    svg.lines()
-        .filter(|l| l.starts_with("<rect") && l.contains(&fill))
-        .filter(|l| !l.contains("width=\"16\" height=\"10\""))
-        .count()
-}
-
-const COMPUTE: u8 = 8;
-const WAIT: u8 = 11;
-
-fn checked(plot: Plot) -> Plot {
-    well_formed(&plot.svg);
-    assert!(
-        !plot.text.is_empty() && !plot.text.contains("NaN"),
-        "{}",
-        plot.text
-    );
-    plot
-}
 
 fn every_kind(setting: &halobook::plot::Setting, epochs: u32) -> Vec<(Kind, Case)> {
     let frame = |kind: Kind| match kind.frame() {
@@ -107,71 +50,6 @@ fn hostile_names_stay_text() {
     ];
     checked(stack(&both).expect("frames are complete"));
     checked(curve(&both, Axis::Epoch).expect("frames are complete"));
-}
-
-#[test]
-fn gantt_has_a_lane_a_rank_and_names_who_is_waited_for() {
-    let traced = case(setting("halo", 3), common::spans(4, 3));
-    let plot = checked(Kind::Gantt.draw(&[traced]).expect("complete"));
-    // Aggregation and update are one piece of compute; the optimiser's is apart.
-    assert_eq!((boxes(&plot.svg, COMPUTE), boxes(&plot.svg, WAIT)), (6, 2));
-    assert!(plot.svg.contains(">rank 0<") && plot.svg.contains(">rank 2<"));
-    let said = "critical path: rank 2 5.00 ms";
-    assert!(
-        plot.svg.contains(said) && plot.text.contains(said),
-        "{}",
-        plot.text
-    );
-    assert!(
-        plot.text.contains("clocks agree within 3.0 µs"),
-        "{}",
-        plot.text
-    );
-    assert!(plot.text.contains("rank 2: 2.00 ms"), "{}", plot.text);
-    let none = case(setting("halo", 3), common::spans(0, 3));
-    let plot = checked(Kind::Gantt.draw(&[none]).expect("says so"));
-    assert!(plot.text.contains("trace = true"), "{}", plot.text);
-}
-
-#[test]
-fn a_part_of_a_gantt_has_times_of_its_own_and_the_whole_ones_critical_path() {
-    let traced = case(setting("halo", 3), common::spans(4, 3));
-    let whole = gantt(&traced, View::default()).expect("complete");
-    let zoom = |from, to| View {
-        epoch: Some(2),
-        zoom: Some((from, to)),
-    };
-    let plot = checked(gantt(&traced, zoom(1.0, 2.5)).expect("complete"));
-    assert!(
-        plot.text.contains("epoch 2: 1.00 ms to 2.50 ms of its"),
-        "{}",
-        plot.text
-    );
-    assert!(
-        plot.text.contains("critical path: rank 2 1.50 ms"),
-        "{}",
-        plot.text
-    );
-    assert!(
-        plot.text.contains("the part shown of epoch 2"),
-        "{}",
-        plot.text
-    );
-    assert!(whole.svg.contains("rank 2 5.00 ms") && !plot.svg.contains("rank 2 5.00 ms"));
-    let beyond = gantt(&traced, zoom(900.0, 901.0)).expect_err("there is nothing");
-    assert!(
-        beyond.to_string().contains("epoch 2 ends after"),
-        "{beyond}"
-    );
-    for (text, range) in [
-        ("2.5..4", Some((2.5, 4.0))),
-        ("-1..4", Some((0.0, 4.0))),
-        ("4..4", None),
-        ("4", None),
-        ("a..b", None),
-    ] {
-        assert_eq!(View::range(text), range, "{text}");
-    }
 }
 
 #[test]

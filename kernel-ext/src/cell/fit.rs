@@ -119,10 +119,23 @@ pub fn ready(version: impl Fn() -> Option<PathBuf>) -> Ready {
         }
         Fit::Anew(why) => why,
     };
+    let out_of_date = |version, error: &str| Ready {
+        version,
+        note: Some(format!(
+            "note: what is prepared is out of date ({why}) and cannot be made anew: {error}\n\
+             help: run `cargo quickstart`, then start the kernel again"
+        )),
+    };
+    let usable = || facts.dylib.exists().then(|| dir.clone());
+    let Some(origin) = &facts.origin else {
+        return out_of_date(usable(), "nobody knows what it was made of");
+    };
+    if let Some(error) = failed_before(origin) {
+        return out_of_date(usable(), &error);
+    }
     let began = Instant::now();
     eprintln!("halobook-kernel: what is prepared is out of date ({why}); making it anew");
-    let done = facts.origin.as_ref().map_or(Err(String::new()), renew);
-    match done {
+    match renew(origin) {
         Ok(()) => Ready {
             version: version(),
             note: Some(format!(
@@ -130,14 +143,35 @@ pub fn ready(version: impl Fn() -> Option<PathBuf>) -> Ready {
                 began.elapsed().as_secs_f64()
             )),
         },
-        Err(error) => Ready {
-            version: facts.dylib.exists().then_some(dir),
-            note: Some(format!(
-                "note: what is prepared is out of date ({why}) and cannot be made anew: {error}\n\
-                 help: run `cargo quickstart`, then start the kernel again"
-            )),
-        },
+        Err(error) => {
+            // The next kernel need not wait for the same. A folder that cannot be written forgets it.
+            let failure = Failure {
+                stamp: stamp(&origin.rlib),
+                error,
+            };
+            if let Ok(text) = serde_json::to_vec(&failure) {
+                let _ = fs::write(origin.out.join(FAILED), text);
+            }
+            out_of_date(usable(), &failure.error)
+        }
     }
+}
+
+/// A build of which nothing could be prepared, half of one for example.
+#[derive(Serialize, Deserialize)]
+struct Failure {
+    stamp: Option<Stamp>,
+    error: String,
+}
+
+/// The file of the last [`Failure`], beside the prepared versions.
+const FAILED: &str = "failed.json";
+
+/// Why nothing could be prepared of the very build that is there now, if that was tried.
+fn failed_before(origin: &Origin) -> Option<String> {
+    let text = fs::read(origin.out.join(FAILED)).ok()?;
+    let failure: Failure = serde_json::from_slice(&text).ok()?;
+    (failure.stamp == stamp(&origin.rlib)).then_some(failure.error)
 }
 
 fn unprepared(why: &str) -> String {
@@ -206,6 +240,16 @@ mod tests {
         assert_eq!(fit(&facts), Fit::Fits);
         fs::write(root.join("libhalobook.rlib"), "built again").expect("file");
         assert_eq!(fit(&facts), Fit::Anew("Halobook was built again since"));
+        let origin = facts.origin.as_ref().expect("it is known");
+        let failure = Failure {
+            stamp: stamp(&origin.rlib),
+            error: "half a build".to_owned(),
+        };
+        let text = serde_json::to_vec(&failure).expect("plain words");
+        fs::write(root.join(FAILED), text).expect("file");
+        assert_eq!(failed_before(origin).as_deref(), Some("half a build"));
+        fs::write(root.join("libhalobook.rlib"), "built a third time").expect("file");
+        assert_eq!(failed_before(origin), None, "another build is tried");
         fs::remove_file(root.join("libhalobook.rlib")).expect("file");
         assert_eq!(
             fit(&facts),

@@ -1,6 +1,8 @@
 //! Frames with the columns of a real run, made from formulas so that every check knows its answer.
 #![allow(dead_code)] // each test binary uses its own part
 
+pub mod marks;
+
 use halobook::plot::{Case, Setting};
 use halobook::prelude::*;
 
