@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gnn_core::record::state::State;
 use gnn_core::record::{now_ns, state};
+use halobook::plot::parts;
 use launcher::plan::{Expected, size};
 use launcher::tail::Tail;
 use serde::Deserialize;
@@ -17,16 +18,6 @@ use crate::text::escape;
 const RECENT: usize = 16;
 /// Width of the longest bar, px.
 const WIDTH: f64 = 160.0;
-/// Name and colour of a bar's parts, in the order of the `stack` plot and with its colours on
-/// light paper.
-const PARTS: [(&str, &str); 5] = [
-    ("compute", "#1f4e8c"),
-    ("copy", "#2e8f8a"),
-    ("exposed transfer", "#ec8b33"),
-    ("wait", "#f8dd83"),
-    ("other", "#7b838d"),
-];
-
 /// One rank, followed through its rows and its status page.
 pub struct Lane {
     rank: u32,
@@ -159,7 +150,7 @@ pub fn html(lanes: &[Lane], live: bool) -> String {
     let mut html = String::from("<div style=\"font-size:12px;margin-top:4px\">");
     if known {
         html.push_str("<div>an epoch of each rank: ");
-        for (name, colour) in PARTS {
+        for (name, colour) in parts() {
             let _ = write!(
                 html,
                 "<svg width=\"9\" height=\"9\" style=\"margin:0 3px 0 6px\">\
@@ -200,7 +191,7 @@ fn bar(lane: &Lane, longest: f64) -> String {
         escape(&lane.account())
     );
     let mut x = 0.0;
-    for ((_, colour), ms) in PARTS.iter().zip(lane.mean()) {
+    for ((_, colour), ms) in parts().iter().zip(lane.mean()) {
         let width = WIDTH * ms.max(0.0) / longest;
         let _ = write!(
             svg,

@@ -55,7 +55,7 @@ pub use partition::{cut, partition};
 pub use plan::plan;
 pub use setting::{Case, Setting};
 pub use speedup::speedup;
-pub use stack::stack;
+pub use stack::{parts, stack};
 pub use stale::stale;
 
 pub use crate::run::compare;

@@ -20,6 +20,12 @@ pub(super) const PARTS: [(&str, &str, Ink); 5] = [
     ("other", "other_ms", Ink::OTHER),
 ];
 
+/// Name and colour on light paper of the parts of an epoch's wall time, from the bottom of a bar up: for
+/// whoever draws them elsewhere.
+pub fn parts() -> [(&'static str, &'static str); 5] {
+    PARTS.map(|(name, _, ink)| (name, ink.tone().light))
+}
+
 /// Bars before neighbouring epochs share one.
 const MAX_BARS: usize = 200;
 
