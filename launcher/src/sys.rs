@@ -101,6 +101,16 @@ pub fn ticks_per_second() -> f64 {
     if ticks > 0 { ticks as f64 } else { 100.0 }
 }
 
+/// From now on this process gets so many bytes of memory of its own and no more; asking for more fails.
+pub fn hold_memory(bytes: u64) {
+    let most = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: bytes,
+    };
+    // SAFETY: setrlimit only reads the plain struct it is given. Where there is no such limit, there is none.
+    unsafe { libc::setrlimit(libc::RLIMIT_DATA, &most) };
+}
+
 /// Settings under which the C library's allocator backs large blocks with large pages. They are
 /// read when a process starts.
 pub const LARGE_PAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");

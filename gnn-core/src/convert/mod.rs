@@ -77,6 +77,9 @@ pub trait EdgeSource {
 
     /// How much was read and how much there is, in a unit of its own.
     fn progress(&self) -> (u64, u64);
+
+    /// What it is called in errors: its file.
+    fn name(&self) -> String;
 }
 
 /// How vertices are numbered in the result.
@@ -294,6 +297,11 @@ fn folder(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
+/// Vertices that a graph may always have, and beside them for each edge: with more, an id is wrong, or ids are
+/// no numbers from 0. Every vertex takes 8 bytes of the result.
+const SPARE: u64 = 1 << 24;
+const EMPTY: u64 = 64;
+
 /// Edges of the result in a sorter, with what is known of them.
 struct Gathered<K> {
     sorter: Sorter<K>,
@@ -339,6 +347,7 @@ fn gather<K: Key>(
 ) -> Result<Gathered<K>> {
     let mut sorter = Sorter::<K>::new(options.sorter()?, options.dedup, folder);
     let mut kept = 0;
+    let file = source.name();
     // One more than the largest id.
     let rows = options.table.as_ref().map_or(0, |t| t.end());
     let mut vertices = numbers.count().or(options.vertices).unwrap_or(rows);
@@ -350,7 +359,7 @@ fn gather<K: Key>(
             };
             let largest = src.max(dst);
             if largest >= vertices {
-                check_id(largest, K::MOST, fixed, e)?;
+                check_id(&file, largest, K::MOST, fixed, e)?;
                 vertices = largest + 1;
             }
             if src == dst && options.self_loops != SelfLoops::Keep {
@@ -365,6 +374,13 @@ fn gather<K: Key>(
         }
         Ok(())
     })?;
+    if fixed.is_none() && vertices > SPARE + EMPTY * read {
+        let reason = format!("{read} edges among {vertices} vertices, nearly all without an edge");
+        let help = format!(
+            "number the vertices anew with --relabel compact; or keep them all with --vertices {vertices}"
+        );
+        return Err(crate::store::bad(&file, "ids", reason, &help));
+    }
     Ok(Gathered {
         sorter,
         vertices,
@@ -373,17 +389,17 @@ fn gather<K: Key>(
     })
 }
 
-fn check_id(id: u64, most: u64, fixed: Option<u64>, edge: u64) -> Result<()> {
+fn check_id(file: &str, id: u64, most: u64, fixed: Option<u64>, edge: u64) -> Result<()> {
     let place = format!("edge {edge}");
     if let Some(n) = fixed {
         let reason = format!("vertex {id} is outside 0..{n}");
         let help = "give the number of vertices that the edges have";
-        return Err(crate::store::bad("edges", &place, reason, help));
+        return Err(crate::store::bad(file, &place, reason, help));
     }
     if id > most {
         let reason = format!("vertex {id} is above {most}, the largest id that is stored");
         let help = "number the vertices anew with --relabel compact; --ids u64 stores 64-bit ids, which training does not take";
-        return Err(crate::store::bad("edges", &place, reason, help));
+        return Err(crate::store::bad(file, &place, reason, help));
     }
     Ok(())
 }

@@ -266,4 +266,8 @@ impl EdgeSource for StoredEdges {
     fn progress(&self) -> (u64, u64) {
         (self.edge, self.edges)
     }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
 }

@@ -36,6 +36,10 @@ impl EdgeSource for List {
     fn progress(&self) -> (u64, u64) {
         (self.at as u64, self.edges.len() as u64)
     }
+
+    fn name(&self) -> String {
+        "a list".into()
+    }
 }
 
 fn converted(list: &[[u64; 2]], options: &Options) -> Result<(Summary, Stored, Graph)> {
@@ -179,7 +183,11 @@ fn what_cannot_be_converted_is_refused_and_leaves_nothing() {
         ids: Ids::U64,
         ..plain.clone()
     };
-    assert!(error(&[[0, u64::MAX - 1]], &wide).contains("more than a graph"));
+    let all = Options {
+        vertices: Some(u64::MAX),
+        ..wide.clone()
+    };
+    assert!(error(&[[0, u64::MAX - 1]], &all).contains("more than a graph"));
     let both = Options {
         relabel: Relabel::Degree,
         ..wide
@@ -351,4 +359,31 @@ fn a_converted_list_is_loaded_but_not_trained_on() {
     };
     let e = load_for(&spec, &Verdicts::none()).expect_err("nothing to train on");
     assert!(e.to_string().contains("no vertex has a class"), "{e}");
+}
+
+/// One wrong id would make a file of gigabytes of a list of a few edges.
+#[test]
+fn a_graph_nearly_all_of_whose_vertices_have_no_edge_is_refused() {
+    let far = 40_000_000;
+    let plain = Options::default();
+    let e = converted(&[[0, 1], [1, far]], &plain).expect_err("refused");
+    let text = e.to_string();
+    assert!(
+        text.contains("a list: ids: 2 edges among 40000001 vertices"),
+        "{text}"
+    );
+    assert!(e.help().contains("--vertices 40000001"), "{}", e.help());
+    for options in [
+        Options {
+            relabel: Relabel::Compact,
+            ..plain.clone()
+        },
+        Options {
+            vertices: Some(far + 1),
+            ..plain
+        },
+    ] {
+        let (summary, _, graph) = converted(&[[0, 1], [1, far]], &options).expect("converts");
+        assert_eq!(summary.vertices, graph.n() as u64);
+    }
 }

@@ -189,6 +189,10 @@ impl EdgeSource for TextEdges {
     fn progress(&self) -> (u64, u64) {
         (self.read.load(Ordering::Relaxed), self.size)
     }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
 }
 
 fn too_long() -> String {

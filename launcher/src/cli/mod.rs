@@ -26,6 +26,7 @@ mod verify;
 mod words;
 mod worker;
 
+use crate::tables::sound;
 use crate::{Error, Result, sys};
 use gnn_core::comm::Transport;
 use gnn_core::strategy::Entry;
@@ -227,6 +228,12 @@ const COMMANDS: &[Command] = &[
         arguments: "machine|kernels|epoch|sample|data|notebook [--against python] [--json]",
         about: "time this machine, the kernels, whole epochs, or the notebook's cells; --help lists the flags",
         run: Plain(bench::bench),
+    },
+    Command {
+        name: sound::COMMAND,
+        arguments: "FILE [BLOCK MEM]",
+        about: "read a table to its end and say nothing (started by convert, to see whether it can be)",
+        run: Plain(|words| sound::read(words).map(|()| 0)),
     },
     Command {
         name: "worker",

@@ -2,8 +2,8 @@
 //!
 //! # Not done
 //! Row groups and record batches are decoded whole, so memory beyond a conversion's limit grows with
-//! the largest one. What a Parquet file's pages claim is believed by Polars' reader: one changed byte can make it ask
-//! for 2⁶¹ bytes, which ends the process with a message that names no file.
+//! the largest one. What a file's pages claim is believed by Polars' reader, so a file from elsewhere is read by
+//! another process first ([`super::sound`]).
 
 use super::rows::{Kind, Rows};
 use crate::error::{Error, Result};
@@ -112,6 +112,10 @@ impl EdgeSource for TableEdges {
 
     fn progress(&self) -> (u64, u64) {
         (self.row as u64, self.rows.count() as u64)
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
     }
 }
 

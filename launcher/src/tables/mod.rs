@@ -2,6 +2,7 @@
 
 mod edges;
 mod rows;
+pub mod sound;
 mod vertices;
 
 pub use edges::TableEdges;
