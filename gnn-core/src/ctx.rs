@@ -5,7 +5,9 @@ use crate::comm::{Communicator, Label, MailLane, Post, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::rows::{BatchRow, HopRow, StaleRow};
-use crate::record::{Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic, now_ns};
+use crate::record::{
+    Direction, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic, now_ns,
+};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -89,6 +91,14 @@ impl Ctx {
     /// Evaluation is not counted.
     pub fn predict(&self, lane: PredictedLane, bytes: u64) {
         self.meter.predict(lane, bytes);
+    }
+
+    /// Says that rows of other ranks were read: so many that came for it, and so many kept from before.
+    /// Gradients and evaluation are not counted.
+    pub fn halo(&self, direction: Direction, fresh: usize, reused: usize) {
+        if direction == Direction::Forward {
+            self.meter.halo(fresh as u64, reused as u64);
+        }
     }
 
     /// Adds a row to the `stale` frame. Evaluation is not recorded.

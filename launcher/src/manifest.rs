@@ -59,6 +59,12 @@ pub struct Final {
     pub test_acc: Option<f64>,
     /// The epoch with the best validation score: accuracy, or what stands in for it.
     pub best_epoch: Option<u32>,
+    /// The validation score until which training was timed: the key `target`, or 99 % of the best.
+    #[serde(default)]
+    pub target: Option<f64>,
+    /// Training time until an evaluation first reached it, evaluation excluded; none where it never did.
+    #[serde(default)]
+    pub time_to_target_ms: Option<f64>,
     /// The best validation score and the scores of its epoch, in the metric of the run's task.
     #[serde(default)]
     pub score: Option<Score>,
@@ -225,6 +231,11 @@ impl Manifest {
             Some(Value::Str(text)) => Some(text),
             _ => None,
         }
+    }
+
+    /// A key of the request that is a number.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.spec.get(key).and_then(Value::as_f64)
     }
 
     /// Reads the manifest of a run folder. A run whose supervisor is gone without having closed

@@ -124,6 +124,13 @@ pub fn outcome(run_dir: &Path, manifest: &Manifest) -> String {
     if let Some(end) = &manifest.result {
         let _ = writeln!(text, "{}", scores(end));
     }
+    if let Some(target) = manifest.number("target").filter(|&score| score > 0.0) {
+        let time = manifest.result.as_ref().and_then(|r| r.time_to_target_ms);
+        let when = time.map_or("never reached".into(), |ms| {
+            format!("first reached after {:.2} s of training", ms / 1e3)
+        });
+        let _ = writeln!(text, "  validation score {target} {when}");
+    }
     for note in &manifest.notes {
         let _ = writeln!(text, "  note: {note}");
     }

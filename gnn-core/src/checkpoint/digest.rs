@@ -10,6 +10,7 @@ pub const MAY_CHANGE: &[&str] = &[
     "epochs",
     "checkpoint_every",
     "patience",
+    "target",
     "eval_every",
     "warmup",
     "threads",

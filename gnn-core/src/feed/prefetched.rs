@@ -16,7 +16,7 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Input, SparseInput};
 use crate::record::rows::{BatchRow, HopRow};
-use crate::record::{Pass, now_ns};
+use crate::record::{Direction, Pass, now_ns};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -195,6 +195,8 @@ impl Feed for Prefetched {
         let made_ns = stats.draw_ns + stats.collect_ns + stats.wait_ns;
         let hidden = made_ns.saturating_sub(self.stalled_ns) as f64 / made_ns.max(1) as f64;
         let wall = (now_ns() - self.began_ns).max(1);
+        let (fetched, cached) = (stats.rows_remote as usize, stats.rows_cached as usize);
+        cx.halo(Direction::Forward, fetched, cached);
         cx.batches(BatchRow {
             epoch,
             rank,

@@ -42,6 +42,10 @@ pub struct Work {
     pub edge_elements: u64,
     /// Collective operations on rows and their gradients.
     pub rounds: u64,
+    /// Rows of others that were read forward, and came for it.
+    pub halo_fresh: u64,
+    /// The same, that were kept from before.
+    pub halo_reused: u64,
 }
 
 /// The counters of one rank.
@@ -239,6 +243,14 @@ impl Meter {
         if matches!(direction, Direction::Forward | Direction::Backward) {
             self.work(|w| w.rounds += 1);
         }
+    }
+
+    /// Rows of others were read forward: so many that came for it, and so many kept from before.
+    pub fn halo(&self, fresh: u64, reused: u64) {
+        self.work(|w| {
+            w.halo_fresh += fresh;
+            w.halo_reused += reused;
+        });
     }
 
     /// A message handed to a peer.

@@ -218,6 +218,8 @@ impl Recorder {
             owned_nodes: self.facts.owned_nodes,
             halo_nodes: self.facts.halo_nodes,
             train_nodes: self.facts.train_nodes,
+            halo_fresh: work.halo_fresh,
+            halo_reused: work.halo_reused,
             cache_bytes,
             dev_cache_bytes,
             mem_peak_bytes: peak_memory_bytes(),

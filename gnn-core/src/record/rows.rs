@@ -147,6 +147,14 @@ row! {
         halo_nodes: u64,
         /// Training vertices it owns.
         train_nodes: u64,
+        /// Rows of other ranks that its forward pass read and that travelled for it in this epoch,
+        /// over all layers; in mini-batches, input rows fetched.
+        #[serde(default)]
+        halo_fresh: u64,
+        /// Rows of other ranks that its forward pass read and had: from an earlier epoch, or from a
+        /// cache.
+        #[serde(default)]
+        halo_reused: u64,
         /// Bytes of rows that are kept over epochs, in the host's memory.
         cache_bytes: u64,
         /// The same on a device of its own.

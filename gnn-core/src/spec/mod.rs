@@ -286,6 +286,8 @@ pub struct RunSpec {
     pub eval_every: usize,
     /// Evaluations without a better validation score after which the run ends; 0 is never.
     pub patience: usize,
+    /// Validation score until which training is timed; 0: 99 % of the run's own best.
+    pub target: f64,
     /// Write a checkpoint every this many epochs (and after the last); 0 is never.
     pub checkpoint_every: usize,
     /// Epochs flagged as warm-up.
@@ -351,6 +353,7 @@ impl Default for RunSpec {
             partition: "metis".into(),
             eval_every: 1,
             patience: 0,
+            target: 0.0,
             checkpoint_every: 0,
             warmup: 1,
             stall: 30.0,

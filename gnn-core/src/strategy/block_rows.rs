@@ -122,6 +122,9 @@ impl BlockRows {
             let theirs = if root == me {
                 trip.own
             } else {
+                let (all, travels) = (a.n_cols(), trip.travels[root]);
+                let fresh = if travels { all } else { 0 };
+                cx.halo(trip.at.direction, fresh, all - fresh);
                 others = rows_of(cx, root, arrived);
                 &others
             };

@@ -289,6 +289,7 @@ impl<S: Strategy> Neighbours for Deciding<S> {
         meanwhile(cx, x)?;
         let last = &self.last[&key(at)];
         cx.backend.copy_rows(&last.parts[0], 0, remote, x, first);
+        cx.halo(at.direction, 0, remote);
         Ok(())
     }
 

@@ -139,6 +139,7 @@ impl Neighbours for Halo {
             cx.backend.copy_rows(&part, 0, rows, x, first);
             first += rows;
         }
+        cx.halo(at.direction, self.read.iter().sum(), 0);
         Ok(())
     }
 

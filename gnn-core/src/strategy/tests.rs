@@ -338,7 +338,8 @@ fn halo_bytes_equal_the_closed_form_for_every_partitioner() {
     }
 }
 
-/// Asserts that in the first epoch `rows` rows travelled each way and layer, all ranks together.
+/// Asserts that in the first epoch `rows` rows travelled each way and layer, all ranks together, and that
+/// each epoch counts those of both layers as fresh.
 fn assert_travelled(model: ModelKind, trained: &[Trained], rows: u64) {
     let sent = |layer: u16, direction: Direction| -> u64 {
         let lanes = trained.iter().flat_map(|r| &r.sent[0]);
@@ -347,6 +348,9 @@ fn assert_travelled(model: ModelKind, trained: &[Trained], rows: u64) {
             .map(|(_, b)| b)
             .sum()
     };
+    let read = trained.iter().map(|r| r.work.halo_fresh).sum::<u64>();
+    assert_eq!(read, 2 * rows, "{model}");
+    assert!(trained.iter().all(|r| r.work.halo_reused == 0), "{model}");
     for (layer, forward, backward) in travelling(model) {
         let both = [
             (Direction::Forward, forward),

@@ -111,6 +111,7 @@ pub(crate) fn setting(manifest: &Manifest) -> Setting {
         link,
         slow,
         bound,
+        target: manifest.number("target").filter(|&score| score > 0.0),
         name,
         data,
         model,

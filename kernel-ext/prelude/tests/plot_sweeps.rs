@@ -87,6 +87,28 @@ fn beaten_settings_are_faded_and_those_that_never_arrive_named() {
 }
 
 #[test]
+fn a_target_that_all_runs_name_is_the_one() {
+    let named = |strategy: &str, target| Setting {
+        target,
+        ..named(strategy, 2, 0)
+    };
+    let with = |a, b| {
+        let cases = [
+            case(named("slow", a), steady(2000.0, 10, 0.1)),
+            case(named("quick", b), steady(1000.0, 10, 0.1)),
+        ];
+        pareto(&cases).expect("complete").text
+    };
+    let same = with(Some(0.3), Some(0.3));
+    assert!(same.contains("reaches 0.3000 (as asked for)"), "{same}");
+    let quick = same.lines().find(|line| line.starts_with("quick"));
+    assert!(quick.is_some_and(|line| line.contains("3000 ms")), "{same}");
+    for other in [with(Some(0.3), Some(0.4)), with(Some(0.3), None)] {
+        assert!(other.contains("99 % of the best"), "{other}");
+    }
+}
+
+#[test]
 fn real_looking_runs_draw() {
     let cases: Vec<Case> = [1, 2, 4]
         .map(|ranks| case(setting("halo", ranks), epochs(40, ranks)))

@@ -252,7 +252,7 @@ matrix   bytes from rank to rank; matrix-layers layer by layer
 stale    age of reused rows, and what they saved
 plan     memory and time as they were planned, against what was measured
 speedup  of a sweep: what more ranks bring, and how efficiently
-pareto   of a sweep: time and bytes until 99 % of the best validation score
+pareto   of a sweep: time and bytes until target, or 99 % of the best validation score
 partition  the cut: a small graph by owner, a large one as edges from part to part
 
 RUN is a bound name, an id (or its beginning) or `latest`; for `partition` also the name that

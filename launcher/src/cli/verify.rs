@@ -59,6 +59,7 @@ const NOT_COMPARED: &[&str] = &[
     "backend",
     "eval_every",
     "patience",
+    "target",
     "checkpoint_every",
     "warmup",
     "stall",

@@ -14,6 +14,7 @@ mod identity;
 mod json;
 pub(crate) mod rows;
 mod summary;
+mod target;
 mod text;
 
 pub use identity::{OTHER_SHARE, check as check_identity};
@@ -215,7 +216,8 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
         .map(|r| r.mem_peak_bytes)
         .max()
         .unwrap_or(0);
-    manifest.result = summary::result(&rows);
+    let asked = manifest.number("target").unwrap_or(0.0);
+    manifest.result = summary::result(&rows, asked);
     for frame in FRAMES.into_iter().filter(|frame| *frame != "runs") {
         let mut made = frame_of(&rows, manifest, frame)?;
         write_named(&path(run_dir, frame), frame, &mut made)?;

@@ -1,13 +1,15 @@
 //! One row a run.
 
 use super::rows::Rows;
+use super::target;
 use crate::manifest::{Final, Manifest};
 use crate::time::Utc;
 use gnn_core::record::rows::Score;
 use polars::prelude::{Column, DataFrame, DataType, NamedFrom, PolarsResult, Series, TimeUnit};
 
-/// What the finished epochs achieved; nothing when there is none.
-pub(crate) fn result(rows: &Rows) -> Option<Final> {
+/// What the finished epochs achieved, timed until the validation score `target` (0: 99 % of the best);
+/// nothing when there is none.
+pub(crate) fn result(rows: &Rows, target: f64) -> Option<Final> {
     let last = rows.metrics.last()?;
     let mut result = Final {
         train_loss: Some(last.train_loss).filter(|loss| loss.is_finite()),
@@ -24,6 +26,8 @@ pub(crate) fn result(rows: &Rows) -> Option<Final> {
             (result.test_ap, result.test_mrr) = (row.test_ap, row.test_mrr);
         }
     }
+    result.target = target::of(target, result.score);
+    result.time_to_target_ms = result.target.and_then(|score| target::reached(rows, score));
     Some(result)
 }
 
@@ -85,6 +89,10 @@ pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
         Series::new("metric".into(), metrics).into(),
         maybe("best_val", &|m| score(m).and_then(|s| s.val)),
         maybe("test", &|m| score(m).and_then(|s| s.test)),
+        maybe("target", &|m| m.result.as_ref().and_then(|r| r.target)),
+        maybe("time_to_target_ms", &|m| {
+            m.result.as_ref().and_then(|r| r.time_to_target_ms)
+        }),
         count("bytes_total", &|m| m.bytes_total),
         count("mem_peak_bytes", &|m| m.mem_peak_bytes),
         Series::new("oversubscribed".into(), over).into(),

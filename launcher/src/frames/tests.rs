@@ -4,6 +4,7 @@ use super::*;
 use crate::manifest::tests::sample;
 use gnn_core::record::rows::{MetricsRow, RankRow, Row};
 use gnn_core::record::{Direction, Op};
+use gnn_core::spec::Value;
 use std::io::Write;
 
 fn rank_row(epoch: u32, rank: u32) -> RankRow {
@@ -41,6 +42,8 @@ fn rank_row(epoch: u32, rank: u32) -> RankRow {
         owned_nodes: 10,
         halo_nodes: 3,
         train_nodes: 4,
+        halo_fresh: 6,
+        halo_reused: 0,
         cache_bytes: 0,
         dev_cache_bytes: 0,
         mem_peak_bytes: 1000 + u64::from(rank),
@@ -210,6 +213,34 @@ fn links_and_several_classes_have_their_own_scores_and_a_best_epoch() {
     write_all(links.path(), &mut manifest).expect("writes");
     let result = manifest.result.expect("two epochs");
     assert_eq!((result.test_ap, result.test_mrr), (Some(0.5), Some(0.2)));
+}
+
+#[test]
+fn training_is_timed_until_a_validation_score() {
+    let dir = folder();
+    // Scores 0.5, then 0.7; each epoch takes as long as its slowest rank.
+    let epochs = load(dir.path(), "epochs").expect("builds");
+    let wall = |epoch| float(&epochs, "wall_ms", epoch);
+    let both = wall(0) + wall(1);
+    for (asked, until, time) in [
+        (0.0, 0.99 * 0.7, Some(both)),
+        (0.45, 0.45, Some(wall(0))),
+        (0.65, 0.65, Some(both)),
+        (0.75, 0.75, None),
+    ] {
+        let mut manifest = sample("20260102-030405-abcd");
+        manifest.spec.insert("target".into(), Value::Float(asked));
+        write_all(dir.path(), &mut manifest).expect("writes");
+        let result = manifest.result.expect("two epochs");
+        assert_eq!(
+            (result.target, result.time_to_target_ms),
+            (Some(until), time)
+        );
+        let runs = load(dir.path(), "runs").expect("runs");
+        let times = runs.column("time_to_target_ms").expect("there");
+        assert_eq!(times.null_count(), usize::from(time.is_none()));
+        assert_eq!(float(&runs, "target", 0), until);
+    }
 }
 
 #[test]

@@ -88,6 +88,8 @@ numbers! {
     best_val,
     /// Test score at that epoch.
     test,
+    /// Training until the validation score first reached the key `target`, or 99 % of its best.
+    time_to_target_ms,
 }
 
 impl Row {
@@ -118,6 +120,7 @@ impl Row {
             train_loss: result.train_loss,
             best_val: result.score.and_then(|s| s.val),
             test: result.score.and_then(|s| s.test),
+            time_to_target_ms: result.time_to_target_ms,
         };
     }
 

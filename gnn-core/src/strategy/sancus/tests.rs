@@ -114,6 +114,21 @@ fn an_adaptive_bound_refreshes_ranks_at_different_epochs() {
     assert_eq!(active(2), BTreeSet::from([0, 3, 5, 7]));
 }
 
+/// What a rank counts as reused is what others say it kept of theirs; all else that it read was fresh.
+fn assert_counted(trained: &[Trained], epoch: u32) {
+    let rows = all_rows(trained);
+    for (rank, one) in trained.iter().enumerate() {
+        let of = |r: &&StaleRow| {
+            let forward = r.direction == Direction::Forward;
+            forward && (r.epoch, r.peer) == (epoch, rank as u32)
+        };
+        let reused = rows.iter().filter(of).map(|r| r.rows_reused).sum::<u64>();
+        let read = 2 * (N - one.ids.len()) as u64;
+        let counted = (one.work.halo_fresh, one.work.halo_reused);
+        assert_eq!(counted, (read - reused, reused), "rank {rank}");
+    }
+}
+
 /// A skipped broadcast sends nothing, an agreement one word, and everything else is as predicted.
 #[test]
 fn bytes_are_those_of_the_schedule() {
@@ -129,6 +144,7 @@ fn bytes_are_those_of_the_schedule() {
                 for bound in bounds {
                     let what = format!("{} {model} {bound} on {ranks}", entry.name);
                     let trained = run(entry, model, ranks, 5, &[("bound", bound)]);
+                    assert_counted(&trained, 4);
                     let agreed = if bound.starts_with("variation") { 4 } else { 0 };
                     for (rank, trained) in trained.iter().enumerate() {
                         assert_eq!(trained.sent, trained.predicted, "{what}");

@@ -131,6 +131,12 @@ fn cached_rows_change_no_bit() {
             let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
             let trained = train(entry, &spec, data, Some(random_owner(90, 3, false, 3)), 3);
             let kept: u64 = trained.iter().map(|r| r.cached).sum();
+            let reused: u64 = trained.iter().map(|r| r.work.halo_reused).sum();
+            // A cache of 1 MB has room for every row.
+            let fresh: Vec<u64> = trained.iter().map(|r| r.work.halo_fresh).collect();
+            let fetches = fresh.iter().all(|rows| *rows > 0);
+            assert_eq!(fetches, cache != "1MB", "{model} with {cache}: {fresh:?}");
+            assert_eq!(reused > 0, kept > 0, "{model} with {cache} by {by}");
             let all = trained.into_iter().map(|r| (r.losses, r.gradients));
             (all.collect::<Vec<_>>(), kept)
         };

@@ -103,6 +103,25 @@ fn reused_rows_are_not_sent_and_have_an_age() {
     }
 }
 
+#[test]
+fn rows_read_are_fresh_or_reused() {
+    let data = Arc::new(random_dataset(45, 160, 6, 3, false, 5));
+    let entry = every();
+    let mut pairs = spec(&entry, ModelKind::Gcn, 2, 5).to_pairs();
+    pairs.push(("every".into(), Value::Int(2)));
+    let spec = RunSpec::from_pairs_in(&[every()], pairs).expect("valid pairs");
+    let after = |epochs| {
+        let owner = Some(random_owner(45, 3, false, 3));
+        train_epochs(&entry, &spec, &data, owner, 3, epochs)
+    };
+    for (fetched, kept) in after(1).iter().zip(after(2)) {
+        let (fetched, kept) = (fetched.work, kept.work);
+        assert!(fetched.halo_fresh > 0);
+        assert_eq!((fetched.halo_reused, kept.halo_fresh), (0, 0));
+        assert_eq!(kept.halo_reused, fetched.halo_fresh);
+    }
+}
+
 /// Fetches when rows have drifted by more than a part.
 struct Drifting(f64);
 

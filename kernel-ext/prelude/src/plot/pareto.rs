@@ -14,7 +14,8 @@ use super::{Case, Plot, PlotError, Setting, blank, paper::U, read, twin, units};
 
 const WIDTH: i32 = 760;
 const HEIGHT: i32 = 380;
-/// The part of the best validation score of all runs that has to be reached.
+/// The part of the best validation score of all runs that has to be reached, where they did not ask for
+/// one and the same `target`.
 const PART: f64 = 0.99;
 /// Validation scores of tasks, as the `epochs` frame has them.
 const SCORES: [&str; 3] = ["val_acc", "val_auc", "val_f1"];
@@ -29,8 +30,8 @@ struct Point {
     dominated: bool,
 }
 
-/// Training seconds against bytes sent until the validation score has first reached 99 % of the best of all
-/// runs: a point for each setting, medians over its repeats. Settings that another beats in both are faded;
+/// Training seconds against bytes sent until the validation score has first reached the runs' `target`, or
+/// where they do not name the same one 99 % of the best of all: a point for each setting, medians over its repeats. Settings that another beats in both are faded;
 /// those that never get there are named. `cases` carry `epochs` frames.
 ///
 /// # Errors
@@ -49,7 +50,9 @@ pub fn pareto(cases: &[Case]) -> Result<Plot, PlotError> {
         let why = "No run has a validation score.";
         return blank(&title, why, &settings);
     }
-    let target = PART * best;
+    let asked = settings.iter().map(|setting| setting.target);
+    let asked = asked.reduce(|a, b| a.filter(|_| a == b)).flatten();
+    let target = asked.unwrap_or(PART * best);
     let (mut points, mut never) = (Vec::new(), Vec::new());
     for group in groups(cases, |_| {}) {
         match reached(&group, target, &scores)? {
@@ -69,11 +72,12 @@ pub fn pareto(cases: &[Case]) -> Result<Plot, PlotError> {
             no_more && (seconds < point.seconds || bytes < point.bytes)
         });
     }
-    let mut notes = vec![format!(
-        "until validation reaches {} ({} of the best)",
-        units::score(target),
-        units::percent(PART)
-    )];
+    let why = match asked {
+        Some(_) => "as asked for".to_owned(),
+        None => format!("{} of the best", units::percent(PART)),
+    };
+    let score = units::score(target);
+    let mut notes = vec![format!("until validation reaches {score} ({why})")];
     if !never.is_empty() {
         notes.push(format!("never: {}", never.join(", ")));
     }

@@ -7,7 +7,7 @@ use polars::prelude::DataFrame;
 const WORDS: usize = 9;
 
 /// The setting of one run, stamped on every plot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setting {
     /// Id in the run store.
     pub run_id: String,
@@ -39,6 +39,8 @@ pub struct Setting {
     pub slow: String,
     /// The bound of a strategy that reuses old rows, as `epoch-fixed=1`; empty for others.
     pub bound: String,
+    /// The validation score that was asked for as `target`; none where it was not.
+    pub target: Option<f64>,
     /// Whether the run says that its data was generated.
     pub generated: bool,
 }
