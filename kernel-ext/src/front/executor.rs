@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use jupyter_protocol::ExecutionCount;
 use jupyter_protocol::messaging::{
     ErrorOutput, ExecuteInput, ExecuteReply, ExecuteRequest, ExecuteResult, ExpressionResult,
@@ -23,6 +24,9 @@ use crate::live::bound::Bound;
 use crate::live::interrupt::Interrupt;
 use crate::live::{Lost, Pool, restore_lost};
 use crate::magic::{self, Action, TrainRequest};
+
+/// How often a cell that waits for a line looks whether it was interrupted.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The handle on the executor thread.
 #[derive(Clone)]
@@ -304,11 +308,12 @@ impl Worker {
         settle(evaluated, &lost)
     }
 
-    /// How this cell asks its client for a line.
+    /// How this cell asks its client for a line. A cell that is interrupted gets an empty one.
     fn input(&self, parent: &Parent, allowed: bool) -> Input {
         let (wire, typed, parent) = (self.wire.clone(), self.typed.clone(), Arc::clone(parent));
+        let shared = Arc::clone(&self.shared);
         Box::new(move |prompt, password| {
-            if !allowed {
+            if !allowed || shared.interrupt.is_raised() {
                 return String::new();
             }
             let question = InputRequest {
@@ -319,7 +324,13 @@ impl Worker {
             let _ = wire
                 .stdin
                 .send(JupyterMessage::new(question, Some(&parent)));
-            typed.recv().unwrap_or_default()
+            loop {
+                match typed.recv_timeout(LOOK) {
+                    Ok(line) => return line,
+                    Err(RecvTimeoutError::Timeout) if !shared.interrupt.is_raised() => {}
+                    Err(_) => return String::new(),
+                }
+            }
         })
     }
 }

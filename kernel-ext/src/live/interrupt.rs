@@ -22,6 +22,11 @@ impl Interrupt {
         self.0.store(0, Ordering::Release);
     }
 
+    /// Whether the present cell was interrupted.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+
     /// A reader of the interrupts of the present cell.
     pub fn watch(&self) -> Watch {
         Watch {
