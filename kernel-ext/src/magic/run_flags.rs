@@ -225,6 +225,13 @@ const TRAIN_FLAGS: &[Flag] = &[
         "order of vertices in memory",
     ),
     value(
+        "target",
+        None,
+        "SCORE",
+        Value::Free,
+        "validation score until which training is timed",
+    ),
+    value(
         "patience",
         None,
         "N",

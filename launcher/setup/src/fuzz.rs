@@ -6,7 +6,8 @@
 //! is how long each part of a file is fuzzed.
 //!
 //! # Not done
-//! Parquet is read by a library and not fuzzed. The readers are safe Rust, so there is no sanitizer; what
+//! Tables in Parquet and Arrow are read by a library and not fuzzed: a test damages them byte by byte
+//! (`launcher/tests/damaged_tables.rs`). The readers are safe Rust, so there is no sanitizer; what
 //! they allocate is bounded by the fuzzer's own allocator.
 
 use crate::counts::Counts;

@@ -19,8 +19,8 @@ use std::time::Instant;
 
 /// What `--help` says beyond the first lines.
 pub const HELP: &str = "
-  SRC  what train takes as --data, or an edge list: text (.txt .csv .tsv .edges .el, each also .gz)
-       with two ids a line, .npy [E, 2], .parquet, .arrow or .feather with columns src and dst;
+  SRC  what train takes as --data, or an edge list: text (.txt .csv .tsv .edges .el .edgelist, each
+       also .gz and .zst) with two ids a line, .npy [E, 2], .parquet, .arrow or .feather with columns src and dst;
        edge lists are sorted on disk within --mem
   DST  a file NAME.halo, or a folder that gets graph.halo; train reads either as --data
 
@@ -235,7 +235,7 @@ fn edge_list(path: &Path) -> Option<List> {
     let ending = |path: &Path| path.extension()?.to_str().map(str::to_lowercase);
     match ending(path)?.as_str() {
         "npy" => Some(List::Npy),
-        "gz" => edge_list_text(&ending(&path.with_extension("")).unwrap_or_default()),
+        "gz" | "zst" => edge_list_text(&ending(&path.with_extension("")).unwrap_or_default()),
         other => match tables::Kind::of(other) {
             Some(kind) => Some(List::Table(kind)),
             None => edge_list_text(other),
@@ -402,6 +402,26 @@ mod tests {
         for text in ["", "GB", "1XB", "-1GB", "NaN"] {
             assert!(size(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn edge_lists_are_known_by_their_names() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        for (name, kind) in [
+            ("a.txt", Some(List::Text)),
+            ("a.CSV.gz", Some(List::Text)),
+            ("a.edges.zst", Some(List::Text)),
+            ("a.npy", Some(List::Npy)),
+            ("a.parquet", Some(List::Table(tables::Kind::Parquet))),
+            ("a.feather", Some(List::Table(tables::Kind::Arrow))),
+            ("a.mtx.zst", None),
+            ("a.npz", None),
+        ] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "0 1").expect("writable");
+            assert_eq!(edge_list(&path), kind, "{name}");
+        }
+        assert_eq!(edge_list(&dir.path().join("none.txt")), None);
     }
 
     #[test]

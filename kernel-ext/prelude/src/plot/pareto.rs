@@ -31,8 +31,9 @@ struct Point {
 }
 
 /// Training seconds against bytes sent until the validation score has first reached the runs' `target`, or
-/// where they do not name the same one 99 % of the best of all: a point for each setting, medians over its repeats. Settings that another beats in both are faded;
-/// those that never get there are named. `cases` carry `epochs` frames.
+/// where they do not name the same one 99 % of the best of all: a point for each setting, medians over its
+/// repeats. Settings that another beats in both are faded; those that never get there are named. `cases` carry
+/// `epochs` frames.
 ///
 /// # Errors
 /// A frame without `wall_ms` or `bytes`.
