@@ -237,7 +237,7 @@ keys! {
     partition None, KeyType::Text, "partitioner: metis, chunk, hash, random, ldg, fennel, bytegnn or hongtu; knobs after a colon, metis:balance=train+edges", word => same, |s: &String| text(s);
     eval_every None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
     patience None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;
-    target None, KeyType::Float(0.0, 1.0), "validation score whose first reaching time_to_target_ms in the frame runs measures; 0: 99 % of the run's own best", float => |x| x, number;
+    target None, KeyType::Float(0.0, 1.0), "validation score until which training is timed, time_to_target_ms in the frame runs; 0: 99 % of the run's own best", float => |x| x, number;
     checkpoint_every None, KeyType::Int(0, MAX), "write a checkpoint every so many epochs and after the last, for --resume; 0 is never", int => size, count;
     warmup None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;
     stall None, KeyType::Seconds(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;

@@ -339,7 +339,7 @@ fn halo_bytes_equal_the_closed_form_for_every_partitioner() {
 }
 
 /// Asserts that in the first epoch `rows` rows travelled each way and layer, all ranks together, and that
-/// each epoch counts those of both layers as fresh.
+/// the last epoch counts those of both layers as fresh.
 fn assert_travelled(model: ModelKind, trained: &[Trained], rows: u64) {
     let sent = |layer: u16, direction: Direction| -> u64 {
         let lanes = trained.iter().flat_map(|r| &r.sent[0]);

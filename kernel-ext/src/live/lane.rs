@@ -18,6 +18,7 @@ use crate::text::escape;
 const RECENT: usize = 16;
 /// Width of the longest bar, px.
 const WIDTH: f64 = 160.0;
+
 /// One rank, followed through its rows and its status page.
 pub struct Lane {
     rank: u32,

@@ -28,6 +28,12 @@ impl Kind {
         }
     }
 
+    /// The kind of the file `path`, by its ending.
+    pub fn of_file(path: &Path) -> Option<Kind> {
+        let ending = path.extension()?.to_str()?;
+        Kind::of(&ending.to_lowercase())
+    }
+
     /// The names of the columns of `path`.
     ///
     /// # Errors

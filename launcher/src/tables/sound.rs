@@ -1,8 +1,8 @@
 //! Whether a table can be read, tried in a process of its own.
 //!
 //! Polars believes what the pages of a file claim: one changed byte makes it ask for 2⁶¹ bytes, which ends
-//! the process, or panic. So another process reads a table to its end before this one does, with bounded
-//! memory; how it ends says whether the file is sound.
+//! the process, or panic. So another process reads a table to its end before this one does, edges within
+//! bounded memory; how it ends says whether the file is sound.
 
 use super::{Kind, TableEdges, vertices, wrong};
 use crate::error::{Error, Result};
@@ -92,8 +92,7 @@ pub fn read(words: &[String]) -> Result<()> {
         [path, block, mem] => (Path::new(path), number(block)?, number(mem)?),
         _ => return Err(unknown()),
     };
-    let ending = path.extension().and_then(|e| e.to_str());
-    let kind = ending.and_then(|e| Kind::of(&e.to_lowercase()));
+    let kind = Kind::of_file(path);
     sys::hold_memory(mem.saturating_add(PROGRAM + THREADS * THREAD));
     let mut source = TableEdges::open(path, kind.ok_or_else(unknown)?, block as usize)?;
     let mut edges = Vec::new();

@@ -26,8 +26,7 @@ const MAX_CLASSES: i64 = 1 << 16;
 /// [`Error::Io`], [`Error::Frame`] for a file that cannot be read, [`Error::Core`] naming the column
 /// and row of a value that cannot be used.
 pub fn read(path: &Path) -> Result<Vertices> {
-    let ending = path.extension().and_then(|e| e.to_str());
-    let frame = match ending.and_then(|e| Kind::of(&e.to_lowercase())) {
+    let frame = match Kind::of_file(path) {
         Some(kind) => kind.read(path)?,
         None => {
             let file = File::open(path).map_err(Error::io(path))?;

@@ -77,13 +77,19 @@ fn what_leaves_nothing_out_equals_single() {
     }
 }
 
-#[test]
-fn reused_rows_are_not_sent_and_have_an_age() {
-    let data = Arc::new(random_dataset(45, 160, 6, 3, false, 5));
+/// [`Every`] with fresh rows in every second epoch.
+fn every_second() -> (Entry, RunSpec) {
     let entry = every();
     let mut pairs = spec(&entry, ModelKind::Gcn, 2, 5).to_pairs();
     pairs.push(("every".into(), Value::Int(2)));
     let spec = RunSpec::from_pairs_in(&[every()], pairs).expect("valid pairs");
+    (entry, spec)
+}
+
+#[test]
+fn reused_rows_are_not_sent_and_have_an_age() {
+    let data = Arc::new(random_dataset(45, 160, 6, 3, false, 5));
+    let (entry, spec) = every_second();
     let owner = random_owner(45, 3, false, 3);
     for rank in train(&entry, &spec, &data, Some(owner), 3) {
         rank.assert_predicted("every second epoch");
@@ -106,10 +112,7 @@ fn reused_rows_are_not_sent_and_have_an_age() {
 #[test]
 fn rows_read_are_fresh_or_reused() {
     let data = Arc::new(random_dataset(45, 160, 6, 3, false, 5));
-    let entry = every();
-    let mut pairs = spec(&entry, ModelKind::Gcn, 2, 5).to_pairs();
-    pairs.push(("every".into(), Value::Int(2)));
-    let spec = RunSpec::from_pairs_in(&[every()], pairs).expect("valid pairs");
+    let (entry, spec) = every_second();
     let after = |epochs| {
         let owner = Some(random_owner(45, 3, false, 3));
         train_epochs(&entry, &spec, &data, owner, 3, epochs)

@@ -1,5 +1,4 @@
 //! What the tests of plots look for in an SVG.
-#![allow(dead_code)] // each test program uses some of it
 
 use halobook::prelude::*;
 
