@@ -27,8 +27,10 @@ pub fn apply(data: Dataset, options: &Options) -> Result<(Dataset, Option<Vec<u6
                 help: "leave --symmetrise, --dedup and --self-loops out".into(),
             });
         }
-        let (src, dst) = ends(&data.graph);
-        data.graph = Graph::from_edges(data.n(), &src, &dst, edges)?;
+        if !data.graph.is_already(edges) {
+            let (src, dst) = ends(&data.graph);
+            data.graph = Graph::from_edges(data.n(), &src, &dst, edges)?;
+        }
     }
     let mut kept: Option<Vec<u32>> = None;
     if let Some(ids) = &options.induce {

@@ -2,6 +2,7 @@
 
 mod block;
 mod build;
+mod form;
 mod order;
 mod relations;
 mod row;

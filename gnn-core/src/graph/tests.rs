@@ -16,6 +16,14 @@ fn edges() -> impl Strategy<Value = (usize, Vec<(u32, u32)>)> {
     })
 }
 
+fn options() -> impl Strategy<Value = EdgeOptions> {
+    (any::<bool>(), any::<bool>(), 0usize..3).prop_map(|(symmetrise, dedup, loops)| EdgeOptions {
+        symmetrise,
+        dedup,
+        self_loops: [SelfLoops::Keep, SelfLoops::Drop, SelfLoops::Add][loops],
+    })
+}
+
 fn build(n: usize, edges: &[(u32, u32)], options: EdgeOptions) -> Graph {
     let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
     Graph::from_edges(n, &src, &dst, options).expect("edges within the graph")
@@ -23,9 +31,9 @@ fn build(n: usize, edges: &[(u32, u32)], options: EdgeOptions) -> Graph {
 
 proptest! {
     #[test]
-    fn options_do_what_they_say((n, list) in edges(), symmetrise: bool, dedup: bool, loops in 0..3) {
-        let self_loops = [SelfLoops::Keep, SelfLoops::Drop, SelfLoops::Add][loops as usize];
-        let g = build(n, &list, EdgeOptions { symmetrise, dedup, self_loops });
+    fn options_do_what_they_say((n, list) in edges(), asked in options()) {
+        let EdgeOptions { symmetrise, dedup, self_loops } = asked;
+        let g = build(n, &list, asked);
         let mut want: Vec<(u32, u32)> = list.clone();
         if symmetrise {
             want.extend(list.iter().filter(|(s, d)| s != d).map(|&(s, d)| (d, s)));
@@ -48,6 +56,14 @@ proptest! {
         if symmetrise {
             prop_assert!(g.is_symmetric());
         }
+    }
+
+    #[test]
+    fn what_a_graph_already_is_would_change_nothing((n, list) in edges(), made in options(), asked in options()) {
+        let g = build(n, &list, made);
+        let own: Vec<(u32, u32)> =
+            (0..n).flat_map(|v| g.neighbours(v).iter().map(move |&s| (s, v as u32))).collect();
+        prop_assert_eq!(g.is_already(asked), build(n, &own, asked) == g);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Result;
-use crate::graph::Graph;
+use crate::graph::{EdgeOptions, Graph};
 use crate::partition::request::allowed;
 use crate::partition::{Partitioner, PartitionerEntry, Request};
 use crate::spec::{Knob, Value};
@@ -289,7 +289,7 @@ struct Reverse {
 impl Reverse {
     fn of(graph: &Graph) -> Reverse {
         let mut indptr = vec![0u64; graph.n() + 1];
-        if crate::partition::undirected::is_simple(graph) {
+        if graph.is_already(EdgeOptions::SIMPLE) {
             return Reverse {
                 indptr,
                 indices: Vec::new(),
@@ -320,7 +320,6 @@ impl Reverse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::EdgeOptions;
     use crate::partition::Method;
 
     /// Figure 10 of the paper in small: A and B are labelled, each at the end of a path, and the

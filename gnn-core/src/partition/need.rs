@@ -64,11 +64,11 @@
 //! `halobook bench data` prints what is foreseen beside what is measured, on three sizes of two kinds
 //! of graph.
 
-use crate::graph::Graph;
+use crate::graph::{EdgeOptions, Graph};
 use crate::partition::coarsening::{Levels, levels};
 use crate::partition::effort::{self, Task};
 use crate::partition::thin::left;
-use crate::partition::undirected::{is_simple, undirected};
+use crate::partition::undirected::undirected;
 use crate::partition::{Method, Request, balance, fennel, ldg};
 use crate::record::clock::thread_cpu_ns;
 use crate::{Error, Result};
@@ -101,7 +101,7 @@ struct Size {
 /// Whether a graph is simple, and milliseconds that finding out takes.
 fn look(graph: &Graph) -> (bool, f64) {
     let began = thread_cpu_ns();
-    let simple = is_simple(graph);
+    let simple = graph.is_already(EdgeOptions::SIMPLE);
     (simple, (thread_cpu_ns() - began) as f64 / 1e6)
 }
 
