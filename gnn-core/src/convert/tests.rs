@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::{load, load_for};
+use crate::dataset::{Features, load, load_for};
 use crate::graph::{EdgeOptions, Graph};
 use crate::spec::RunSpec;
 use crate::store::{Stored, Verdicts};
@@ -351,7 +351,9 @@ fn a_converted_list_is_loaded_but_not_trained_on() {
     assert!(shares.contains(&"reading edges") && shares.contains(&"writing rows"));
     let data = load(Path::new(&path).to_str().expect("UTF-8"), 0).expect("a graph");
     assert_eq!((&data.graph, data.name.as_str()), (&karate.graph, "clubs"));
-    assert!(data.features.is_identity() && data.labels.iter().all(|&c| c == -1));
+    assert!(
+        matches!(data.features, Features::Identity(34)) && data.labels.iter().all(|&c| c == -1)
+    );
     data.check().expect("a graph may be without classes");
     let spec = RunSpec {
         data: path.display().to_string(),

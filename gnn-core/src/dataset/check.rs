@@ -245,6 +245,7 @@ fn features(file: &str, features: &Features) -> Result<()> {
             None => dense(&x.iter().copied().collect::<Vec<f32>>(), x.ncols()),
         },
         Features::Mapped { values, dim } => dense(values, *dim),
+        Features::Identity(_) => Ok(()),
         Features::Sparse(x) => {
             x.view().check().map_err(|e| {
                 bad(

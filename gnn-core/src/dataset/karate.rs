@@ -81,7 +81,7 @@ pub(super) fn load(name: &str, _spec: &str, _seed: u64) -> Result<Dataset> {
     Ok(Dataset {
         name: name.into(),
         graph: Graph::from_edges(34, &src, &dst, EdgeOptions::SIMPLE)?,
-        features: Features::identity(34),
+        features: Features::Identity(34),
         labels: CLASSES.to_vec(),
         n_classes: 4,
         train: mask(0),

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use crate::dataset::{
-    Dataset, Features, Limit, STANDARD, Task, bad, builtin, check, format, links, split,
-};
+use crate::dataset::{Dataset, Limit, STANDARD, Task, bad, builtin, check, format, links, split};
 use crate::spec::{FeatureNorm, FeatureStorage, RunSpec, TaskKind};
 use crate::store::{self, Stored, Verdicts};
 use crate::{Error, Result};
@@ -65,7 +63,7 @@ pub fn load_for(spec: &RunSpec, verdicts: &Verdicts) -> Result<Dataset> {
         data.features.row_normalise();
     }
     data.features.densify();
-    let sparse = matches!(data.features, Features::Sparse(_));
+    let sparse = data.features.is_sparse();
     if sparse && spec.feature_storage == FeatureStorage::Bf16 {
         return Err(Error::Spec {
             key: "feature_storage".into(),

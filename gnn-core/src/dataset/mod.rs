@@ -133,6 +133,9 @@ pub enum Features {
         /// Number of columns, at least 1.
         dim: usize,
     },
+    /// `[n, n]`, vertex `v` has a one in column `v` and nothing is stored: of a graph that comes without
+    /// features. [`Features::select_rows`] and [`Features::into_memory`] make rows of it.
+    Identity(usize),
 }
 
 impl Features {
@@ -142,6 +145,7 @@ impl Features {
             Features::Dense(x) => x.nrows(),
             Features::Sparse(x) => x.rows(),
             Features::Mapped { values, dim } => values.len() / dim,
+            Features::Identity(n) => *n,
         }
     }
 
@@ -151,16 +155,23 @@ impl Features {
             Features::Dense(x) => x.ncols(),
             Features::Sparse(x) => x.n_cols,
             Features::Mapped { dim, .. } => *dim,
+            Features::Identity(n) => *n,
         }
     }
 
-    /// Bytes held.
+    /// Bytes in this process's memory, once they are there.
     pub fn bytes(&self) -> usize {
         match self {
             Features::Dense(x) => x.len() * 4,
             Features::Sparse(x) => x.bytes(),
             Features::Mapped { values, .. } => values.len() * 4,
+            Features::Identity(n) => 8 * (n + 1) + 4 * n,
         }
+    }
+
+    /// Whether only the elements that are not zero are stored.
+    pub fn is_sparse(&self) -> bool {
+        matches!(self, Features::Sparse(_) | Features::Identity(_))
     }
 
     /// Divides every row by its sum; rows that sum to zero stay as they are.
@@ -173,10 +184,11 @@ impl Features {
             }
         };
         if matches!(self, Features::Mapped { .. }) {
-            *self = std::mem::replace(self, Features::identity(0)).into_memory();
+            *self = std::mem::replace(self, Features::Identity(0)).into_memory();
         }
         match self {
             Features::Mapped { .. } => unreachable!("they were copied into memory above"),
+            Features::Identity(_) => {}
             Features::Dense(x) => {
                 let d = x.ncols().max(1);
                 if let Some(flat) = x.as_slice_mut() {
@@ -241,6 +253,10 @@ impl Features {
                 }
                 Features::Sparse(out)
             }
+            Features::Identity(n) => {
+                assert!(ids.iter().all(|&v| (v as usize) < *n), "an id beyond {n}");
+                Features::Sparse(ones(ids.to_vec(), *n))
+            }
             Features::Mapped { values, dim } => {
                 let mut out = vec![0f32; ids.len() * dim];
                 let rows = ids.iter().zip(out.chunks_exact_mut(*dim));
@@ -271,6 +287,7 @@ impl Features {
                 let x = Mat::from_shape_vec((n, dim), values);
                 Features::Dense(x.expect("mapped features are whole rows"))
             }
+            Features::Identity(n) => Features::Sparse(ones((0..n as u32).collect(), n)),
             other => other,
         }
     }
@@ -280,36 +297,18 @@ impl Features {
         match self {
             Features::Dense(x) => x.as_slice(),
             Features::Mapped { values, .. } => Some(values),
-            Features::Sparse(_) => None,
+            Features::Sparse(_) | Features::Identity(_) => None,
         }
     }
+}
 
-    /// Whether they are [`Features::identity`].
-    pub fn is_identity(&self) -> bool {
-        match self {
-            Features::Sparse(x) => {
-                let ones = x
-                    .weights
-                    .as_ref()
-                    .is_none_or(|w| w.iter().all(|&x| x == 1.0));
-                let own = |(v, &c): (usize, &u32)| c as usize == v && x.indptr[v] == v as u64;
-                x.n_cols == x.rows()
-                    && x.indices.len() == x.n_cols
-                    && ones
-                    && x.indices.iter().enumerate().all(own)
-            }
-            _ => false,
-        }
-    }
-
-    /// One-hot identity features of `n` vertices, for graphs that come without any.
-    pub fn identity(n: usize) -> Features {
-        Features::Sparse(CsrBuf {
-            indptr: (0..=n as u64).collect(),
-            indices: (0..n as u32).collect(),
-            weights: None,
-            n_cols: n,
-        })
+/// Rows of which each has a one in its column and nothing else: `[columns.len(), n]`.
+fn ones(columns: Vec<u32>, n: usize) -> CsrBuf {
+    CsrBuf {
+        indptr: (0..=columns.len() as u64).collect(),
+        indices: columns,
+        weights: None,
+        n_cols: n,
     }
 }
 
@@ -364,7 +363,7 @@ impl Dataset {
         let n = graph.n();
         Dataset {
             name: name.into(),
-            features: Features::identity(n),
+            features: Features::Identity(n),
             graph,
             labels: vec![-1; n],
             n_classes: 0,

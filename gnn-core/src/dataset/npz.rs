@@ -177,7 +177,7 @@ fn features(archive: &mut Archive, n: usize) -> Result<Features> {
         ));
     }
     if !sparse {
-        return Ok(Features::identity(n));
+        return Ok(Features::Identity(n));
     }
     let shape = archive.vector("feat_shape")?.into_ints()?;
     let cols = match shape[..] {

@@ -88,6 +88,7 @@ impl Memory {
         }
         let (sparse, transposed) = match features {
             Features::Dense(_) | Features::Mapped { .. } => (None, 0),
+            Features::Identity(n) => (Some(*n), features.bytes()),
             // Rows become columns; elements stay as many.
             Features::Sparse(x) => {
                 let starts = 8 * (x.n_cols + 1);

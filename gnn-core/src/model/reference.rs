@@ -39,6 +39,7 @@ pub(super) fn features(data: &Dataset) -> M {
             }
             x
         }
+        Features::Identity(n) => M::eye(*n),
         Features::Mapped { values, dim } => {
             let x = values.iter().map(|&x| f64::from(x)).collect();
             M::from_shape_vec((values.len() / dim, *dim), x).expect("whole rows")

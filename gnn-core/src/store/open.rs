@@ -321,7 +321,7 @@ impl Stored {
             if d != n as u64 {
                 return wrong("header", format!("one-hot features of {d} columns"));
             }
-            return Ok(Features::identity(n));
+            return Ok(Features::Identity(n));
         };
         let stored = indptr.last().copied().unwrap_or(0);
         let weights = self.part::<f32>("feat_data", stored)?;

@@ -29,7 +29,7 @@ pub fn save(data: &Dataset, source: &str, ids: Option<&[u64]>, path: &Path) -> R
             None => out.put("feat", &x.iter().copied().collect::<Vec<f32>>())?,
         },
         Features::Mapped { values, .. } => out.put("feat", values)?,
-        x if x.is_identity() => {}
+        Features::Identity(_) => {}
         Features::Sparse(x) => {
             out.put("feat_indptr", &x.indptr)?;
             out.put("feat_indices", &x.indices)?;

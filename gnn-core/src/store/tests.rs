@@ -62,7 +62,7 @@ fn what_is_written_is_loaded_again() {
     typed.about.notes = vec!["a note".into()];
     let mut unlabelled = random_dataset(30, 80, 2, 2, false, 3);
     unlabelled.labels = vec![-1; 30];
-    unlabelled.features = Features::identity(30);
+    unlabelled.features = Features::Identity(30);
     unlabelled.train = vec![false; 30];
     (unlabelled.val, unlabelled.test) = (vec![false; 30], vec![false; 30]);
     let links = RunSpec {

@@ -67,7 +67,7 @@ use super::buffers::{Pool, Sizes};
 use super::part::Part;
 use super::sampled::Settings;
 use crate::ctx::Ctx;
-use crate::dataset::{Features, Task};
+use crate::dataset::Task;
 use crate::feed::{Draws, Expected, Pieces, Seeds, Wants};
 use crate::model::{Model, ModelKind};
 use crate::record::Holds;
@@ -129,7 +129,7 @@ impl Foreseen {
         let (data, spec) = (&setup.data, &cx.plan.spec);
         let (part, settings) = (known.part, known.settings);
         let fixed = matches!(spec.model, ModelKind::Gcn | ModelKind::Sage);
-        let sparse = matches!(data.features, Features::Sparse(_));
+        let sparse = data.features.is_sparse();
         let special = settings.by_degree || settings.learning.is_some();
         if !fixed || sparse || special || data.task == Task::LinkPrediction {
             return None;

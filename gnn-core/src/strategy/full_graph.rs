@@ -66,7 +66,9 @@ pub fn input_of(data: Arc<Dataset>, cx: &Ctx, ids: &[u32]) -> Input {
             FeatureStorage::Bf16 => cx.backend.upload_rounded(x),
         })),
         Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
-        Features::Mapped { .. } => unreachable!("selected rows are in memory"),
+        Features::Mapped { .. } | Features::Identity(_) => {
+            unreachable!("selected rows are in memory")
+        }
     }
 }
 

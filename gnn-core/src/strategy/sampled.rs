@@ -148,7 +148,9 @@ fn rows_of(data: &Dataset, ids: &[u32]) -> RowData {
     match data.features.select_rows(ids) {
         Features::Dense(x) => RowData::Dense(Arc::new(x)),
         Features::Sparse(x) => RowData::Sparse(Arc::new(x)),
-        Features::Mapped { .. } => unreachable!("selected rows are in memory"),
+        Features::Mapped { .. } | Features::Identity(_) => {
+            unreachable!("selected rows are in memory")
+        }
     }
 }
 

@@ -50,7 +50,7 @@ fn a_plain_folder_is_read() {
         (d.labels.as_slice(), d.test.as_slice()),
         (&[0, 1, 0][..], &[false, false, true][..])
     );
-    assert_eq!(d.features, Features::identity(3));
+    assert_eq!(d.features, Features::Identity(3));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn an_npz_is_read_as_written() {
     let (_dir, path) = written(&[("graph.npz", &bare.zip())]);
     assert_eq!(
         load_path(&path).expect("featureless").features,
-        Features::identity(4)
+        Features::Identity(4)
     );
 }
 

@@ -9,7 +9,6 @@ use super::schedule::Schedule;
 use super::traffic::{Traffic, Trip};
 use crate::backend::Sparse;
 use crate::ctx::Ctx;
-use crate::dataset::Features;
 use crate::error::Result;
 use crate::graph::Block;
 use crate::model::{AggregateFirst, Aggregation, Model, ModelKind, Shape};
@@ -235,7 +234,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         ..shape_of(&setup, cx)
     };
     let model = Model::new(&spec, cx.backend.as_ref(), shape);
-    let sparse = matches!(data.features, Features::Sparse(_));
+    let sparse = data.features.is_sparse();
     let asked = Asked::of(&model, shape, sparse, cx);
     let ordered = Ordered::of(&setup, cx);
     let (parallel, members) = cut(ordered, &asked, &spec, me, ranks)?;

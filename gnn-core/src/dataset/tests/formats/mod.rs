@@ -31,7 +31,9 @@ fn rows(features: &Features) -> Vec<Vec<(u32, f32)>> {
             };
             x.rows().into_iter().map(row).collect()
         }
-        Features::Mapped { .. } => return rows(&features.clone().into_memory()),
+        Features::Mapped { .. } | Features::Identity(_) => {
+            return rows(&features.clone().into_memory());
+        }
         Features::Sparse(x) => {
             let value = |e: usize| x.weights.as_ref().map_or(1.0, |w| w[e]);
             let row = |v: usize| x.view().span(v).map(|e| (x.indices[e], value(e))).collect();
