@@ -160,15 +160,12 @@ fn refuse_repeats(from: &mut (impl Read + Seek), file: &str) -> std::io::Result<
         }
         let name = &rest[46..46 + name];
         if !seen.insert(name) {
-            let place = String::from_utf8_lossy(name)
-                .trim_end_matches(".npy")
-                .to_owned();
-            return Ok(Err(bad(
-                file,
-                place,
-                "is there twice",
-                "save every array once",
-            )));
+            let name = String::from_utf8_lossy(name);
+            let (place, reason) = match name.trim_end_matches(".npy") {
+                "" => ("archive".into(), "two arrays are without a name"),
+                name => (name.escape_debug().to_string(), "is there twice"),
+            };
+            return Ok(Err(bad(file, place, reason, "save every array once")));
         }
         rest = &rest[whole..];
     }
