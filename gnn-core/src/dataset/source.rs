@@ -140,7 +140,14 @@ impl Lines {
     }
 }
 
-/// A field for a message: its beginning, in quotes.
+/// A field for a message: its beginning, in quotes and on one line.
 pub(super) fn shown(field: &str) -> String {
-    format!("'{}'", field.chars().take(40).collect::<String>())
+    let visible = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    format!(
+        "'{}'",
+        field.chars().take(40).map(visible).collect::<String>()
+    )
 }

@@ -20,6 +20,7 @@ use kernels::{CsrBuf, Mat};
 
 use super::{AGAIN, Ask, csv};
 use crate::Result;
+use crate::dataset::source::shown;
 use crate::dataset::{Dataset, Features, Limit, Types, bad, check, typed};
 
 /// Types of vertices at most, and relations.
@@ -116,7 +117,7 @@ fn kinds(at: &Path, limit: &Limit) -> Result<Vec<Kind>> {
     let mut counts = csv::named(at, limit)?;
     counts.sort();
     if let Some(twice) = counts.windows(2).find(|w| w[0].0 == w[1].0) {
-        let reason = format!("'{}' is there twice", twice[0].0);
+        let reason = format!("{} is there twice", shown(&twice[0].0));
         return Err(bad(&file, "types", reason, AGAIN));
     }
     if counts.len() > MAX_TYPES {
@@ -139,13 +140,14 @@ fn kinds(at: &Path, limit: &Limit) -> Result<Vec<Kind>> {
     Ok(out)
 }
 
-/// A name that a file gave, which must not lead out of the folder.
+/// A name that a file gave, which must not lead out of the folder nor break a message's line.
 fn safe<'a>(file: &str, name: &'a str) -> Result<&'a str> {
-    let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
+    let special = |c: char| c.is_control() || matches!(c, '/' | '\\');
+    let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(special);
     if plain {
         return Ok(name);
     }
-    let shown = crate::dataset::source::shown(name);
+    let shown = shown(name);
     let reason = format!("{shown} is not the name of a type");
     Err(bad(file, "names", reason, AGAIN))
 }

@@ -370,6 +370,11 @@ fn archives_and_lists_of_names_lead_nowhere_else() {
         "is not the name of a type",
     );
     says(
+        "raw/triplet-type-list.csv.gz",
+        b"paper,ci\x01tes,paper\n",
+        "is not the name of a type",
+    );
+    says(
         "raw/num-node-dict.csv.gz",
         b"paper,author\n3,4294967290\n",
         "a graph of 4294967293 vertices",
