@@ -374,6 +374,10 @@ fn gather<K: Key>(
         }
         Ok(())
     })?;
+    if vertices == 0 {
+        let help = "give a source with edges, or the number of vertices";
+        return Err(crate::store::bad(&file, "edges", "there are none", help));
+    }
     if fixed.is_none() && vertices > SPARE + EMPTY * read {
         let reason = format!("{read} edges among {vertices} vertices, nearly all without an edge");
         let help = format!(

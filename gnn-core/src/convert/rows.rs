@@ -38,10 +38,6 @@ pub(super) fn write<K: Key>(
     options: &Options,
     tell: &mut dyn FnMut(Step),
 ) -> Result<Summary> {
-    if gathered.vertices == 0 {
-        let help = "give a source with edges, or the number of vertices";
-        return Err(bad(name, "edges", "there are none", help));
-    }
     if K::MOST <= u64::from(u32::MAX) {
         write_as::<K, u32>(gathered, name, path, ids, options, tell)
     } else {

@@ -168,7 +168,7 @@ fn what_cannot_be_converted_is_refused_and_leaves_nothing() {
     let plain = Options::default();
     let big = u64::from(u32::MAX);
     assert!(error(&[[0, big]], &plain).contains("above 4294967294"));
-    assert!(error(&[], &plain).contains("there are none"));
+    assert!(error(&[], &plain).contains("a list: edges: there are none"));
     let small = Options {
         mem: 1000,
         ..plain.clone()
