@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{Options, Relabel};
-use crate::dataset::{About, Dataset, Links, TypeCount, Types};
+use crate::dataset::{About, Dataset, Features, Links, TypeCount, Types};
 use crate::graph::{EdgeOptions, Graph, Relations, SelfLoops};
 use crate::{Error, Result};
 
@@ -129,7 +129,10 @@ fn select(data: Dataset, ids: &[u32]) -> Result<Dataset> {
     let row = |&v: &u32, of: &[u8]| of[v as usize * classes..][..classes].to_vec();
     Ok(Dataset {
         graph,
-        features: data.features.select_rows(ids),
+        features: match data.features {
+            Features::Identity(_) => Features::Identity(ids.len()),
+            features => features.select_rows(ids),
+        },
         labels: pick(&data.labels, ids),
         train: pick(&data.train, ids),
         val: pick(&data.val, ids),

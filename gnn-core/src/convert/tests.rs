@@ -159,6 +159,17 @@ proptest! {
 }
 
 #[test]
+fn a_graph_without_features_stays_without() {
+    let karate = load("karate", 0).expect("built in");
+    let options = Options {
+        induce: Some(vec![5, 0, 7]),
+        ..Options::as_is()
+    };
+    let (three, _) = apply(karate, &options).expect("vertices of it");
+    assert_eq!(three.features, Features::Identity(3));
+}
+
+#[test]
 fn what_cannot_be_converted_is_refused_and_leaves_nothing() {
     let error = |list: &[[u64; 2]], options: &Options| {
         let e = converted(list, options).expect_err("refused");

@@ -16,7 +16,7 @@ use crate::spec::{Knob, Value};
 ///
 /// # Measured
 /// Neighbours loaded over vertices, METIS into 2, 4, … 512 parts, of an R-MAT graph (scale 16, edge
-/// factor 16; vertices without edges not counted): 1.72 2.83 4.49 6.83 9.90 13.7 18.0 22.8 27.4. The
+/// factor 16; vertices without edges not counted): 1.72 2.84 4.49 6.82 9.90 13.7 18.1 22.7 27.4. The
 /// paper's table 3 has 1.23 … 1.85 for it-2004, 1.25 … 12.3 for ogbn-papers100M and 1.32 … 18.1 for
 /// friendster: an R-MAT graph grows like a social network, and faster since it is smaller at a
 /// similar degree; it has nothing of the locality of a crawl's hosts.

@@ -15,10 +15,10 @@
 //! belong at once; sums of four classes stay in registers. Of the time before, labels took a
 //! quarter (random reads), drawing edges 15 %, the checks 14 %, gathering edges by buckets 9 %.
 //!
-//! On two cores of an AMD EPYC that nobody else used but a thread at low priority, 23 November 2026, with `edge-factor=16` (67 M draws, 128.3 M
-//! edges, a file of 836 MB): 5.7 s, so 5.9 M draws a second and core by wall time, peak 1658 MB, 1.98 times the
-//! file; with `--symmetrise --dedup` on top, which finds that there is nothing to do, 8.8 s, 3.8 M and the same peak.
-//! The file is opened in 9 to 13 ms then.
+//! On two cores of an AMD EPYC that nobody else used but a thread at low priority, 23 November 2026, with
+//! `edge-factor=16` (67 M draws, 128.3 M edges, a file of 836 MB): 5.7 s, so 5.9 M draws a second and core by wall
+//! time, peak 1658 MB, 1.98 times the file; with `--symmetrise --dedup` on top, which finds that there is nothing to do,
+//! 8.8 s, 3.8 M and the same peak. The file is opened in 9 to 13 ms then.
 
 use kernels::{Mat, Par, gemm};
 use rayon::prelude::*;
