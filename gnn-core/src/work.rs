@@ -9,7 +9,9 @@ use crate::head::{Evaluation, evaluate};
 use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::record::state::StatePage;
-use crate::record::{Closed, Meter, Pass, Phase, Recorder, rows::EndedRow, rows::MetricsRow};
+use crate::record::{
+    Closed, Meter, Pass, Phase, Recorder, give_back, rows::EndedRow, rows::MetricsRow,
+};
 use crate::strategy::{Built, Entry, Rows, Setup, Strategy, find_in};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -265,6 +267,8 @@ fn train(
         patience.restore(&snapshot.shared)?;
         strategy.restore(cx, &mut snapshot)?;
     }
+    // What loading and cutting needed lies in pieces between what stays.
+    give_back();
     cx.comm.agree(&[0.0])?;
     cx.align_trace()?;
     let (mut done, mut interrupted, mut stopped_early) = (plan.start, false, false);

@@ -248,7 +248,7 @@ pub(crate) fn cuts(par: &Par, m: usize, rows: usize, work: usize) -> Vec<usize> 
 fn pack_all(par: &Par, shape: TileShape, pieces: &[Piece<'_>], n: usize) -> (Vec<f32>, Vec<usize>) {
     let len = |p: &Piece<'_>| shape.packed_len(p.inner, n).next_multiple_of(ALIGN);
     let total: usize = pieces.iter().map(len).sum();
-    let mut packed = par.scratch(total + ALIGN);
+    let mut packed = par.scratch_of_any(total + ALIGN);
     let mut start = packed.as_ptr().align_offset(4 * ALIGN).min(ALIGN);
     let mut rest = &mut packed[start..];
     let (mut starts, mut jobs) = (Vec::with_capacity(pieces.len()), Vec::new());

@@ -8,6 +8,9 @@ use crate::{Mat, Par, expect_eq, flat, flat_mut};
 /// Rows of one block; the loss is summed per block, then over the blocks.
 const BLOCK: usize = 1024;
 
+/// Products of sums beyond this could leave the range of `f64` with the next.
+const LARGE: f64 = 1e250;
+
 /// Scalar reference in `f64`: see [`softmax_xent`].
 pub fn naive(logits: &Mat, labels: &[i32], mask: &[bool], scale: f32, grad: &mut Mat) -> f64 {
     grad.fill(0.0);
@@ -55,7 +58,7 @@ pub fn softmax_xent(
     let bounds = split_rows(n, n.div_ceil(BLOCK));
     let jobs = cut_mut(flat_mut("softmax_xent", grad), classes, &bounds);
     let losses = par.map(jobs, |(first, grads)| {
-        let mut loss = 0.0;
+        let (mut loss, mut product) = (0.0, 1.0);
         for (k, g) in grads.chunks_exact_mut(classes).enumerate() {
             let v = first + k;
             if !mask[v] {
@@ -69,9 +72,16 @@ pub fn softmax_xent(
                     labels[v]
                 );
             };
-            loss += row(&logits[v * classes..][..classes], label, scale, g);
+            let (sum, rest) = row(&logits[v * classes..][..classes], label, scale, g);
+            loss += rest;
+            // One logarithm for many rows: each sum is at least 1 and at most the number of classes.
+            product *= sum;
+            if product > LARGE {
+                loss += f64::ln(product);
+                product = 1.0;
+            }
         }
-        loss
+        loss + product.ln()
     });
     losses.into_iter().sum()
 }
@@ -79,26 +89,41 @@ pub fn softmax_xent(
 /// Independent partial results of a row's reductions; fixed, so that the order of additions is.
 const LANES: usize = 16;
 
+/// One result of the lanes, half by half: what a compiler makes of adding them in turn waits for each
+/// addition.
+#[inline(always)]
+fn folded(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for k in 0..half {
+            lanes[k] = f(lanes[k], lanes[k + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
 multiversion! {
-    /// Loss of one row, and its scaled gradient in `g`.
-    fn row(x: &[f32], label: usize, scale: f32, g: &mut [f32]) -> f64 {
+    /// Scaled gradient of one row in `g`; its loss is the logarithm of the first number plus the second.
+    fn row(x: &[f32], label: usize, scale: f32, g: &mut [f32]) -> (f64, f64) {
         let (chunks, rest) = x.as_chunks::<LANES>();
         let mut tops = [f32::NEG_INFINITY; LANES];
         for chunk in chunks {
             tops.iter_mut().zip(chunk).for_each(|(m, &x)| *m = if x > *m { x } else { *m });
         }
-        let top = tops.iter().chain(rest).fold(f32::NEG_INFINITY, |m, &x| m.max(x));
+        let top = folded(tops, |a, b| if b > a { b } else { a });
+        let top = rest.iter().fold(top, |m, &x| if x > m { x } else { m });
         g.iter_mut().zip(x).for_each(|(g, &x)| *g = exp(x - top));
         let (chunks, rest) = g.as_chunks::<LANES>();
         let mut sums = [0f32; LANES];
         for chunk in chunks {
             sums.iter_mut().zip(chunk).for_each(|(s, &x)| *s += x);
         }
-        let sum: f32 = sums.iter().chain(rest).sum();
+        let sum = folded(sums, |a, b| a + b) + rest.iter().sum::<f32>();
         let inverse = scale / sum;
         g.iter_mut().for_each(|g| *g *= inverse);
         g[label] -= scale;
-        f64::from(sum).ln() + f64::from(top) - f64::from(x[label])
+        (f64::from(sum), f64::from(top) - f64::from(x[label]))
     }
 }
 

@@ -96,19 +96,40 @@ impl Par {
     /// A buffer of `len` zeros that is kept for the next call when handed back with
     /// [`Par::recycle`], so that large buffers are not returned to the system every epoch.
     pub fn scratch(&self, len: usize) -> Vec<f32> {
-        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = kept.iter().position(|b| b.capacity() >= len);
-        let mut buffer = fits.map(|k| kept.swap_remove(k)).unwrap_or_default();
-        drop(kept);
+        let mut buffer = self.kept(len);
         buffer.clear();
         buffer.resize(len, 0.0);
         buffer
     }
 
+    /// [`Par::scratch`] with whatever numbers are in it: nobody has to write zeros first.
+    pub fn scratch_of_any(&self, len: usize) -> Vec<f32> {
+        let mut buffer = self.kept(len);
+        buffer.resize(len, 0.0);
+        buffer
+    }
+
+    /// The smallest kept buffer with room for `len`, or a new one in the place of the largest.
+    fn kept(&self, len: usize) -> Vec<f32> {
+        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = kept.iter().map(Vec::capacity).enumerate();
+        let fits = all.clone().filter(|&(_, room)| room >= len);
+        let best = fits.min_by_key(|&(_, room)| room);
+        match best.or_else(|| all.max_by_key(|&(_, room)| room)) {
+            Some((k, room)) if room >= len => kept.swap_remove(k),
+            Some((k, _)) if kept.len() > self.threads => {
+                drop(kept.swap_remove(k));
+                Vec::with_capacity(len)
+            }
+            _ => Vec::with_capacity(len),
+        }
+    }
+
     /// Takes a buffer of [`Par::scratch`] back.
     pub fn recycle(&self, buffer: Vec<f32>) {
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < 4 {
+        // One that all threads fill, and one of each.
+        if kept.len() < self.threads + 2 {
             kept.push(buffer);
         }
     }
@@ -222,5 +243,25 @@ mod tests {
         let again = par.scratch(900);
         assert_eq!(again.as_ptr(), at);
         assert!(again.len() == 900 && again.iter().all(|&x| x == 0.0));
+    }
+
+    #[test]
+    fn the_smallest_buffer_that_fits_is_taken_and_few_are_kept() {
+        let par = Par::new(1);
+        let (large, small) = (par.scratch(1000), par.scratch(10));
+        let at = small.as_ptr();
+        par.recycle(large);
+        par.recycle(small);
+        let mut again = par.scratch(10);
+        assert_eq!(again.as_ptr(), at);
+        again.fill(1.0);
+        par.recycle(again);
+        assert_eq!(par.scratch_of_any(10), [1.0; 10]);
+        for len in 2000..2100 {
+            par.recycle(par.scratch(len));
+        }
+        let kept = par.scratch.lock().expect("no thread has panicked");
+        assert!(kept.len() <= 3);
+        assert!(kept.iter().any(|b| b.capacity() >= 2099));
     }
 }

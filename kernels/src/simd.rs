@@ -6,6 +6,8 @@
 //! between levels, never between thread counts. Dense products may use tiles besides
 //! ([`crate::engine`]).
 
+use std::sync::LazyLock;
+
 /// What the processor offers, from narrow to wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -54,6 +56,19 @@ impl Level {
         narrower.iter().copied().filter(|&l| l <= best).collect()
     }
 }
+
+/// Whether AMD made this processor, which wants more to be prefetched than others.
+pub(crate) static AMD: LazyLock<bool> = LazyLock::new(|| {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        // The vendor's name, in the order of these registers.
+        let id = std::arch::x86_64::__cpuid(0);
+        let name = [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes);
+        name.as_flattened() == b"AuthenticAMD"
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
+});
 
 /// Compiles a plain loop once per SIMD level and picks one at run time.
 ///

@@ -154,6 +154,10 @@ impl Backend for Cpu {
         }
     }
 
+    fn give_back(&self, x: kernels::Mat) {
+        drop(self.pool.adopt(x));
+    }
+
     fn copy(&self, x: &Mat) -> Mat {
         if let Wide::Made(wide) = self.wide(x) {
             return wide;

@@ -144,6 +144,10 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Copy, |b| b.take(x))
     }
 
+    fn give_back(&self, x: kernels::Mat) {
+        self.inner.give_back(x);
+    }
+
     fn copy(&self, x: &Mat) -> Mat {
         self.timed(Phase::Copy, |b| b.copy(x)).told(&self.meter)
     }

@@ -130,6 +130,12 @@ pub trait Backend {
         self.download(&x)
     }
 
+    /// Keeps what [`Backend::take`] gave, and nobody reads any more, for later matrices. Freed instead,
+    /// small pieces would be cut from it, and the next epoch's would need another place.
+    fn give_back(&self, x: kernels::Mat) {
+        drop(x);
+    }
+
     /// A copy of `x` on the device.
     fn copy(&self, x: &Mat) -> Mat;
 

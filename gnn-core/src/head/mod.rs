@@ -217,6 +217,7 @@ pub fn evaluate(cx: &mut Ctx, strategy: &mut dyn Strategy, rows: &Rows) -> Resul
             [loss, out.counts[3]]
         }
     };
+    cx.backend.give_back(logits);
     Ok(out)
 }
 
