@@ -14,8 +14,11 @@ use crate::linear_then::Steps;
 use crate::par::{cut_mut, split_rows};
 use crate::simd::Level;
 use crate::{Mat, Par, expect_eq, flat, flat_mut};
+use std::ops::Range;
 
-pub use crate::linear_gradient::{naive_gradient, weight_gradient_into};
+pub use crate::linear_gradient::{
+    Rows, makes_rows, naive_gradient, weight_gradient_into, weight_gradients_into,
+};
 pub use crate::linear_then::{Act, Dropout, Gate, Then, then_into};
 
 /// Bytes of inputs and outputs of one block: half a first-level cache.
@@ -53,11 +56,19 @@ pub struct Term<'a> {
     pub tb: bool,
 }
 
-impl Term<'_> {
+impl<'a> Term<'a> {
     /// `[m, k]` and `[k, n]`.
-    fn shapes(&self) -> [(usize, usize); 2] {
+    pub(crate) fn shapes(&self) -> [(usize, usize); 2] {
         let turn = |x: &Mat, t: bool| if t { (x.ncols(), x.nrows()) } else { x.dim() };
         [turn(self.a, self.ta), turn(self.b, self.tb)]
+    }
+
+    pub(crate) fn operands(&self) -> Operands<'a> {
+        Operands {
+            a: Side::new(flat("linear", self.a), self.a.ncols(), self.ta),
+            b: Side::new(flat("linear", self.b), self.b.ncols(), self.tb),
+            inner: self.shapes()[0].1,
+        }
     }
 }
 
@@ -128,11 +139,7 @@ pub(crate) fn linear_at(
             gradient_at(engine, par, [t.a, t.b], add, out, None);
             add = true;
         } else {
-            products.push(Operands {
-                a: Side::new(flat("linear", t.a), t.a.ncols(), t.ta),
-                b: Side::new(flat("linear", t.b), t.b.ncols(), t.tb),
-                inner,
-            });
+            products.push(t.operands());
         }
     }
     let out = flat_mut("linear", out);
@@ -140,8 +147,9 @@ pub(crate) fn linear_at(
     if engine.tiles && amx_linear::pays(&products, n) {
         return amx_linear::blocks(par, &products, [m, n], add, &steps, out);
     }
-    let pieces: Vec<Piece<'_>> = products.iter().flat_map(Piece::of).collect();
-    blocks(engine.level, par, &pieces, [m, n], add, &steps, out);
+    let blocks = Blocks::new(engine.level, par, &products, steps, n);
+    blocks.make_all(par, m, add, out);
+    blocks.recycle(par);
 }
 
 /// A product `a · b`.
@@ -175,61 +183,102 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// `out = steps(out · add + Σ pieces)`, block by block; `out: [m, n]`.
-fn blocks(
+/// Sums of products with what follows them, ready to be made block by block.
+pub(crate) struct Blocks<'a> {
     level: Level,
-    par: &Par,
-    pieces: &[Piece<'_>],
-    [m, n]: [usize; 2],
-    add: bool,
-    steps: &Steps<'_>,
-    out: &mut [f32],
-) {
-    let shape = TileShape::of(level);
-    let (packed, starts) = pack_all(par, shape, pieces, n);
-    let depth: usize = pieces.iter().map(|p| p.inner).sum();
-    let tiles = if packed.len() * 4 <= RESIDENT {
-        (BLOCK_BYTES / 4 / (depth + n) / shape.rows).clamp(1, 8)
-    } else {
-        8
-    };
-    let rows = tiles * shape.rows;
-    let bounds = cuts(par, m, rows, m * n * depth.max(1));
-    par.run(cut_mut(out, n, &bounds), |(start, out)| {
-        let end = start + out.len() / n;
-        for (first, block) in (start..end).step_by(rows).zip(out.chunks_mut(rows * n)) {
-            if pieces.is_empty() && !add {
-                block.fill(0.0);
-            }
-            let next = (first + rows).min(end)..(first + 2 * rows).min(end);
-            let mut ahead = Ahead::NONE.write(block.as_ptr_range().end, next.len() * n);
-            if let Some(y) = steps.gate_rows(next.clone()) {
-                ahead = ahead.read(y);
-            }
-            for p in pieces
-                .iter()
-                .filter(|p| p.from == 0 && !p.a.is_transposed())
-            {
-                ahead = ahead.read(p.a.stored_rows(next.clone()));
-            }
-            let mut add = add;
-            for (pieces, starts) in pieces.chunks(PASS).zip(starts.chunks(PASS)) {
-                let mut products = [Product::NONE; PASS];
-                for ((to, p), &start) in products.iter_mut().zip(pieces).zip(starts) {
-                    *to = Product {
-                        a: p.a.from(first, 0),
-                        b: &packed[start..],
-                        inner: p.inner,
-                    };
-                }
-                let size = [block.len() / n, n];
-                multiply(level, &products[..pieces.len()], size, add, block, ahead);
-                (add, ahead) = (true, Ahead::NONE);
-            }
-            steps.apply(first, block);
+    pieces: Vec<Piece<'a>>,
+    /// The right operands, and where each piece's begins.
+    packed: Vec<f32>,
+    starts: Vec<usize>,
+    steps: Steps<'a>,
+    /// Columns.
+    n: usize,
+    /// Rows of a block.
+    pub(crate) rows: usize,
+}
+
+impl<'a> Blocks<'a> {
+    /// `steps(Σ products)` of `n` columns.
+    pub(crate) fn new(
+        level: Level,
+        par: &Par,
+        products: &[Operands<'a>],
+        steps: Steps<'a>,
+        n: usize,
+    ) -> Blocks<'a> {
+        let shape = TileShape::of(level);
+        let pieces: Vec<Piece<'a>> = products.iter().flat_map(Piece::of).collect();
+        let (packed, starts) = pack_all(par, shape, &pieces, n);
+        let depth: usize = pieces.iter().map(|p| p.inner).sum();
+        let tiles = if packed.len() * 4 <= RESIDENT {
+            (BLOCK_BYTES / 4 / (depth + n) / shape.rows).clamp(1, 8)
+        } else {
+            8
+        };
+        Blocks {
+            level,
+            pieces,
+            packed,
+            starts,
+            steps,
+            n,
+            rows: tiles * shape.rows,
         }
-    });
-    par.recycle(packed);
+    }
+
+    /// What making these rows will read.
+    pub(crate) fn reads(&self, rows: Range<usize>, mut ahead: Ahead) -> Ahead {
+        if let Some(y) = self.steps.gate_rows(rows.clone()) {
+            ahead = ahead.read(y);
+        }
+        let whole = |p: &&Piece<'_>| p.from == 0 && !p.a.is_transposed();
+        for p in self.pieces.iter().filter(whole) {
+            ahead = ahead.read(p.a.stored_rows(rows.clone()));
+        }
+        ahead
+    }
+
+    /// Makes the rows from `first` on that `block: [_, n]` holds, onto what is there when asked;
+    /// `ahead` is fetched meanwhile.
+    pub(crate) fn make(&self, first: usize, block: &mut [f32], mut add: bool, mut ahead: Ahead) {
+        if self.pieces.is_empty() && !add {
+            block.fill(0.0);
+        }
+        for (pieces, starts) in self.pieces.chunks(PASS).zip(self.starts.chunks(PASS)) {
+            let mut products = [Product::NONE; PASS];
+            for ((to, p), &start) in products.iter_mut().zip(pieces).zip(starts) {
+                *to = Product {
+                    a: p.a.from(first, 0),
+                    b: &self.packed[start..],
+                    inner: p.inner,
+                };
+            }
+            let (size, products) = ([block.len() / self.n, self.n], &products[..pieces.len()]);
+            multiply(self.level, products, size, add, block, ahead);
+            (add, ahead) = (true, Ahead::NONE);
+        }
+        self.steps.apply(first, block);
+    }
+
+    /// Makes `out: [m, n]`.
+    fn make_all(&self, par: &Par, m: usize, add: bool, out: &mut [f32]) {
+        let (n, rows) = (self.n, self.rows);
+        let depth: usize = self.pieces.iter().map(|p| p.inner).sum();
+        let bounds = cuts(par, m, rows, m * n * depth.max(1));
+        par.run(cut_mut(out, n, &bounds), |(start, out)| {
+            let end = start + out.len() / n;
+            for (first, block) in (start..end).step_by(rows).zip(out.chunks_mut(rows * n)) {
+                let next = (first + rows).min(end)..(first + 2 * rows).min(end);
+                let ahead = Ahead::NONE.write(block.as_ptr_range().end, next.len() * n);
+                self.make(first, block, add, self.reads(next, ahead));
+            }
+        });
+    }
+
+    /// Hands the buffers back.
+    pub(crate) fn recycle(self, par: &Par) {
+        par.recycle(self.packed);
+    }
 }
 
 /// Bounds of the runs of `m` rows that threads take: whole blocks of `rows`, for so many

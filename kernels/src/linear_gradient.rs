@@ -10,6 +10,8 @@ use crate::amx_gradient::{self, Columns};
 use crate::engine::Engine;
 use crate::gemm_ahead::Ahead;
 use crate::gemm_block::{Product, Side, TileShape, multiply, pack, strips};
+use crate::linear::{Blocks, Term};
+use crate::linear_then::{Steps, Then};
 use crate::par::split_rows;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Level;
@@ -28,11 +30,13 @@ const LANE_SHARE: usize = 16;
 /// Columns of `x` of one job, a multiple of every tile's rows.
 const GROUP: usize = 480;
 
-/// Elements of both operands in one chunk, which stays in the second-level cache.
-const CHUNK_ELEMENTS: usize = 1 << 16;
+/// Elements of the operands in one chunk, which stays in the second-level cache beside the next one. (Two
+/// left operands of 128 columns and rows made of 16 and 16, 50 000 rows, two threads of a Zen 5: 9.6 ms
+/// with chunks of 128 rows, 9.9 with 160, 10.2 with 192.)
+const CHUNK_ELEMENTS: usize = 48 << 10;
 
 /// Rows of a chunk at least: with fewer, tiles would mostly load and store their sums.
-const CHUNK_MIN: usize = 128;
+const CHUNK_MIN: usize = 96;
 
 /// Rows of a chunk at most: a panel of them fits into the first-level cache beside a strip (50 000 rows,
 /// 128 × 128, two threads of a Zen 5, medians of three rounds: 4.4 ms with 128, 4.25 with 192, 4.5 with
@@ -59,19 +63,83 @@ multiversion! {
     }
 }
 
+/// The right operand of a weight gradient: `[v, n]`.
+#[derive(Clone, Copy)]
+pub enum Rows<'a> {
+    /// Rows that exist.
+    Held(&'a Mat),
+    /// `then(Σ terms)`, whose rows exist a chunk at a time: nobody else reads them.
+    Made {
+        /// The products; none with a transposed left operand.
+        terms: &'a [Term<'a>],
+        /// What is done to their sum.
+        then: Then<'a>,
+    },
+}
+
+impl Rows<'_> {
+    /// Rows and columns.
+    fn dim(&self) -> (usize, usize) {
+        match self {
+            Rows::Held(g) => g.dim(),
+            Rows::Made { terms, .. } => {
+                let [(v, _), (_, n)] = terms.first().map_or([(0, 0); 2], Term::shapes);
+                (v, n)
+            }
+        }
+    }
+}
+
+/// Whether [`Rows::Made`] is worth it for left operands of `k` columns together and `n` columns: where
+/// all sums of a lane are made in one pass, and by vectors.
+pub fn makes_rows(k: usize, n: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if Engine::detect().tiles && amx_gradient::pays(k, n) {
+        return false;
+    }
+    k <= GROUP && n > 0
+}
+
 /// Writes `xᵀ · g` to `gw: [k, n]` and the sums of the columns of `g` to `gb: [n]`, reading `g`
 /// once. `x: [v, k]`, `g: [v, n]`.
 ///
 /// # Panics
 /// When the shapes disagree.
 pub fn weight_gradient_into(par: &Par, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut [f32]>) {
-    expect_eq("weight_gradient", "g with rows", x.nrows(), g.nrows());
-    expect_eq("weight_gradient", "gw with rows", x.ncols(), gw.nrows());
-    expect_eq("weight_gradient", "gw with columns", g.ncols(), gw.ncols());
-    if let Some(gb) = &gb {
-        expect_eq("weight_gradient", "gb of length", g.ncols(), gb.len());
+    weight_gradients_into(par, &[x], Rows::Held(g), &mut [gw], gb);
+}
+
+/// [`weight_gradient_into`] for several left operands `xs`, reading or making `g` once where it can.
+///
+/// # Panics
+/// When the shapes disagree, or a term of `g` has its left operand transposed.
+pub fn weight_gradients_into(
+    par: &Par,
+    xs: &[&Mat],
+    g: Rows<'_>,
+    gws: &mut [&mut Mat],
+    gb: Option<&mut [f32]>,
+) {
+    let (v, n) = g.dim();
+    expect_eq("weight_gradient", "results", xs.len(), gws.len());
+    for (x, gw) in xs.iter().zip(gws.iter()) {
+        expect_eq("weight_gradient", "g with rows", x.nrows(), v);
+        expect_eq("weight_gradient", "gw with rows", x.ncols(), gw.nrows());
+        expect_eq("weight_gradient", "gw with columns", n, gw.ncols());
     }
-    gradient_at(Engine::detect(), par, [x, g], false, gw, gb);
+    if let Some(gb) = &gb {
+        expect_eq("weight_gradient", "gb of length", n, gb.len());
+    }
+    if let Rows::Made { terms, .. } = g {
+        for t in terms {
+            let [(rows, inner), (from, cols)] = t.shapes();
+            assert!(!t.ta, "weight_gradient: expected terms with rows as stored");
+            expect_eq("weight_gradient", "op(b) with rows", inner, from);
+            expect_eq("weight_gradient", "op(a) with rows", v, rows);
+            expect_eq("weight_gradient", "op(b) with columns", n, cols);
+        }
+    }
+    gradients_at(Engine::detect(), par, xs, g, false, gws, gb);
 }
 
 /// [`weight_gradient_into`] for checked shapes on a given engine, which the processor must
@@ -84,14 +152,33 @@ pub(crate) fn gradient_at(
     gw: &mut Mat,
     gb: Option<&mut [f32]>,
 ) {
+    gradients_at(engine, par, &[x], Rows::Held(g), add, &mut [gw], gb);
+}
+
+fn gradients_at(
+    engine: Engine,
+    par: &Par,
+    xs: &[&Mat],
+    g: Rows<'_>,
+    add: bool,
+    gws: &mut [&mut Mat],
+    gb: Option<&mut [f32]>,
+) {
     let level = engine.level;
-    let ((v, k), n) = (x.dim(), g.ncols());
-    let (x, g) = (flat("weight_gradient", x), flat("weight_gradient", g));
-    let gw = flat_mut("weight_gradient", gw);
+    let (v, n) = g.dim();
     if n == 0 {
         return;
     }
-    // A lane holds the sums of the columns in a row of their own, after those of the product.
+    let right = match g {
+        Rows::Held(g) => Right::Held(flat("weight_gradient", g)),
+        Rows::Made { terms, then } => {
+            let products: Vec<_> = terms.iter().map(Term::operands).collect();
+            let steps = Steps::new("weight_gradient", level, then, (v, n));
+            Right::Made(Blocks::new(level, par, &products, steps, n))
+        }
+    };
+    // A lane holds the sums of the columns in a row of their own, after those of the products.
+    let k: usize = xs.iter().map(|x| x.ncols()).sum();
     let size = (k + 1) * n;
     let lanes = LANES
         .min(v / LANE_ROWS)
@@ -101,37 +188,25 @@ pub(crate) fn gradient_at(
     let spans = split_rows(v, lanes);
     let mut jobs = Vec::new();
     for (lane, span) in partial.chunks_mut(size).zip(spans.windows(2)) {
-        let (weights, bias) = lane.split_at_mut(k * n);
-        let mut bias = gb.is_some().then_some(bias);
-        let groups = weights.chunks_mut(GROUP * n).enumerate();
-        for (i, sums) in groups {
-            let columns = i * GROUP..i * GROUP + sums.len() / n;
-            let (rows, bias) = (span[0]..span[1], bias.take());
-            jobs.push(Job {
-                rows,
-                columns,
-                sums,
-                bias,
-            });
-        }
-        if k == 0 && bias.is_some() {
-            jobs.push(Job {
-                rows: span[0]..span[1],
-                columns: 0..0,
-                sums: &mut [],
-                bias,
-            });
-        }
+        jobs_of(lane, span[0]..span[1], xs, n, gb.is_some(), &mut jobs);
     }
-    par.run(jobs, |job| lane(engine, par, job, [x, g], [k, n]));
-    par.rows_mut(gw, n, |first, rows| {
-        if !add {
-            rows.fill(0.0);
-        }
-        for lane in partial.chunks(size) {
-            add_rows(level, &lane[first * n..][..rows.len()], rows);
-        }
-    });
+    par.run(jobs, |job| lane(engine, par, job, &right, n));
+    if let Right::Made(blocks) = right {
+        blocks.recycle(par);
+    }
+    let mut first = 0;
+    for gw in gws.iter_mut() {
+        let rows = gw.nrows();
+        par.rows_mut(flat_mut("weight_gradient", gw), n, |from, rows| {
+            if !add {
+                rows.fill(0.0);
+            }
+            for lane in partial.chunks(size) {
+                add_rows(level, &lane[(first + from) * n..][..rows.len()], rows);
+            }
+        });
+        first += rows;
+    }
     if let Some(gb) = gb {
         gb.fill(0.0);
         for lane in partial.chunks(size) {
@@ -141,144 +216,166 @@ pub(crate) fn gradient_at(
     par.recycle(partial);
 }
 
-/// Sums over a run of rows, of a group of columns of `x`.
+/// The right operand as lanes read it.
+enum Right<'a> {
+    Held(&'a [f32]),
+    Made(Blocks<'a>),
+}
+
+/// Sums over a run of rows.
 struct Job<'a> {
     rows: Range<usize>,
-    columns: Range<usize>,
-    /// `[columns, n]`.
-    sums: &'a mut [f32],
-    /// `[n]`, for one of the groups.
+    lefts: Vec<Left<'a>>,
+    /// `[n]`, for one of a lane's jobs.
     bias: Option<&'a mut [f32]>,
 }
 
-/// One job, chunk by chunk: both operands are packed, which also brings them into the cache in
+/// A group of columns of a left operand.
+struct Left<'a> {
+    x: &'a [f32],
+    /// Columns of all of it.
+    k: usize,
+    columns: Range<usize>,
+    /// `[columns, n]`.
+    sums: &'a mut [f32],
+}
+
+/// The jobs of one lane, of at most [`GROUP`] columns each; `lane` holds its sums.
+fn jobs_of<'a>(
+    lane: &'a mut [f32],
+    rows: Range<usize>,
+    xs: &[&'a Mat],
+    n: usize,
+    biased: bool,
+    jobs: &mut Vec<Job<'a>>,
+) {
+    let (mut weights, bias) = lane.split_at_mut(lane.len() - n);
+    let mut job = Job {
+        rows: rows.clone(),
+        lefts: Vec::new(),
+        bias: biased.then_some(bias),
+    };
+    let mut held = 0;
+    for x in xs {
+        let k = x.ncols();
+        for from in (0..k).step_by(GROUP) {
+            let columns = from..(from + GROUP).min(k);
+            let (sums, rest) = std::mem::take(&mut weights).split_at_mut(columns.len() * n);
+            weights = rest;
+            if held + columns.len() > GROUP {
+                let next = Job {
+                    rows: rows.clone(),
+                    lefts: Vec::new(),
+                    bias: None,
+                };
+                jobs.push(std::mem::replace(&mut job, next));
+                held = 0;
+            }
+            held += columns.len();
+            job.lefts.push(Left {
+                x: flat("weight_gradient", x),
+                k,
+                columns,
+                sums,
+            });
+        }
+    }
+    if held > 0 || job.bias.is_some() {
+        jobs.push(job);
+    }
+}
+
+/// One job, chunk by chunk: the operands are packed, which also brings them into the cache in
 /// the order in which they lie, and multiplied while the next chunk is fetched.
-fn lane(engine: Engine, par: &Par, job: Job<'_>, [x, g]: [&[f32]; 2], [k, n]: [usize; 2]) {
+fn lane(engine: Engine, par: &Par, mut job: Job<'_>, right: &Right<'_>, n: usize) {
     let level = engine.level;
+    let m: usize = job.lefts.iter().map(|left| left.columns.len()).sum();
     #[cfg(target_arch = "x86_64")]
-    if engine.tiles && amx_gradient::pays(k, n) {
-        return tiled_lane(level, par, job, [x, g], [k, n]);
+    if let Right::Held(g) = right
+        && engine.tiles
+        && job.lefts.iter().all(|left| amx_gradient::pays(left.k, n))
+        && m > 0
+    {
+        return tiled_lane(level, par, job, g, n);
     }
     let shape = TileShape::of(level);
-    let m = job.columns.len();
-    let mut bias = job.bias;
     let chunk = (CHUNK_ELEMENTS / (m + n)).clamp(CHUNK_MIN, CHUNK_MAX) / 16 * 16;
     let chunk = chunk.min(job.rows.len().max(1));
-    let left_len = (m.next_multiple_of(shape.rows) * chunk).next_multiple_of(16);
-    let mut packed = par.scratch_of_any(left_len + shape.packed_len(chunk, n) + 16);
-    let start = packed.as_ptr().align_offset(64).min(16);
-    let (left, right) = packed[start..].split_at_mut(left_len);
+    let widest = job.lefts.iter().map(|left| left.columns.len()).max();
+    let left_len = widest.unwrap_or(0).next_multiple_of(shape.rows) * chunk;
+    let left_len = left_len.next_multiple_of(16);
+    let right_len = shape.packed_len(chunk, n).next_multiple_of(16);
+    let made_len = match right {
+        Right::Held(_) => 0,
+        Right::Made(_) => chunk * n,
+    };
+    let mut scratch = par.scratch_of_any(left_len + right_len + made_len + 16);
+    let start = scratch.as_ptr().align_offset(64).min(16);
+    let (strip, rest) = scratch[start..].split_at_mut(left_len);
+    let (packed, made) = rest.split_at_mut(right_len);
     for from in job.rows.clone().step_by(chunk) {
         let to = (from + chunk).min(job.rows.end);
-        let (xs, gs) = (&x[from * k..to * k], &g[from * n..to * n]);
-        if let Some(bias) = &mut bias {
+        let (inner, next) = (to - from, to..(to + chunk).min(job.rows.end));
+        let (gs, mut ahead) = match right {
+            Right::Held(g) => {
+                let ahead = Ahead::NONE.read(&g[next.start * n..next.end * n]);
+                (&g[from * n..to * n], ahead)
+            }
+            Right::Made(blocks) => {
+                let made = &mut made[..inner * n];
+                let firsts = (from..to).step_by(blocks.rows);
+                for (first, block) in firsts.zip(made.chunks_mut(blocks.rows * n)) {
+                    blocks.make(first, block, false, Ahead::NONE);
+                }
+                (&*made, blocks.reads(next.clone(), Ahead::NONE))
+            }
+        };
+        if let Some(bias) = &mut job.bias {
             add_rows(level, gs, bias);
         }
         if m == 0 {
             continue;
         }
-        let inner = to - from;
-        strips(level, xs, k, job.columns.clone(), left);
-        pack(shape, Side::new(gs, n, false), inner, n, right);
-        let next = to..(to + chunk).min(job.rows.end);
-        let ahead = Ahead::NONE
-            .read(&x[next.start * k..next.end * k])
-            .read(&g[next.start * n..next.end * n]);
-        let product = Product {
-            a: Side::strips(shape, left),
-            b: right,
-            inner,
-        };
-        multiply(level, &[product], [m, n], true, job.sums, ahead);
+        pack(shape, Side::new(gs, n, false), inner, n, packed);
+        for left in &mut job.lefts {
+            let (x, k) = (left.x, left.k);
+            strips(level, &x[from * k..to * k], k, left.columns.clone(), strip);
+            let product = Product {
+                a: Side::strips(shape, strip),
+                b: packed,
+                inner,
+            };
+            let ahead = std::mem::replace(&mut ahead, Ahead::NONE);
+            let ahead = ahead.read(&x[next.start * k..next.end * k]);
+            let size = [left.columns.len(), n];
+            multiply(level, &[product], size, true, left.sums, ahead);
+        }
     }
-    par.recycle(packed);
+    par.recycle(scratch);
 }
 
 /// [`lane`] on AMX tiles.
 #[cfg(target_arch = "x86_64")]
-fn tiled_lane(level: Level, par: &Par, job: Job<'_>, [x, g]: [&[f32]; 2], [k, n]: [usize; 2]) {
-    let x = Columns {
-        data: x,
-        width: k,
-        from: job.columns.start,
-        len: job.columns.len(),
-    };
+fn tiled_lane(level: Level, par: &Par, job: Job<'_>, g: &[f32], n: usize) {
     if let Some(bias) = job.bias {
         add_rows(level, &g[job.rows.start * n..job.rows.end * n], bias);
     }
-    let g = Columns {
-        data: g,
-        width: n,
-        from: 0,
-        len: n,
-    };
-    amx_gradient::add_product(par, job.rows, x, g, job.sums);
+    for left in job.lefts {
+        let x = Columns {
+            data: left.x,
+            width: left.k,
+            from: left.columns.start,
+            len: left.columns.len(),
+        };
+        let g = Columns {
+            data: g,
+            width: n,
+            from: 0,
+            len: n,
+        };
+        amx_gradient::add_product(par, job.rows.clone(), x, g, left.sums);
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::linear::tests::{close, matrix};
-    use proptest::prelude::*;
-
-    fn check(v: usize, k: usize, n: usize) {
-        let (x, g) = (matrix(v, k, 1), matrix(v, n, 2));
-        let run = |threads, bias: bool| {
-            let (mut gw, mut gb) = (
-                Mat::from_elem((k, n), f32::NAN),
-                Mat::from_elem((1, n), f32::NAN),
-            );
-            let gb_out = bias.then(|| flat_mut("", &mut gb));
-            weight_gradient_into(&Par::new(threads), &x, &g, &mut gw, gb_out);
-            (gw, gb)
-        };
-        let (mut gw, mut gb) = (Mat::zeros((k, n)), Mat::zeros((1, n)));
-        naive_gradient(&x, &g, &mut gw, Some(flat_mut("", &mut gb)));
-        let one = run(1, true);
-        let tolerance = 2e-6 * (v as f32).sqrt().max(8.0);
-        close(&one.0, &gw, tolerance);
-        close(&one.1, &gb, tolerance);
-        for engine in Engine::available() {
-            let (mut w, mut b) = (Mat::ones((k, n)), Mat::ones((1, n)));
-            let par = Par::new(2);
-            gradient_at(
-                engine,
-                &par,
-                [&x, &g],
-                true,
-                &mut w,
-                Some(flat_mut("", &mut b)),
-            );
-            close(&w, &(&gw + 1.0), tolerance);
-            close(&b, &gb, tolerance);
-        }
-        for threads in [2, 3, 8] {
-            assert_eq!(run(threads, true), one, "{threads} threads");
-        }
-        assert_eq!(run(2, false).0, one.0);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(60))]
-        #[test]
-        fn weight_gradient_equals_naive(v in 0usize..600, k in 0usize..120, n in 0usize..120) {
-            check(v, k, n);
-        }
-    }
-
-    #[test]
-    fn many_rows_in_lanes() {
-        check(5 * LANE_ROWS + 77, 33, 18);
-        check(5 * LANE_ROWS + 77, 99, 50);
-        check(1300, GROUP + 19, 5);
-        check(2 * LANE_ROWS, 7, 130);
-        check(LANES * LANE_ROWS + 1025, 5, 3);
-    }
-
-    #[test]
-    #[should_panic(expected = "weight_gradient: expected g with rows 3, got 2")]
-    fn wrong_shapes_name_both_sides() {
-        let (x, g) = (Mat::zeros((3, 1)), Mat::zeros((2, 1)));
-        weight_gradient_into(&Par::new(1), &x, &g, &mut Mat::zeros((1, 1)), None);
-    }
-}
+mod tests;

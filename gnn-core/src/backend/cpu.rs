@@ -3,7 +3,8 @@
 use super::mat::Pool;
 use super::ops::{
     Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
-    Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write, with_values,
+    Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    with_values,
 };
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
@@ -203,6 +204,31 @@ impl Backend for Cpu {
     fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
         let gb = gb.map(Mat::as_slice_mut);
         linear::weight_gradient_into(&self.par, &self.wide(x), g.host(), gw.host_mut(), gb);
+    }
+
+    fn makes_rows(&self, k: usize, n: usize) -> bool {
+        linear::makes_rows(k, n)
+    }
+
+    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
+        let xs: Vec<_> = xs.iter().map(|x| self.wide(x)).collect();
+        let xs: Vec<&kernels::Mat> = xs.iter().map(|x| &**x).collect();
+        let mut gws: Vec<_> = gws.iter_mut().map(Mat::host_mut).collect();
+        let gb = gb.map(Mat::as_slice_mut);
+        let (left, terms): (Vec<Wide<'_>>, Vec<linear::Term<'_>>);
+        let g = match g {
+            Rows::Held(g) => linear::Rows::Held(g.host()),
+            Rows::Made { terms: all, then } => {
+                left = all.iter().map(|t| self.wide(t.a)).collect();
+                terms = all.iter().zip(&left).map(|(t, a)| on_host(t, a)).collect();
+                let then = steps(then);
+                linear::Rows::Made {
+                    terms: &terms,
+                    then,
+                }
+            }
+        };
+        linear::weight_gradients_into(&self.par, &xs, g, &mut gws, gb);
     }
 
     fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {

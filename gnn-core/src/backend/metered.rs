@@ -2,7 +2,7 @@
 
 use super::{
     Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
-    Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
+    Projected, Rows, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
 };
 use crate::record::{Meter, Pass, Phase, Stream, now_ns};
 use kernels::adam::AdamParams;
@@ -163,6 +163,14 @@ impl<B: Backend> Backend for Metered<B> {
 
     fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
         self.timed(Phase::Update, |b| b.weight_gradient(x, g, gw, gb));
+    }
+
+    fn makes_rows(&self, k: usize, n: usize) -> bool {
+        self.inner.makes_rows(k, n)
+    }
+
+    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
+        self.timed(Phase::Update, |b| b.weight_gradients(xs, g, gws, gb));
     }
 
     fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat) {

@@ -25,8 +25,8 @@ pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{
     Act, Attended, Attention, AttentionDropout, Coefficients, Corner, Dropout, Gate, MultiTarget,
-    Normed, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed,
-    Write,
+    Normed, Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then,
+    Typed, Write,
 };
 
 use crate::error::{Error, Result};
@@ -149,6 +149,37 @@ pub trait Backend {
     /// `xᵀ · g` to `gw: [k, n]` and the column sums of `g` to `gb: [1, n]`; `x: [m, k]`,
     /// `g: [m, n]`.
     fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>);
+
+    /// Whether [`Rows::Made`] is better than rows that are written first, for left operands of `k`
+    /// columns together and `n` columns.
+    fn makes_rows(&self, k: usize, n: usize) -> bool {
+        let _ = (k, n);
+        false
+    }
+
+    /// [`Backend::weight_gradient`] of several left operands `xs`, with one result each in `gws`.
+    fn weight_gradients(
+        &self,
+        xs: &[&Mat],
+        g: Rows<'_>,
+        gws: &mut [Mat],
+        mut gb: Option<&mut Mat>,
+    ) {
+        let made;
+        let g = match g {
+            Rows::Held(g) => g,
+            Rows::Made { terms, then } => {
+                let (rows, cols) = g.dim();
+                let mut out = self.fresh(rows, cols);
+                self.linear(terms, Write::Set, then, &mut out);
+                made = out;
+                &made
+            }
+        };
+        for (x, gw) in xs.iter().zip(gws) {
+            self.weight_gradient(x, g, gw, gb.take());
+        }
+    }
 
     /// Sparse rows times a dense matrix: `a: [m, k]`, `b: [k, n]`, `out: [m, n]`; `values: [1, E]`
     /// stand in for those of `a`. Counted as a dense layer, not as aggregation.

@@ -131,6 +131,33 @@ impl<'a> Term<'a> {
     }
 }
 
+/// The gradient of a layer's output, as its weights' gradients read it: `[m, n]`.
+#[derive(Debug, Clone, Copy)]
+pub enum Rows<'a> {
+    /// Rows that exist.
+    Held(&'a Mat),
+    /// `then(Σ terms)`, which nobody else reads; no term has its left operand transposed.
+    Made {
+        /// The products.
+        terms: &'a [Term<'a>],
+        /// What is done to their sum.
+        then: Then<'a>,
+    },
+}
+
+impl Rows<'_> {
+    /// Rows and columns.
+    ///
+    /// # Panics
+    /// When rows are made of no term.
+    pub fn dim(&self) -> (usize, usize) {
+        match self {
+            Rows::Held(g) => g.dim(),
+            Rows::Made { terms, .. } => terms[0].dim(),
+        }
+    }
+}
+
 /// An activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Act {

@@ -4,8 +4,8 @@
 //! Kipf & Welling, ICLR 2017, eq. 2: `Y = Â X W + b`, `Â = D^-1/2 (A + I) D^-1/2`. The weights of
 //! Â are in the block that the aggregate multiplies by.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
-use crate::backend::{Term, Then};
+use super::layer::{After, Facts, Flow, Grad, Layer, Parts, Saved, Site, Tensor, Weights, Widths};
+use crate::backend::{Mat, Rows, Term, Then};
 use crate::error::Result;
 
 const WEIGHT: usize = 0;
@@ -83,11 +83,43 @@ impl Layer for Gcn {
             site.cx.backend.then(then, &mut gx);
             return Ok((vec![gw, gb], Some(gx.into())));
         }
+        let (weights, gz) = self.of_product(&mut site, &saved, g)?;
+        let gx = input.map(|then| site.linear(&[Term::right_t(&gz, &site.w[WEIGHT])], then));
+        Ok((weights, gx.map(Grad::from)))
+    }
+
+    fn in_parts(&self) -> bool {
+        !self.input_first
+    }
+
+    fn backward_in_parts(
+        &self,
+        mut site: Site<'_>,
+        saved: Saved,
+        grad: Grad,
+    ) -> Result<(Weights, Parts)> {
+        let (weights, gz) = self.of_product(&mut site, &saved, grad.g)?;
+        Ok((weights, vec![(gz, WEIGHT)]))
+    }
+
+    fn only_weights_read(&self) -> Option<[usize; 2]> {
+        self.input_first.then_some([self.d_in, self.d_out])
+    }
+
+    fn backward_of_rows(&self, site: Site<'_>, saved: Saved, g: Rows<'_>) -> Weights {
+        let ax = saved.aggregated.expect("kept by forward");
+        let ([gw], gb) = site.weight_gradients([&ax], g);
+        vec![gw, gb]
+    }
+}
+
+impl Gcn {
+    /// Backward of a layer that multiplies first: its tensors' gradients, and that of the product.
+    fn of_product(&self, site: &mut Site<'_>, saved: &Saved, g: Mat) -> Result<(Weights, Mat)> {
         let gb = site.bias_gradient(&g);
         let gz = site.aggregate(&g)?;
         drop(g);
         let gw = saved.x().t_times(site.cx, &gz);
-        let gx = input.map(|then| site.linear(&[Term::right_t(&gz, &site.w[WEIGHT])], then));
-        Ok((vec![gw, gb], gx.map(Grad::from)))
+        Ok((vec![gw, gb], gz))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::attention::Scores;
 use super::{Aggregate, At, Input};
-use crate::backend::{Act, Backend, Dropout, Kept, Mat, Term, Then, Write};
+use crate::backend::{Act, Backend, Dropout, Kept, Mat, Rows, Term, Then, Write};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::Direction;
@@ -45,6 +45,10 @@ impl Facts {
 
 /// The tensors of one layer; a bias is a matrix of one row.
 pub type Weights = Vec<Mat>;
+
+/// Terms of a gradient: each matrix is to be multiplied with the transposed of a layer's tensor, by
+/// number.
+pub type Parts = Vec<(Mat, usize)>;
 
 /// One tensor of a layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -264,6 +268,17 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// The gradients of dense weights whose layer reads `xs: [n_local, _]` and has the gradient
+    /// `g: [n_local, k]` of its output, and of the bias beside them, in one pass.
+    pub fn weight_gradients<const N: usize>(&self, xs: [&Mat; N], g: Rows<'_>) -> ([Mat; N], Mat) {
+        let backend = &self.cx.backend;
+        let cols = g.dim().1;
+        let mut gws = xs.map(|x| backend.fresh(x.ncols(), cols));
+        let mut gb = backend.fresh(1, cols);
+        backend.weight_gradients(&xs, g, &mut gws, Some(&mut gb));
+        (gws, gb)
+    }
+
     /// A new sum of products, with `then` applied.
     ///
     /// # Panics
@@ -457,4 +472,35 @@ pub trait Layer {
         grad: Grad,
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)>;
+
+    /// Whether the gradient of its dense input is a sum of products: [`Layer::backward_in_parts`].
+    fn in_parts(&self) -> bool {
+        false
+    }
+
+    /// [`Layer::backward`] without making the gradient of the input, which is `Σ g · wᵀ` over these
+    /// `g: [n_local, _]` and tensors `w`, by number, before what is done to it.
+    ///
+    /// # Errors
+    /// Whatever the aggregation meets.
+    ///
+    /// # Panics
+    /// Where [`Layer::in_parts`] says no.
+    fn backward_in_parts(&self, _: Site<'_>, _: Saved, _: Grad) -> Result<(Weights, Parts)> {
+        unreachable!("the gradient of this layer's input is no sum of products")
+    }
+
+    /// Columns of what is multiplied with the gradient of its output, and of that, where a first layer
+    /// with a dense input reads it for its weights' gradients only: [`Layer::backward_of_rows`].
+    fn only_weights_read(&self) -> Option<[usize; 2]> {
+        None
+    }
+
+    /// The weights' gradients of a first layer whose input needs none.
+    ///
+    /// # Panics
+    /// Where [`Layer::only_weights_read`] is none, or the layer has not kept its aggregate.
+    fn backward_of_rows(&self, _: Site<'_>, _: Saved, _: Rows<'_>) -> Weights {
+        unreachable!("others read the gradient of this layer's output")
+    }
 }

@@ -16,7 +16,9 @@
 //!
 //! `g` is the gradient of the layer's output, `n·d_out`; where heads are averaged, it is held beside
 //! that of their concatenation only until that one is made. The first layer has no gradient of its
-//! input, and keeps its aggregate from epoch to epoch where the request has it made once.
+//! input, and keeps its aggregate from epoch to epoch where the request has it made once. Where it
+//! aggregates first and the second multiplies first, the gradient between them is made piece by piece
+//! as the first layer's weights read it ([`crate::backend::Rows::Made`]), and is in no sum.
 
 use super::{AggregateFirst, ModelKind, Shape};
 use crate::dataset::{Dataset, Features, Task};
@@ -244,10 +246,33 @@ impl Epoch<'_> {
         let logits = n * shape.d_out;
         ledger.beside(logits);
         ledger.free(logits);
-        for layer in layers.iter().rev() {
+        let joined = self.joined(&layers);
+        for layer in layers[joined..].iter().rev() {
             self.backward(layer, &mut ledger);
         }
+        if joined > 0 {
+            // The gradient of the second layer's output and its aggregate.
+            ledger.beside(2 * n * layers[1].d_out);
+        }
         ledger.most
+    }
+
+    /// How many of the first layers have their backward in one go, with nothing written between them.
+    fn joined(&self, layers: &[Layer]) -> usize {
+        let [first, second, ..] = layers else {
+            return 0;
+        };
+        let read = match self.spec.model {
+            ModelKind::Gcn => first.d_in,
+            ModelKind::Sage => 2 * first.d_in,
+            _ => return 0,
+        };
+        let makes = self.spec.backend == "cpu" && kernels::linear::makes_rows(read, first.d_out);
+        if first.first && !second.first && makes {
+            2
+        } else {
+            0
+        }
     }
 
     fn forward(&self, layer: &Layer, ledger: &mut Ledger) {
@@ -386,11 +411,11 @@ mod tests {
         assert_eq!(plan.features, 100 * 5 * 4);
         // An index and a weight an edge, a start a row; symmetric.
         assert_eq!(plan.graph, 101 * 8 + loops * 8);
-        // The first layer's aggregate and output, while its output's gradient is made of the
-        // second's, three columns wide.
+        // The first layer's aggregate and output, while the second multiplies: its product and what
+        // that is aggregated to are three columns wide.
         assert_eq!(
             (plan.activations, plan.gradients),
-            (100 * 4 * (5 + 7), 100 * 4 * (3 + 7))
+            (100 * 4 * (5 + 7), 100 * 4 * (3 + 3))
         );
         assert_eq!(plan.parameters, 4 * 4 * (5 * 7 + 7 + 7 * 3 + 3));
         assert_eq!(plan.total(), plan.data() + plan.parameters);

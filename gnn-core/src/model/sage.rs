@@ -5,8 +5,8 @@
 //! two-matrix form: `Y = X W_self + mean_{u∈N(v)}(x_u) W_neigh + b`. A vertex without in-neighbours
 //! has the mean 0.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
-use crate::backend::{Term, Then};
+use super::layer::{After, Facts, Flow, Grad, Layer, Parts, Saved, Site, Tensor, Weights, Widths};
+use crate::backend::{Mat, Rows, Term, Then};
 use crate::error::Result;
 
 const W_SELF: usize = 0;
@@ -82,9 +82,8 @@ impl Layer for Sage {
         let x = saved.x();
         if let Some((mean, dense)) = mean.zip(x.dense()) {
             let own = site.first_rows(dense, g.nrows());
-            let (g_self, gb) = site.weight_and_bias_gradient(&own, &g);
-            let g_neigh = site.weight_gradient(&mean, &g);
-            drop(mean);
+            let ([g_self, g_neigh], gb) = site.weight_gradients([&own, &mean], Rows::Held(&g));
+            drop((own, mean));
             let Some(then) = input else {
                 return Ok((vec![g_self, g_neigh, gb], None));
             };
@@ -94,10 +93,7 @@ impl Layer for Sage {
             site.add_to_first_rows(Term::right_t(&g, &site.w[W_SELF]), then, &mut gx);
             return Ok((vec![g_self, g_neigh, gb], Some(gx.into())));
         }
-        let gz = site.aggregate(&g)?;
-        let g_neigh = x.t_times(site.cx, &gz);
-        let own = x.first_rows(site.cx, g.nrows());
-        let (g_self, gb) = site.input_gradients(&own, &g);
+        let (weights, [gz, g]) = self.of_product(&mut site, &saved, g)?;
         let gx = input.map(|then| {
             let terms = [
                 Term::right_t(&gz, &site.w[W_NEIGH]),
@@ -105,6 +101,50 @@ impl Layer for Sage {
             ];
             site.sum_of_terms(terms, then)
         });
-        Ok((vec![g_self, g_neigh, gb], gx.map(Grad::from)))
+        Ok((weights, gx.map(Grad::from)))
+    }
+
+    fn in_parts(&self) -> bool {
+        !self.input_first
+    }
+
+    fn backward_in_parts(
+        &self,
+        mut site: Site<'_>,
+        saved: Saved,
+        grad: Grad,
+    ) -> Result<(Weights, Parts)> {
+        let (weights, [gz, g]) = self.of_product(&mut site, &saved, grad.g)?;
+        Ok((weights, vec![(gz, W_NEIGH), (g, W_SELF)]))
+    }
+
+    fn only_weights_read(&self) -> Option<[usize; 2]> {
+        self.input_first.then_some([2 * self.d_in, self.d_out])
+    }
+
+    fn backward_of_rows(&self, site: Site<'_>, saved: Saved, g: Rows<'_>) -> Weights {
+        let x = saved.x().dense().expect("aggregated by forward");
+        let mean = saved.aggregated.as_ref().expect("kept by forward");
+        let own = site.first_rows(x, g.dim().0);
+        let ([g_self, g_neigh], gb) = site.weight_gradients([&own, mean], g);
+        vec![g_self, g_neigh, gb]
+    }
+}
+
+impl Sage {
+    /// Backward of a layer that multiplies first: its tensors' gradients, and those of the product and
+    /// of the layer's output.
+    fn of_product(
+        &self,
+        site: &mut Site<'_>,
+        saved: &Saved,
+        g: Mat,
+    ) -> Result<(Weights, [Mat; 2])> {
+        let x = saved.x();
+        let gz = site.aggregate(&g)?;
+        let g_neigh = x.t_times(site.cx, &gz);
+        let own = x.first_rows(site.cx, g.nrows());
+        let (g_self, gb) = site.input_gradients(&own, &g);
+        Ok((vec![g_self, g_neigh, gb], [gz, g]))
     }
 }

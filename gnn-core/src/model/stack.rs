@@ -3,7 +3,7 @@
 use super::kind::{Drop, Shape, Stage};
 use super::layer::{After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Weights};
 use super::{Aggregate, At, Input, ModelKind, RoundSite};
-use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Then};
+use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Rows, Term, Then};
 use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -351,7 +351,7 @@ impl Model {
         ready: Ready<'_>,
     ) -> Result<Option<Grad>> {
         cx.pass(Pass::Backward);
-        let mut grad = Some(grad);
+        let (mut grad, start) = (Some(grad), layers.start);
         for layer in layers.rev() {
             cx.layer(layer);
             let saved = tape.saved.pop().expect("forward pushed one entry a layer");
@@ -361,13 +361,68 @@ impl Model {
                 layer,
                 direction: Direction::Backward,
             };
-            let site = self.site(cx, agg, at, ids);
             let g = grad.take().expect("later layers gave their input's");
+            if let Some(then) = then
+                && start == 0
+                && self.skips_to_first(cx, layer, &tape)
+            {
+                let below = tape.saved.pop().expect("forward pushed one entry a layer");
+                self.backward_of_first_two(cx, agg, [saved, below], ids, g, then, ready)?;
+                return Ok(None);
+            }
+            let site = self.site(cx, agg, at, ids);
             let (grads, gx) = self.stages[layer].layer.backward(site, saved, g, then)?;
             ready(cx, layer, grads)?;
             grad = gx.filter(|_| layer > 0 || self.input_gradient);
         }
         Ok(grad)
+    }
+
+    /// Whether only the first layer's weights read the gradient of its output, and this second layer
+    /// gives it as a sum of products, which the backend would rather make piece by piece than write.
+    fn skips_to_first(&self, cx: &Ctx, layer: usize, tape: &Tape) -> bool {
+        let [first, second] = match &self.stages[..] {
+            [first, second, ..] if layer == 1 && !self.input_gradient => [first, second],
+            _ => return false,
+        };
+        let kept = tape.saved.last().is_some_and(|s| s.aggregated.is_some());
+        let read = first.layer.only_weights_read();
+        second.layer.in_parts() && kept && read.is_some_and(|[k, n]| cx.backend.makes_rows(k, n))
+    }
+
+    /// Backward of the first two layers, of which `saved` has the second's first, without the gradient
+    /// between them as a matrix.
+    #[expect(clippy::too_many_arguments, reason = "as backward_layers")]
+    fn backward_of_first_two(
+        &self,
+        cx: &mut Ctx,
+        agg: &mut dyn Aggregate,
+        saved: [Saved; 2],
+        ids: &Kept<u32>,
+        grad: Grad,
+        then: Then<'_>,
+        ready: Ready<'_>,
+    ) -> Result<()> {
+        let at = |layer| At {
+            layer,
+            direction: Direction::Backward,
+        };
+        let [second, first] = saved;
+        let site = self.site(cx, agg, at(1), ids);
+        let (grads, parts) = self.stages[1].layer.backward_in_parts(site, second, grad)?;
+        ready(cx, 1, grads)?;
+        cx.layer(0);
+        let terms = parts
+            .iter()
+            .map(|(g, w)| Term::right_t(g, &self.weights[1][*w]));
+        let terms: Vec<_> = terms.collect();
+        let rows = Rows::Made {
+            terms: &terms,
+            then,
+        };
+        let site = self.site(cx, agg, at(0), ids);
+        let grads = self.stages[0].layer.backward_of_rows(site, first, rows);
+        ready(cx, 0, grads)
     }
 
     /// What turns the gradient of a layer's input into that of the output of the layer before it;

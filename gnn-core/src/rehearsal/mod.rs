@@ -173,7 +173,10 @@ fn on_rank(
     post: Option<Post>,
 ) -> Result<Rehearsed> {
     let (meter, ledger) = (Rc::new(Meter::new(None)), Rc::new(Ledger::default()));
-    let hollow = Metered::new(Hollow::new(Rc::clone(&ledger)), Rc::clone(&meter));
+    let hollow = Metered::new(
+        Hollow::new(Rc::clone(&ledger), plan.spec.backend == "cpu"),
+        Rc::clone(&meter),
+    );
     let backend: Box<dyn Backend> = Box::new(hollow);
     let mut cx = Ctx::new(plan, transport, backend, Rc::clone(&meter));
     cx.post = post;

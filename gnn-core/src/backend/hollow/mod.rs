@@ -16,8 +16,8 @@ pub use ledger::{Asked, Ledger};
 
 use super::{
     Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
-    Picked, Product, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed,
-    Write,
+    Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Sparse, Target, Term, Then,
+    Typed, Write,
 };
 use kernels::adam::AdamParams;
 use kernels::pairs::Pairs;
@@ -31,12 +31,14 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Hollow {
     ledger: Rc<Ledger>,
+    /// Whether it stands for the host.
+    host: bool,
 }
 
 impl Hollow {
-    /// One that writes to `ledger`.
-    pub fn new(ledger: Rc<Ledger>) -> Hollow {
-        Hollow { ledger }
+    /// One that writes to `ledger`, in the place of the host or of a device.
+    pub fn new(ledger: Rc<Ledger>, host: bool) -> Hollow {
+        Hollow { ledger, host }
     }
 
     fn made(&self, rows: usize, cols: usize) -> Mat {
@@ -129,6 +131,22 @@ impl Backend for Hollow {
     fn weight_gradient(&self, x: &Mat, g: &Mat, _gw: &mut Mat, _gb: Option<&mut Mat>) {
         let _wide = self.widened(x);
         self.ledger.flops(2.0 * (x.len() * g.ncols()) as f64);
+    }
+
+    fn makes_rows(&self, k: usize, n: usize) -> bool {
+        self.host && kernels::linear::makes_rows(k, n)
+    }
+
+    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, _gws: &mut [Mat], _gb: Option<&mut Mat>) {
+        let _wide: Vec<Option<Mat>> = xs.iter().map(|x| self.widened(x)).collect();
+        let (rows, cols) = g.dim();
+        if let Rows::Made { terms, .. } = g {
+            let inner: usize = terms.iter().map(|t| t.a.ncols()).sum();
+            self.ledger.flops(2.0 * (rows * cols * inner) as f64);
+        }
+        for x in xs {
+            self.ledger.flops(2.0 * (x.len() * cols) as f64);
+        }
     }
 
     fn sparse_gemm(&self, a: &Sparse, _: Option<&Mat>, b: &Mat, _write: Write, _out: &mut Mat) {
