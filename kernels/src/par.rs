@@ -11,6 +11,9 @@ use rayon::prelude::*;
 /// Elements below which starting threads costs more than it saves.
 const SMALL: usize = 16 * 1024;
 
+/// A kept buffer may have up to so many times the numbers that are asked for.
+const LOOSE: usize = 4;
+
 /// The threads of one rank.
 pub struct Par {
     threads: usize,
@@ -109,28 +112,35 @@ impl Par {
         buffer
     }
 
-    /// The smallest kept buffer with room for `len`, or a new one in the place of the largest.
+    /// The smallest kept buffer with room for `len` that is not far too large, or a new one, in the place
+    /// of one that is a little too small.
     fn kept(&self, len: usize) -> Vec<f32> {
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let all = kept.iter().map(Vec::capacity).enumerate();
-        let fits = all.clone().filter(|&(_, room)| room >= len);
-        let best = fits.min_by_key(|&(_, room)| room);
-        match best.or_else(|| all.max_by_key(|&(_, room)| room)) {
-            Some((k, room)) if room >= len => kept.swap_remove(k),
-            Some((k, _)) if kept.len() > self.threads => {
-                drop(kept.swap_remove(k));
-                Vec::with_capacity(len)
-            }
-            _ => Vec::with_capacity(len),
+        let fits = all
+            .clone()
+            .filter(|&(_, room)| room >= len && room / LOOSE <= len);
+        if let Some((k, _)) = fits.min_by_key(|&(_, room)| room) {
+            return kept.swap_remove(k);
         }
+        let mut short = all.filter(|&(_, room)| room < len && room >= len - len / LOOSE);
+        if let Some(k) = short.next().map(|(k, _)| k) {
+            kept.swap_remove(k);
+        }
+        drop(kept);
+        Vec::with_capacity(len)
     }
 
     /// Takes a buffer of [`Par::scratch`] back.
     pub fn recycle(&self, buffer: Vec<f32>) {
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that all threads fill, and one of each.
-        if kept.len() < self.threads + 2 {
-            kept.push(buffer);
+        kept.push(buffer);
+        // Those that all threads fill, and a few of each; small ones are soon made again.
+        if kept.len() > 2 * self.threads + 4 {
+            let rooms = kept.iter().map(Vec::capacity).enumerate();
+            if let Some((k, _)) = rooms.min_by_key(|&(_, room)| room) {
+                kept.swap_remove(k);
+            }
         }
     }
 }
@@ -260,8 +270,11 @@ mod tests {
         for len in 2000..2100 {
             par.recycle(par.scratch(len));
         }
+        for len in (1..20).map(|k| k * 300) {
+            par.recycle(par.scratch(len));
+        }
         let kept = par.scratch.lock().expect("no thread has panicked");
-        assert!(kept.len() <= 3);
-        assert!(kept.iter().any(|b| b.capacity() >= 2099));
+        assert!(kept.len() <= 6);
+        assert!(kept.iter().any(|b| b.capacity() >= 5700));
     }
 }
