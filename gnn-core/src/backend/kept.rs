@@ -4,7 +4,7 @@ use kernels::segmented::Segmented;
 use kernels::{Csr, CsrBuf};
 use std::any::Any;
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A place where a backend keeps its own form of what stands beside it: made at first use, gone
 /// with its owner. A clone begins empty.
@@ -35,10 +35,10 @@ impl std::fmt::Debug for Slot {
     }
 }
 
-/// A list that does not change, such as vertex ids, labels or masks.
+/// A list that does not change, such as vertex ids, labels or masks. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Kept<T> {
-    host: Vec<T>,
+    host: Arc<Vec<T>>,
     slot: Slot,
 }
 
@@ -52,7 +52,7 @@ impl<T> Kept<T> {
 impl<T> From<Vec<T>> for Kept<T> {
     fn from(host: Vec<T>) -> Kept<T> {
         Kept {
-            host,
+            host: Arc::new(host),
             slot: Slot::default(),
         }
     }

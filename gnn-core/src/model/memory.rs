@@ -31,7 +31,8 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// The block that layers multiply by, its transposed where that differs, what of both is kept in
-    /// another order for wide rows, and for attention where each edge is in it.
+    /// another order for wide rows, and for attention where each edge is in it; vertices' ids, labels
+    /// and masks.
     pub graph: usize,
     /// Input features, and their transposed where they are sparse.
     pub features: usize,
@@ -120,8 +121,10 @@ impl Memory {
         // What averages the heads of the last layer is a matrix as well.
         let averages = model == ModelKind::Gat && spec.out_heads > 1;
         let average = usize::from(averages) * spec.out_heads * shape.d_out * shape.d_out;
+        // Ids, labels and masks.
+        let lists = 11 * block.n_dst + data.multi_labels.as_ref().map_or(0, Vec::len);
         Some(Memory {
-            graph: block.bytes(),
+            graph: block.bytes() + lists,
             features: features.bytes() / if rounded { 2 } else { 1 } + transposed,
             activations: 4 * activations,
             gradients: 4 * gradients,
@@ -410,7 +413,7 @@ mod tests {
         let plan = planned(&spec, &data);
         assert_eq!(plan.features, 100 * 5 * 4);
         // An index and a weight an edge, a start a row; symmetric.
-        assert_eq!(plan.graph, 101 * 8 + loops * 8);
+        assert_eq!(plan.graph, 101 * 8 + loops * 8 + 100 * 11);
         // The first layer's aggregate and output, while the second multiplies: its product and what
         // that is aggregated to are three columns wide.
         assert_eq!(

@@ -29,7 +29,7 @@ impl<N: Neighbours> OverBlock<N> {
         neighbours: N,
         block: impl Into<Arc<Block>>,
         n_interior: usize,
-        ids: Vec<u32>,
+        ids: impl Into<Kept<u32>>,
     ) -> Self {
         OverBlock {
             neighbours,

@@ -49,7 +49,7 @@ impl Neighbours for Alone {
 pub(crate) fn over_whole_graph(data: &Dataset, cx: &Ctx) -> impl Aggregate + use<> {
     let n = data.graph.n();
     let block = data.graph.propagation(cx.plan.spec.model.propagation());
-    OverBlock::new(Alone, block, n, (0..n as u32).collect())
+    OverBlock::new(Alone, block, n, (0..n as u32).collect::<Vec<_>>())
 }
 
 /// Training on the whole graph, on one rank.
@@ -72,7 +72,7 @@ fn on_all_rows(
     let rows = Rows::of(&setup.data, &ids);
     let block = ordered.whole;
     let memory = Memory::of(&cx.plan.spec, &setup.data, &block);
-    let aggregate = OverBlock::new(Alone, block, ids.len(), ids.clone());
+    let aggregate = OverBlock::new(Alone, block, ids.len(), rows.ids.clone());
     let model = model_of(&setup, cx);
     let input = input_of(setup.data, cx, &ids);
     let strategy = FullGraph::new(aggregate, model, input, rows.clone(), cx)?;
