@@ -1,15 +1,23 @@
 //! The gradient of the coefficients.
+//!
+//! Unsafe: loads and stores through pointers, each behind a bounds check in the same function.
+#![allow(unsafe_code)]
 
 use std::ops::Range;
 
-use super::typed::{Typed, expect_types};
+use super::typed::{Typed, by_width, expect_types, load, tile};
 use crate::gat::level_for;
-use crate::simd::Level;
+use crate::hubs::within;
+use crate::simd::{AMD, Level};
+use crate::spmm_tile::{AHEAD, prefetch_row};
 use crate::vector::{Vector, at_level};
 use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
 
 /// Edges of one partial sum of the coefficients' gradient, whatever the number of threads.
 const BLOCK: usize = 8192;
+
+/// Lanes of the longest vector.
+const MOST_LANES: usize = 16;
 
 /// The gradient of the coefficients: `dcoef[t, b] = Σ w_e ⟨g[v, :], x[col_e, b·d..(b + 1)·d]⟩` over
 /// the edges of type `t`, in a fixed order.
@@ -56,10 +64,16 @@ pub(super) fn coef_gradient_at(
     let jobs = scratch.chunks_exact_mut(stride).enumerate().collect();
     par.run(jobs, |(block, sums): (usize, &mut [f32])| {
         let edges = block * BLOCK..((block + 1) * BLOCK).min(types.len());
+        let mut wide = par.scratch(stride * MOST_LANES);
+        let lanes = &mut wide[..];
         at_level!(
             level,
-            type_dots(r: Typed<'_>, x: &[f32], g: &[f32], edges: Range<usize>, sums: &mut [f32])
+            type_dots(
+                r: Typed<'_>, x: &[f32], g: &[f32], edges: Range<usize>, lanes: &mut [f32],
+                sums: &mut [f32],
+            )
         );
+        par.recycle(wide);
     });
     let dcoef = flat_mut(OP, dcoef);
     for part in scratch.chunks_exact(stride) {
@@ -71,27 +85,77 @@ pub(super) fn coef_gradient_at(
     par.recycle(scratch);
 }
 
+/// The sums of one block. Products stay in lanes until all of its edges are over: adding the lanes of
+/// each would take longer than multiplying.
 #[inline(always)]
-fn type_dots<V: Vector>(r: Typed<'_>, x: &[f32], g: &[f32], edges: Range<usize>, sums: &mut [f32]) {
-    let stride = r.bases * r.d;
+fn type_dots<V: Vector>(
+    r: Typed<'_>,
+    x: &[f32],
+    g: &[f32],
+    edges: Range<usize>,
+    lanes: &mut [f32],
+    sums: &mut [f32],
+) {
+    assert!(sums.len() * V::LANES <= lanes.len());
     // The row of the first edge: the last one that starts at or before it.
     let mut v = r.a.indptr.partition_point(|&at| at <= edges.start as u64) - 1;
-    for e in edges {
-        while r.a.indptr[v + 1] <= e as u64 {
-            v += 1;
+    while v < r.a.rows() && r.a.span(v).start < edges.end {
+        let span = within(r.a.span(v), &edges);
+        let (g, mut first) = (&g[v * r.d..(v + 1) * r.d], 0);
+        while first < r.d {
+            first += by_width!(
+                V,
+                (r.d - first),
+                dots_tile(r, x, g, span.clone(), first, lanes)
+            );
         }
-        let u = r.column(e);
-        let (g, w) = (&g[v * r.d..(v + 1) * r.d], r.a.weight(e));
-        let to = &mut sums[r.types[e] as usize * r.bases..][..r.bases];
-        for (x, to) in x[u * stride..(u + 1) * stride].chunks_exact(r.d).zip(to) {
-            *to += w * dot::<V>(x, g);
-        }
+        v += 1;
+    }
+    for (sum, lanes) in sums.iter_mut().zip(lanes.chunks_exact(V::LANES)) {
+        // SAFETY: a chunk has all lanes.
+        *sum = unsafe { V::load(lanes.as_ptr()) }.sum();
     }
 }
 
+/// The columns from `first`, at most `N` vectors, of one row's edges; returns how many columns.
 #[inline(always)]
-fn dot<V: Vector>(x: &[f32], y: &[f32]) -> f32 {
-    let mut out = [0.0];
-    crate::gat_tile::head_dots::<V>(x, y, x.len(), &mut out);
-    out[0]
+fn dots_tile<V: Vector, const N: usize>(
+    r: Typed<'_>,
+    x: &[f32],
+    g: &[f32],
+    edges: Range<usize>,
+    first: usize,
+    lanes: &mut [f32],
+) -> usize {
+    let (stride, bases) = (r.bases * r.d, r.bases);
+    let (mask, wide) = tile::<V, N>(first, r.d);
+    assert!(r.a.n_cols * stride <= x.len() && g.len() == r.d && first + wide <= r.d);
+    let asked = if *AMD { wide } else { 1 };
+    // SAFETY: `first + wide <= d`, the length of `g`; the last vector is masked to `wide`.
+    let g: [V; N] = std::array::from_fn(|n| unsafe { load::<V, N>(g[first..].as_ptr(), n, mask) });
+    for e in edges {
+        let u = r.column(e);
+        if let Some(&next) = r.a.indices.get(e + AHEAD) {
+            let row = x.as_ptr().wrapping_add(next as usize * stride + first);
+            for b in 0..bases.min(8) {
+                prefetch_row(row.wrapping_add(b * r.d), asked);
+            }
+        }
+        let at = r.types[e] as usize * bases * V::LANES;
+        let lanes = &mut lanes[at..at + bases * V::LANES];
+        // SAFETY: `u < n_cols` and `n_cols * stride <= x.len()`, so base `b` of `u` lies within `x`; the
+        // last vector is masked to `wide`. Every base has its lanes.
+        unsafe {
+            let w = V::splat(r.a.weight(e));
+            for (b, to) in lanes.chunks_exact_mut(V::LANES).enumerate() {
+                let from = x.as_ptr().add(u * stride + b * r.d + first);
+                let mut dot = V::splat(0.0);
+                for (n, &g) in g.iter().enumerate() {
+                    dot = load::<V, N>(from, n, mask).mul_add(g, dot);
+                }
+                dot.mul_add(w, V::load(to.as_ptr())).store(to.as_mut_ptr());
+            }
+        }
+    }
+    wide
 }

@@ -9,9 +9,9 @@ use super::Relations;
 use super::typed::{Sides, Typed, by_width, load, store, tile, typed_sums};
 use crate::gat::level_for;
 use crate::hubs::within;
-use crate::simd::Level;
-use crate::spmm_tile::AHEAD;
-use crate::vector::{Vector, at_level, prefetch};
+use crate::simd::{AMD, Level};
+use crate::spmm_tile::{AHEAD, prefetch_row};
+use crate::vector::{Vector, at_level};
 use crate::{Csr, Mat, Par};
 
 /// Writes `out[v, :] = Σ_e w_e Σ_b coef[type_e, b] · x[col_e, b·d..(b + 1)·d]` for the rows in
@@ -84,6 +84,8 @@ fn mix_tile<V: Vector, const N: usize>(
     let stride = r.bases * r.d;
     let (mask, wide) = tile::<V, N>(first, r.d);
     assert!(r.a.n_cols * stride <= x.len() && first + wide <= r.d && out.len() == r.d);
+    // See `crate::spmm_tile`: AMD's processors wait for what nobody asked for.
+    let asked = if *AMD { wide } else { 1 };
     // SAFETY: a constant vector.
     let mut sum = [unsafe { V::splat(0.0) }; N];
     for e in edges {
@@ -91,7 +93,7 @@ fn mix_tile<V: Vector, const N: usize>(
         if let Some(&next) = r.a.indices.get(e + AHEAD) {
             let row = x.as_ptr().wrapping_add(next as usize * stride + first);
             for b in 0..r.bases.min(8) {
-                prefetch(row.wrapping_add(b * r.d));
+                prefetch_row(row.wrapping_add(b * r.d), asked);
             }
         }
         let w = r.a.weight(e);

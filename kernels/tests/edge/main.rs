@@ -68,7 +68,8 @@ fn exercise(par: &Par, a: Csr<'_>, d: usize, fill: f32) {
     rows::scatter_add_rows(par, &edge_rows, a.indices, &mut back);
     let mut arg = Array2::zeros((m, d));
     spmm_max::spmm_max_into(par, a, 0..m, &x, &mut out, &mut arg);
-    spmm_max::spmm_max_backward_into(par, a, 0..m, &arg, &out, &mut back);
+    let places = a.places_t().expect("few edges");
+    spmm_max::spmm_max_backward_into(par, t.view(), &places, &arg, &out, &mut back);
 }
 
 /// Sizes of the kernels by maximum, right and wrong.
@@ -82,13 +83,16 @@ fn maxima_by_size(par: &Par, a: Csr<'_>, d: usize) {
             spmm_max::spmm_max_into(par, a, 0..m, &Mat::zeros((xr, xc)), &mut out, &mut arg);
         },
     );
+    let (t, places) = (a.transpose(), a.places_t().expect("few edges"));
     each_size(
         "spmm_max_backward",
-        [m, d, m, d, n, d],
-        |[ar, ac, gr, gc, xr, xc]| {
+        [m, d, m, d, n, d, places.len()],
+        |[ar, ac, gr, gc, xr, xc, edges]| {
             let arg = Array2::from_elem((ar, ac), spmm_max::NONE);
             let (g, mut dx) = (Mat::zeros((gr, gc)), Mat::zeros((xr, xc)));
-            spmm_max::spmm_max_backward_into(par, a, 0..m, &arg, &g, &mut dx);
+            let mut places = places.clone();
+            places.resize(edges, 0);
+            spmm_max::spmm_max_backward_into(par, t.view(), &places, &arg, &g, &mut dx);
         },
     );
 }
@@ -153,9 +157,10 @@ proptest! {
         // The others cut rows by their lengths first, and so believe them.
         prop_assume!(a.indptr.iter().all(|&at| at < 1000));
         let mut arg = Array2::zeros((m, d));
-        let mut back = x.clone();
         run(&mut || spmm_max::spmm_max_into(par, a, 0..m, &x, &mut out, &mut arg));
-        run(&mut || spmm_max::spmm_max_backward_into(par, a, 0..m, &arg, &out, &mut back));
+        // As if these arrays were the transposed.
+        let (places, won) = (vec![0; a.indices.len()], Array2::zeros((n, d)));
+        run(&mut || spmm_max::spmm_max_backward_into(par, a, &places, &won, &x, &mut out));
         let mut s = vec![0.5; a.indices.len()];
         run(&mut || sddmm::sddmm_into(par, a, 0..m, 1, &out, &x, &mut s));
         run(&mut || sddmm::spmm_heads_into(par, a, 0..m, 1, &s, &x, &mut out));

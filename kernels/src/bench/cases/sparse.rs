@@ -144,14 +144,15 @@ fn others(b: &mut Bench<'_>, a: Csr<'_>, x: &Mat, out: &mut Mat) {
     let mut first = Mat::zeros((n, d));
     spmm_max::spmm_max_into(b.par, a, 0..n, x, &mut first, arg);
     let (arg, g) = (&*arg, first);
+    let (at, places) = (a.transpose(), a.places_t().expect("fewer than 2³² edges"));
     b.case(
         "spmm, max backward",
         shape.clone(),
-        Work::once(csr + 4 * d * (2 * n + a.n_cols), n * d),
+        Work::once(csr + 4 * e + 4 * d * (2 * n + a.n_cols), e * d),
         &mut Mat::zeros(x.dim()),
-        |par, dx| spmm_max::spmm_max_backward_into(par, a, 0..n, arg, &g, dx),
+        |par, dx| spmm_max::spmm_max_backward_into(par, at.view(), &places, arg, &g, dx),
         |dx| {
-            let want = spmm_max::naive_backward(a, 0..n, arg, &g).mapv(|x| x as f32);
+            let want = spmm_max::naive_backward(a, arg, &g).mapv(|x| x as f32);
             deviation(dx, &want, longest(&a, 0..n))
         },
     );
