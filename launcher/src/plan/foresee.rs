@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// the rounding of large pages. A factor that fits what was measured ([`super`]).
 pub(super) const SLACK: f64 = 1.2;
 
+/// The same where nobody sends messages, and buffers are of the same sizes every epoch.
+const SLACK_ALONE: f64 = 1.05;
+
 /// What is foreseen of one rank.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Foreseen {
@@ -23,6 +26,9 @@ pub struct Foreseen {
     pub holds: Option<Holds>,
     /// Whether activations are a formula's of expected sizes.
     pub expected: bool,
+    /// Whether it is the only rank, and trains on the full graph.
+    #[serde(default)]
+    pub alone: bool,
     /// Bytes of set-up at its fullest moment, of this rank's share where ranks share a process.
     pub setup: u64,
     /// Bytes of the program; none where the machine was not measured.
@@ -42,7 +48,8 @@ impl Foreseen {
 
     /// Bytes of training, with what its allocator needs beside.
     fn training(&self) -> Option<u64> {
-        Some((SLACK * self.holds?.total() as f64) as u64)
+        let slack = if self.alone { SLACK_ALONE } else { SLACK };
+        Some((slack * self.holds?.total() as f64) as u64)
     }
 
     /// The largest part of that, by name.
@@ -85,6 +92,7 @@ pub fn foresee(
             rank: rank as u32,
             holds: seen.memory,
             expected: seen.facts.memory.is_some(),
+            alone: count == 1 && !resolved.entry.background,
             setup: match shares {
                 true => (seen.setup - seen.data) as u64 + seen.data as u64 / count,
                 false => seen.setup as u64,
