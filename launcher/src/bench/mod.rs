@@ -43,9 +43,9 @@
 //! but for S and R16 with GAT (PyG's); PyG ran out of memory on R18 with GAT.
 //!
 //! Single operations on R16, width 128 (`halobook bench kernels --data rmat:scale=16,edge-factor=16 --width
-//! 128 --threads 2 --rounds 3 --against python`), ours / theirs: SpMM without weights 5.1 / 8.3 (DGL), with
-//! weights 5.3 / 23.3 (torch, CSR) and 99 (DGL); linear with bias and ReLU 4.6 / 12.0 (torch); weight
-//! gradient with bias 5.1 / 12.1 (torch).
+//! 128 --threads 2 --rounds 3 --against python`, at 3043fd9), ours / theirs: SpMM without weights 5.5 / 10.5
+//! (DGL), with weights 5.6 / 28.2 (torch, CSR) and 119 (DGL); linear with bias and ReLU 4.8 / 13.2 (torch);
+//! weight gradient with bias 5.4 / 13.1 (torch).
 //!
 //! On a busy host with an Intel Xeon (AMX) the ratios were 1.2 to 1.9 before rows were prefetched whole;
 //! they were not measured there again.

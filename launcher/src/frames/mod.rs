@@ -20,6 +20,7 @@ mod text;
 pub use identity::{OTHER_SHARE, check as check_identity};
 pub use json::json_lines;
 pub(crate) use rows::metrics as metrics_row;
+pub use target::OF_BEST;
 pub use text::text;
 
 use crate::error::{Error, Result};

@@ -3,12 +3,12 @@
 use super::rows::Rows;
 use gnn_core::record::rows::Score;
 
-/// The part of a run's best validation score that has to be reached where no score is asked for.
-const PART: f64 = 0.99;
+/// The part of the best validation score that has to be reached where no score is asked for.
+pub const OF_BEST: f64 = 0.99;
 
 /// The score until which training is timed: the one asked for, or where that is 0, 99 % of the best.
 pub(super) fn of(asked: f64, best: Option<Score>) -> Option<f64> {
-    let own = best.and_then(|score| score.val).map(|best| PART * best);
+    let own = best.and_then(|score| score.val).map(|best| OF_BEST * best);
     (asked > 0.0).then_some(asked).or(own)
 }
 

@@ -1,5 +1,6 @@
 //! `pareto`: time against bytes, both until a score is reached.
 
+use launcher::frames::OF_BEST;
 use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement};
 use plotters::style::Color;
@@ -14,9 +15,6 @@ use super::{Case, Plot, PlotError, Setting, blank, paper::U, read, twin, units};
 
 const WIDTH: i32 = 760;
 const HEIGHT: i32 = 380;
-/// The part of the best validation score of all runs that has to be reached, where they did not ask for
-/// one and the same `target`.
-const PART: f64 = 0.99;
 /// Validation scores of tasks, as the `epochs` frame has them.
 const SCORES: [&str; 3] = ["val_acc", "val_auc", "val_f1"];
 const MEBI: f64 = 1024.0 * 1024.0;
@@ -53,7 +51,7 @@ pub fn pareto(cases: &[Case]) -> Result<Plot, PlotError> {
     }
     let asked = settings.iter().map(|setting| setting.target);
     let asked = asked.reduce(|a, b| a.filter(|_| a == b)).flatten();
-    let target = asked.unwrap_or(PART * best);
+    let target = asked.unwrap_or(OF_BEST * best);
     let (mut points, mut never) = (Vec::new(), Vec::new());
     for group in groups(cases, |_| {}) {
         match reached(&group, target, &scores)? {
@@ -75,7 +73,7 @@ pub fn pareto(cases: &[Case]) -> Result<Plot, PlotError> {
     }
     let why = match asked {
         Some(_) => "as asked for".to_owned(),
-        None => format!("{} of the best", units::percent(PART)),
+        None => format!("{} of the best", units::percent(OF_BEST)),
     };
     let score = units::score(target);
     let mut notes = vec![format!("until validation reaches {score} ({why})")];
