@@ -14,8 +14,8 @@
 //! # Exact when
 //! Always.
 
-use super::block_rows::{self, BlockRows};
-use super::{Built, Determinism, Entry, Exact, Knob, Setup};
+use super::full_graph::block_rows::{self, BlockRows};
+use super::{Built, Entry, Exact, Knob, Setup};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -57,14 +57,9 @@ pub const ENTRY: Entry = Entry {
     paper: "https://arxiv.org/abs/2005.03300",
     summary: "CAGNET 1D: block rows; every rank's rows go to everybody in turn",
     models: FIXED_WEIGHTS,
-    ranks: (1, usize::MAX),
     knobs: KNOBS,
     exact: Exact::Always,
-    determinism: |_| Determinism::SameRanks,
-    cut: true,
-    background: false,
     resumes: true,
-    settle: |_| Ok(()),
-    refuse: |_| Ok(()),
     build,
+    ..Entry::BASE
 };

@@ -22,12 +22,12 @@
 use super::full_graph::{FullGraph, aggregations, input_of, model_of};
 use super::ordered::Ordered;
 use super::single::Alone;
-use super::{Built, Determinism, Entry, Exact, Rows, Setup, Strategy};
+use super::{Built, Entry, Exact, Rows, Setup, Strategy};
 use crate::backend::{Kept, Mat, Write};
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::model::{Aggregate, Aggregation, At, Edges, Model, ModelKind};
+use crate::model::{Aggregate, Aggregation, At, Edges, Model};
 use crate::partition::Closure;
 use crate::record::{Direction, RankFacts};
 use crate::spec::{RunSpec, TaskKind};
@@ -201,19 +201,12 @@ fn refuse(spec: &RunSpec) -> Result<()> {
 /// Its entry.
 pub const ENTRY: Entry = Entry {
     name: "depcache",
-    paper: "baseline",
     summary: "every rank holds and computes the in-closure of its vertices; no rows travel",
-    models: ModelKind::ALL,
-    ranks: (1, usize::MAX),
-    knobs: &[],
     exact: Exact::Always,
-    determinism: |_| Determinism::SameRanks,
-    cut: true,
-    background: false,
     resumes: true,
-    settle: |_| Ok(()),
     refuse,
     build,
+    ..Entry::BASE
 };
 
 #[cfg(test)]

@@ -66,6 +66,31 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// What most strategies are, for `Entry { name, build, ..Entry::BASE }`: a baseline that runs every
+    /// model on any number of ranks over the run's cut, and claims nothing. It cannot be built.
+    pub const BASE: Entry = Entry {
+        name: "",
+        paper: "baseline",
+        summary: "",
+        models: ModelKind::ALL,
+        ranks: (1, usize::MAX),
+        knobs: &[],
+        exact: Exact::Unclaimed,
+        determinism: |_| Determinism::SameRanks,
+        cut: true,
+        background: false,
+        resumes: false,
+        settle: |_| Ok(()),
+        refuse: |_| Ok(()),
+        build: |_, cx| {
+            Err(Error::Unsupported {
+                what: format!("strategy {}", cx.plan.spec.strategy),
+                reason: "its entry does not say how it is built".into(),
+                help: "set `build` in its entry".into(),
+            })
+        },
+    };
+
     /// Settings out of the pairs that no run key took.
     ///
     /// # Errors

@@ -12,15 +12,15 @@
 //! # Exact when
 //! Always.
 
+use super::full_graph::OverBlock;
 use super::full_graph::{Prepared, aggregations, input_of, model_of};
-use super::neighbours::OverBlock;
 use super::ordered::Ordered;
-use super::{Built, Determinism, Entry, Exact, Knob, Rows, Setup};
+use super::{Built, Entry, Exact, Knob, Rows, Setup};
 use crate::backend::{Kept, Mat};
 use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::model::{Aggregation, At, ModelKind, Neighbours};
+use crate::model::{Aggregation, At, Neighbours};
 use crate::partition::LocalPart;
 use crate::record::{Direction, PredictedLane};
 use crate::spec::Value;
@@ -229,24 +229,18 @@ const KNOBS: &[Knob] = &[Knob {
 /// Its entry.
 pub const ENTRY: Entry = Entry {
     name: "halo",
-    paper: "baseline",
     summary: "vertices are partitioned; boundary rows travel each layer",
-    models: ModelKind::ALL,
-    ranks: (1, usize::MAX),
     knobs: KNOBS,
     exact: Exact::Always,
-    determinism: |_| Determinism::SameRanks,
-    cut: true,
-    background: false,
     resumes: true,
-    settle: |_| Ok(()),
-    refuse: |_| Ok(()),
     build,
+    ..Entry::BASE
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ModelKind;
     use crate::rng;
     use crate::spec::RunSpec;
     use crate::testing::{random_dataset, world};

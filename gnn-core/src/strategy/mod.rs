@@ -1,23 +1,19 @@
 //! Strategies: schedules over layers and ranks, one file each.
 //!
+//! What full-graph strategies share is in [`full_graph`], what sampled ones share in `mini_batch`; beside
+//! them are the systems.
+//!
 //! Adding one is a file here, its `mod` line and its entry in [`STRATEGIES`]. Listing, completion,
 //! the equivalence tests and the comparison notebook read that slice. The worker takes a slice as
 //! an argument, so a strategy written elsewhere needs no plug-in loading.
 
-mod buffers;
 mod entry;
-pub mod exchange;
-mod foreseen;
-mod full_graph;
+pub mod full_graph;
 mod mini_batch;
-mod neighbours;
 mod ordered;
-mod part;
 mod reduce;
-mod sampled;
 pub mod written;
 
-pub mod block_rows;
 mod broadcast;
 mod depcache;
 mod distdgl;
@@ -29,8 +25,7 @@ pub(crate) mod single;
 pub use crate::model::Neighbours;
 pub use crate::spec::{Knob, Knobs};
 pub use entry::{Determinism, Entry, Exact};
-pub use full_graph::FullGraph;
-pub use neighbours::OverBlock;
+pub use full_graph::{FullGraph, OverBlock};
 pub(crate) use ordered::reorders;
 
 use crate::backend::{Kept, Mat};

@@ -7,8 +7,8 @@
 //! # Exact when
 //! Always: it defines what exact means.
 
+use super::full_graph::OverBlock;
 use super::full_graph::{FullGraph, input_of, model_of};
-use super::neighbours::OverBlock;
 use super::ordered::Ordered;
 use super::{Built, Determinism, Entry, Exact, Rows, Setup};
 use crate::backend::Mat;
@@ -16,7 +16,7 @@ use crate::ctx::Ctx;
 #[cfg(test)]
 use crate::dataset::Dataset;
 use crate::error::Result;
-use crate::model::{Aggregate, At, Memory, ModelKind, Neighbours};
+use crate::model::{Aggregate, At, Memory, Neighbours};
 use crate::record::{Holds, RankFacts};
 
 /// Nobody else owns anything.
@@ -100,17 +100,11 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
 /// Its entry.
 pub const ENTRY: Entry = Entry {
     name: "single",
-    paper: "baseline",
     summary: "one rank holds everything; the exact reference",
-    models: ModelKind::ALL,
     ranks: (1, 1),
-    knobs: &[],
     exact: Exact::Always,
     determinism: |_| Determinism::Bitwise,
-    cut: true,
-    background: false,
     resumes: true,
-    settle: |_| Ok(()),
-    refuse: |_| Ok(()),
     build,
+    ..Entry::BASE
 };

@@ -1,8 +1,9 @@
 //! What the entry of a strategy written in a cell is made of: its struct's fields are its settings.
 
+use super::full_graph::block_rows;
 #[cfg(doc)]
-use super::exchange;
-use super::{Determinism, Entry, Exact, Knob, Setup, block_rows};
+use super::full_graph::exchange;
+use super::{Entry, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, ModelKind};
@@ -125,16 +126,9 @@ impl About {
             paper: format!("cell {}", self.source).leak(),
             summary: self.summary,
             models,
-            ranks: (1, usize::MAX),
             knobs: self.knobs.leak(),
-            exact: Exact::Unclaimed,
-            determinism: |_| Determinism::SameRanks,
-            cut: true,
-            background: false,
-            resumes: false,
-            settle: |_| Ok(()),
-            refuse: |_| Ok(()),
             build,
+            ..Entry::BASE
         }
     }
 }

@@ -13,7 +13,7 @@
 
 pub use gnn_core::comm::Transport;
 pub use gnn_core::strategy::Entry;
-pub use gnn_core::strategy::exchange::build as build_exchange;
+pub use gnn_core::strategy::full_graph::exchange::build as build_exchange;
 pub use gnn_core::strategy::written::{About, Setting, knob, on_block_rows};
 pub use launcher::cli::MpiLibrary;
 
@@ -26,8 +26,8 @@ pub mod prelude {
     pub use gnn_core::model::{Aggregate, At, ModelKind, Neighbours};
     pub use gnn_core::record::Direction;
     pub use gnn_core::spec::{Knob, Knobs, RunSpec, Value};
-    pub use gnn_core::strategy::block_rows::{BlockRows, Trip};
-    pub use gnn_core::strategy::exchange::{Exchange, Strategy};
+    pub use gnn_core::strategy::full_graph::block_rows::{BlockRows, Trip};
+    pub use gnn_core::strategy::full_graph::exchange::{Exchange, Strategy};
     pub use gnn_core::strategy::{Built, Determinism, Entry, Exact, Setup};
 }
 

@@ -67,7 +67,7 @@ mod schedule;
 mod traffic;
 
 use self::ladder::{RUNGS, Rung};
-use super::{Built, Determinism, Entry, Exact, Knob, Setup};
+use super::{Built, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
@@ -138,17 +138,14 @@ pub const ENTRY: Entry = Entry {
     name: "neutrontp",
     paper: "https://doi.org/10.14778/3705829.3705837",
     summary: "NeutronTP: ranks have slices of the features of all vertices, and nobody a remote one",
-    models: ModelKind::ALL,
-    ranks: (1, usize::MAX),
     knobs: KNOBS,
     exact: Exact::Always,
-    determinism: |_| Determinism::SameRanks,
     cut: false,
-    background: false,
     resumes: true,
     settle: ladder::settle,
     refuse,
     build,
+    ..Entry::BASE
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::{At, dropout_key};
 use crate::record::{Direction, Freshness};
 use crate::spec::RunSpec;
-use crate::strategy::block_rows::{BlockRows, Trip};
+use crate::strategy::full_graph::block_rows::{BlockRows, Trip};
 use std::rc::Rc;
 
 /// This rank's features, and everybody else's once they have come.

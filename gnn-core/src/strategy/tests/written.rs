@@ -5,8 +5,8 @@ use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, At};
-use crate::strategy::block_rows::BlockRows;
-use crate::strategy::exchange::{self, Exchange, Strategy};
+use crate::strategy::full_graph::block_rows::BlockRows;
+use crate::strategy::full_graph::exchange::{self, Exchange, Strategy};
 use crate::strategy::written::{About, knob, on_block_rows};
 
 /// Fetches every so many epochs.

@@ -3,8 +3,12 @@
 //! Forward, loss, backward, and one step of the optimiser an epoch. Each layer's weight gradients
 //! start their all-reduce as soon as they exist and travel while earlier layers are computed.
 
-use super::reduce::Reduction;
-use super::{Built, Rows, Setup, Strategy};
+pub mod block_rows;
+pub mod exchange;
+mod neighbours;
+
+pub use neighbours::OverBlock;
+
 use crate::backend::Mat;
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
@@ -19,6 +23,8 @@ use crate::model::{
 use crate::record::rows::PartRow;
 use crate::record::{Direction, Pass, PredictedLane, RankFacts};
 use crate::spec::{FeatureStorage, FirstAggregate};
+use crate::strategy::reduce::Reduction;
+use crate::strategy::{Built, Rows, Setup, Strategy};
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -6,14 +6,14 @@
 use crate::feed::{Expected, Pieces, Wants};
 
 /// Expected sizes of a batch, with what else its bytes depend on.
-pub(super) struct Sizes<'a> {
-    pub(super) expected: &'a Expected,
+pub(in crate::strategy) struct Sizes<'a> {
+    pub(in crate::strategy) expected: &'a Expected,
     /// Of the features, of what each layer but the last makes, and of the last one's output.
-    pub(super) widths: &'a [usize],
-    pub(super) wants: Wants,
-    pub(super) fetched: f64,
+    pub(in crate::strategy) widths: &'a [usize],
+    pub(in crate::strategy) wants: Wants,
+    pub(in crate::strategy) fetched: f64,
     /// Where features can lie: here, kept, fetched.
-    pub(super) places: usize,
+    pub(in crate::strategy) places: usize,
 }
 
 impl Sizes<'_> {
@@ -42,7 +42,7 @@ impl Sizes<'_> {
     }
 
     /// Bytes of all batches that exist at once while one is trained on, and while none is.
-    pub(super) fn batches(&self, ahead: usize, workers: usize) -> (usize, usize) {
+    pub(in crate::strategy) fn batches(&self, ahead: usize, workers: usize) -> (usize, usize) {
         let (r, m) = (self.expected.rows[0], self.expected.edges[0]);
         let row = 4.0 * self.widths[0] as f64;
         // The first hop before it is taken apart, and the words in which vertices were numbered.
@@ -69,7 +69,7 @@ impl Sizes<'_> {
     }
 
     /// The matrices of one step, in the order of its calls.
-    pub(super) fn step(&self, pool: &mut Pool, sage: bool, drops: bool) {
+    pub(in crate::strategy) fn step(&self, pool: &mut Pool, sage: bool, drops: bool) {
         let (layers, w) = (self.wants.layers, self.widths);
         let mut kept = Vec::with_capacity(layers);
         let mut x = match drops {
@@ -116,7 +116,7 @@ impl Sizes<'_> {
     }
 
     /// The matrices of an evaluation of `own` vertices in pieces, and what is fetched for it.
-    pub(super) fn evaluation(&self, pool: &mut Pool, own: usize, pieces: &Pieces) {
+    pub(in crate::strategy) fn evaluation(&self, pool: &mut Pool, own: usize, pieces: &Pieces) {
         let (w, most) = (self.widths, pieces.most);
         let whole = most.rows == own;
         let mut x = 0;
@@ -149,10 +149,10 @@ impl Sizes<'_> {
 
 /// The buffers of a backend on the host, which come back to a pool: only their numbers of elements.
 #[derive(Default)]
-pub(super) struct Pool {
+pub(in crate::strategy) struct Pool {
     idle: Vec<usize>,
     held: usize,
-    pub(super) most: usize,
+    pub(in crate::strategy) most: usize,
 }
 
 impl Pool {

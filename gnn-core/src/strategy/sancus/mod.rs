@@ -75,9 +75,9 @@ mod features;
 #[cfg(test)]
 mod tests;
 
-use super::block_rows::{self, BlockRows, Parts, Trip};
 use super::broadcast::{FIXED_WEIGHTS, OVERLAP};
-use super::{Built, Determinism, Entry, Exact, Knob, Setup};
+use super::full_graph::block_rows::{self, BlockRows, Parts, Trip};
+use super::{Built, Entry, Exact, Knob, Setup};
 use crate::backend::Mat;
 use crate::checkpoint::State;
 use crate::comm::Label;
@@ -324,16 +324,11 @@ pub const ENTRY: Entry = Entry {
     paper: "https://www.vldb.org/pvldb/vol15/p1937-peng.pdf",
     summary: "block rows; a rank skips its broadcast while what it sent before is fresh enough",
     models: FIXED_WEIGHTS,
-    ranks: (1, usize::MAX),
     knobs: KNOBS,
     exact: Exact::With(&[("bound", "epoch-fixed=0")]),
-    determinism: |_| Determinism::SameRanks,
-    cut: true,
-    background: false,
     resumes: true,
-    settle: |_| Ok(()),
-    refuse: |_| Ok(()),
     build: |setup, cx| build_skipping(setup, cx, Direction::Forward),
+    ..Entry::BASE
 };
 
 /// The entry of its losing comparison: the same bounds on gradients.

@@ -3,9 +3,7 @@
 //! Rank `i` owns the rows `i` of Â and of H. Its rows of Â · H are `Σ_j Â_ij · H_j`, added in the
 //! order of ranks, whoever sends `H_j` and whether it is sent at all.
 
-use super::full_graph::{Prepared, aggregations, input_of, model_of};
-use super::ordered::Ordered;
-use super::{Built, Rows, Setup};
+use super::{Prepared, aggregations, input_of, model_of};
 use crate::backend::{Mat, Sparse, Write};
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
@@ -13,6 +11,8 @@ use crate::error::Result;
 use crate::model::{Aggregate, Aggregation, At, Input, Model, in_pieces};
 use crate::record::{Direction, PredictedLane, rows::PartRow};
 use crate::spec::Value;
+use crate::strategy::ordered::Ordered;
+use crate::strategy::{Built, Rows, Setup};
 use kernels::{Csr, CsrBuf};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -62,52 +62,52 @@
 //! that is not in the mapped form, are read whole by every rank before it keeps its part; nothing of that
 //! is foreseen.
 
-use super::Setup;
+use super::Settings;
 use super::buffers::{Pool, Sizes};
 use super::part::Part;
-use super::sampled::Settings;
 use crate::ctx::Ctx;
 use crate::dataset::Task;
 use crate::feed::{Draws, Expected, Pieces, Seeds, Wants};
 use crate::model::{Model, ModelKind};
 use crate::record::Holds;
 use crate::spec::OptimiserKind;
+use crate::strategy::Setup;
 
 /// Bytes at the fullest moment, by what they are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Foreseen {
+pub(in crate::strategy) struct Foreseen {
     /// The rank's part of the graph, with what is known of its vertices.
-    pub(super) graph: usize,
+    pub(in crate::strategy) graph: usize,
     /// Tables of all vertices.
-    pub(super) numbering: usize,
+    pub(in crate::strategy) numbering: usize,
     /// Features of its vertices.
-    pub(super) features: usize,
+    pub(in crate::strategy) features: usize,
     /// Copies of others' features.
-    pub(super) cache: usize,
+    pub(in crate::strategy) cache: usize,
     /// Weights, their gradients and the optimiser's state.
-    pub(super) parameters: usize,
+    pub(in crate::strategy) parameters: usize,
     /// Batches made ahead and in the making.
-    pub(super) batches: usize,
+    pub(in crate::strategy) batches: usize,
     /// Matrices of a step, and what evaluation needs beside those and in the place of the batch that is
     /// trained on.
-    pub(super) step: usize,
-    pub(super) evaluation: usize,
+    pub(in crate::strategy) step: usize,
+    pub(in crate::strategy) evaluation: usize,
 }
 
 /// What is known of a rank before its first batch.
-pub(super) struct Known<'a> {
-    pub(super) part: &'a Part,
+pub(in crate::strategy) struct Known<'a> {
+    pub(in crate::strategy) part: &'a Part,
     /// Of its rows, for evaluation.
-    pub(super) pieces: &'a Pieces,
-    pub(super) seeds: &'a Seeds,
-    pub(super) settings: &'a Settings,
-    pub(super) wants: Wants,
-    pub(super) model: &'a Model,
+    pub(in crate::strategy) pieces: &'a Pieces,
+    pub(in crate::strategy) seeds: &'a Seeds,
+    pub(in crate::strategy) settings: &'a Settings,
+    pub(in crate::strategy) wants: Wants,
+    pub(in crate::strategy) model: &'a Model,
     /// Bytes of its own rows.
-    pub(super) features: usize,
+    pub(in crate::strategy) features: usize,
     /// Rows of others that are kept, and those that are wanted most, by number, if they are known.
-    pub(super) hot: usize,
-    pub(super) wanted: Option<&'a [u32]>,
+    pub(in crate::strategy) hot: usize,
+    pub(in crate::strategy) wanted: Option<&'a [u32]>,
 }
 
 impl From<Foreseen> for Holds {
@@ -125,7 +125,7 @@ impl From<Foreseen> for Holds {
 impl Foreseen {
     /// What a rank will hold. None where there is no formula: for other models than GCN and GraphSAGE, for
     /// links, sparse features, draws in proportion to degrees, and what is learnt of vertices.
-    pub(super) fn of(setup: &Setup, cx: &Ctx, known: &Known<'_>) -> Option<Foreseen> {
+    pub(in crate::strategy) fn of(setup: &Setup, cx: &Ctx, known: &Known<'_>) -> Option<Foreseen> {
         let (data, spec) = (&setup.data, &cx.plan.spec);
         let (part, settings) = (known.part, known.settings);
         let fixed = matches!(spec.model, ModelKind::Gcn | ModelKind::Sage);

@@ -13,14 +13,14 @@
 //! # Exact when
 //! Every exchange fetches afresh.
 
-use super::halo::{self, Halo};
-use super::{Built, Setup};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::model::{At, Neighbours};
 use crate::record::{Direction, Freshness, rows::StaleRow};
 use crate::spec::Knobs;
+use crate::strategy::halo::{self, Halo};
+use crate::strategy::{Built, Setup};
 use std::collections::BTreeMap;
 
 /// A strategy that decides when remote rows travel.

@@ -3,9 +3,7 @@
 //! It is made straight from the graph and its owners, one row after the other. Where the graph lies in a
 //! mapped file, what was read of it does not stay in the rank's memory.
 
-use super::Setup;
-use super::ordered::{order, row_bytes, row_of};
-use super::sampled::Settings;
+use super::Settings;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::feed::{Numbers, Ownership, cut};
@@ -14,24 +12,26 @@ use crate::model::ModelKind;
 use crate::partition::Masks;
 use crate::record::rows::PartRow;
 use crate::sample::Sampler;
+use crate::strategy::Setup;
+use crate::strategy::ordered::{order, row_bytes, row_of};
 use std::sync::Arc;
 
 /// A rank's part of the graph.
-pub(super) struct Part {
+pub(in crate::strategy) struct Part {
     /// The data set's ids of its own vertices, and how many of others it reads.
-    pub(super) own: Vec<u32>,
-    pub(super) halo_nodes: usize,
+    pub(in crate::strategy) own: Vec<u32>,
+    pub(in crate::strategy) halo_nodes: usize,
     /// Its in-edges: what is drawn from, and what evaluation runs on.
-    pub(super) block: Arc<Block>,
+    pub(in crate::strategy) block: Arc<Block>,
     /// The number and the id of each of the block's columns.
-    pub(super) columns: Vec<u32>,
-    pub(super) column_ids: Vec<u32>,
-    pub(super) numbers: Arc<Numbers>,
-    pub(super) row: Option<PartRow>,
+    pub(in crate::strategy) columns: Vec<u32>,
+    pub(in crate::strategy) column_ids: Vec<u32>,
+    pub(in crate::strategy) numbers: Arc<Numbers>,
+    pub(in crate::strategy) row: Option<PartRow>,
 }
 
 impl Part {
-    pub(super) fn of(setup: &Setup, cx: &Ctx) -> Result<Part> {
+    pub(in crate::strategy) fn of(setup: &Setup, cx: &Ctx) -> Result<Part> {
         let (data, spec) = (&setup.data, &cx.plan.spec);
         let ids = order(&data.graph, spec);
         let rows = WeightedRows::new(&data.graph, ids.as_deref(), spec.model.propagation());
@@ -61,7 +61,12 @@ impl Part {
     }
 
     /// What is drawn from: this part, with randomness by the data set's ids.
-    pub(super) fn sampler(&self, setup: &Setup, cx: &Ctx, settings: &Settings) -> Result<Sampler> {
+    pub(in crate::strategy) fn sampler(
+        &self,
+        setup: &Setup,
+        cx: &Ctx,
+        settings: &Settings,
+    ) -> Result<Sampler> {
         let (spec, ids) = (&cx.plan.spec, &self.column_ids);
         let sampler = Sampler::new(
             Arc::clone(&self.block),
@@ -84,7 +89,7 @@ impl Part {
     }
 
     /// The numbers of others' vertices by degree, descending.
-    pub(super) fn others_by_degree(&self, setup: &Setup, me: usize) -> Vec<u32> {
+    pub(in crate::strategy) fn others_by_degree(&self, setup: &Setup, me: usize) -> Vec<u32> {
         let (_, degrees) = setup.data.graph.sorted_by_degree();
         let numbers = &self.numbers;
         let degree = |number: &u32| degrees[numbers.ids[*number as usize] as usize];

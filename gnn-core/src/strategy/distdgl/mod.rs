@@ -75,7 +75,7 @@
 //! embeddings there is nothing to compare with but full-graph training on a wider input that is
 //! changed by hand, which is what the tests do.
 
-use super::sampled::{self, Settings};
+use super::mini_batch::{self, Settings};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
@@ -148,7 +148,7 @@ fn determinism(spec: &RunSpec) -> Determinism {
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let settings = settings(&cx.plan.spec)?;
-    sampled::build(setup, cx, settings)
+    mini_batch::build(setup, cx, settings)
 }
 
 fn is_count(v: &Value) -> bool {
@@ -315,14 +315,12 @@ pub const ENTRY: Entry = Entry {
         ModelKind::Gat,
         ModelKind::Rgcn,
     ],
-    ranks: (1, usize::MAX),
     knobs: KNOBS,
     exact: Exact::With(&[("fanout", "all"), ("batch", "0"), ("exclude", "false")]),
     determinism,
-    cut: true,
     background: true,
     resumes: true,
-    settle: |_| Ok(()),
     refuse,
     build,
+    ..Entry::BASE
 };

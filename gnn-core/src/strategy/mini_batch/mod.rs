@@ -5,8 +5,13 @@
 //! over the seeds of all ranks. Evaluation is exact: layer by layer over all vertices, from whole
 //! neighbourhoods ([`Layerwise`]).
 
-use super::Strategy;
-use super::reduce::Reduction;
+mod buffers;
+mod build;
+mod foreseen;
+mod part;
+
+pub(in crate::strategy) use build::{Settings, build};
+
 use crate::backend::Mat;
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
@@ -16,10 +21,12 @@ use crate::feed::{Batch, Feed, Layerwise};
 use crate::head::Head;
 use crate::model::{Flow, Grad, Input, Model, Optimiser, Weights};
 use crate::record::{Pass, PredictedLane};
+use crate::strategy::Strategy;
+use crate::strategy::reduce::Reduction;
 
 /// A rank's mini-batch training state.
-pub(super) struct MiniBatch<F> {
-    pub(super) feed: F,
+pub(in crate::strategy) struct MiniBatch<F> {
+    pub(in crate::strategy) feed: F,
     model: Model,
     head: Head,
     reduction: Reduction,
@@ -29,7 +36,7 @@ pub(super) struct MiniBatch<F> {
 
 impl<F: Feed> MiniBatch<F> {
     /// Training of `model` on what `feed` gives.
-    pub(super) fn new(
+    pub(in crate::strategy) fn new(
         feed: F,
         mut model: Model,
         head: Head,
@@ -53,7 +60,7 @@ impl<F: Feed> MiniBatch<F> {
     }
 
     /// Bytes of weight gradients that leave this rank each epoch.
-    pub(super) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
+    pub(in crate::strategy) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
         let mut lanes = self.reduction.predict(cx);
         lanes
             .iter_mut()

@@ -1,11 +1,9 @@
 //! How mini-batch training is set up on a rank: its part of the graph, its seeds, and the threads that
 //! make batches.
 
+use super::MiniBatch;
 use super::foreseen::{Foreseen, Known};
-use super::full_graph::shape_of;
-use super::mini_batch::MiniBatch;
 use super::part::Part;
-use super::{Built, Rows, Setup};
 use crate::comm::Post;
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features};
@@ -19,32 +17,34 @@ use crate::head::Head;
 use crate::model::{AggregateFirst, Input, Model, ModelKind, Shape};
 use crate::record::{Holds, RankFacts};
 use crate::sample::{FanOut, Negative, TrainEdges};
+use crate::strategy::full_graph::shape_of;
+use crate::strategy::{Built, Rows, Setup};
 use kernels::Par;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// How batches are drawn and made.
-pub(super) struct Settings {
+pub(in crate::strategy) struct Settings {
     /// By layer.
-    pub(super) fan_outs: Vec<FanOut>,
+    pub(in crate::strategy) fan_outs: Vec<FanOut>,
     /// Seeds of a rank in one step; 0 for all.
-    pub(super) batch: usize,
+    pub(in crate::strategy) batch: usize,
     /// Batches made ahead, and by how many threads.
-    pub(super) prefetch: usize,
-    pub(super) workers: usize,
+    pub(in crate::strategy) prefetch: usize,
+    pub(in crate::strategy) workers: usize,
     /// Rows of others that are kept, by degree or by an epoch drawn before.
-    pub(super) cache: Room,
-    pub(super) presampled: bool,
+    pub(in crate::strategy) cache: Room,
+    pub(in crate::strategy) presampled: bool,
     /// In-neighbours are drawn in proportion to their degree.
-    pub(super) by_degree: bool,
-    pub(super) replace: bool,
+    pub(in crate::strategy) by_degree: bool,
+    pub(in crate::strategy) replace: bool,
     /// For links: negatives from the same batch, and blocks without its edges.
-    pub(super) in_batch: bool,
-    pub(super) exclude: bool,
+    pub(in crate::strategy) in_batch: bool,
+    pub(in crate::strategy) exclude: bool,
     /// What is learnt of vertices.
-    pub(super) learning: Option<Learning>,
+    pub(in crate::strategy) learning: Option<Learning>,
     /// Evaluation takes no fewer rows apart.
-    pub(super) least: usize,
+    pub(in crate::strategy) least: usize,
 }
 
 /// Who trains on what.
@@ -175,7 +175,7 @@ fn fill_cache(makers: &mut [Maker], rows: usize, wanted: Option<Vec<u32>>, cx: &
 ///
 /// # Errors
 /// Whatever the communicator meets; [`crate::Error::Io`] when there is no thread to be had.
-pub(super) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Built> {
+pub(in crate::strategy) fn build(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Built> {
     let (me, ranks) = (cx.rank(), cx.size());
     let part = Part::of(&setup, cx)?;
     let training = Training::of(&setup, cx, &part.numbers, &settings);
