@@ -14,27 +14,7 @@
 //! | `data` | the same options for a data set in memory |
 //!
 //! # Measured
-//! `halobook convert LIST.txt --symmetrise --mem 256MB`: lists of random edges (16 bytes a line) between
-//! 20 million vertices, two-core x86-64 machine of 24 GB on which others built, November 2026. Disk is what runs take
-//! beside the list, and the result.
-//!
-//! | lines | processor s | wall s | runs | disk |
-//! |---|---|---|---|---|
-//! | 12.5 M | 3.0 | 8.2 | 2 | 0.20 + 0.26 GB |
-//! | 25 M | 5.7 | 5.9 | 4 | 0.40 + 0.36 GB |
-//! | 50 M | 10.5 | 11.0 | 8 | 0.80 + 0.56 GB |
-//! | 100 M | 19.0 | 19.6 | 15 | 1.60 + 0.96 GB |
-//!
-//! With 1 GB, 100 M lines took 18.0 s of processor time, 18.2 s of wall time, 3 runs. These were measured before the
-//! sorter asked for its memory at once; then 50 M lines had a peak of 1374 MB with `--mem 1GB` and 317 MB with
-//! 256 MB. Now the peak is 838 MB and 246 MB, for 10.2 and 9.6 s of processor time; wall time was 54 and 57 s as
-//! others used both cores and the disk, so it says nothing.
-//!
-//! So time, runs and disk grow with the lines, and memory does not. For 10⁹ lines that says, with 1 GB: 2·10⁹
-//! keys of 8 bytes, 16 GB of runs, about 29 of them; one merge, since up to 8 500 runs are merged at once (with
-//! 256 MB 140 of 1 700); a result of 8 to 9 GB for such vertices; 180 to 190 s of processor time. Nothing here was
-//! larger than the machine's page cache, so there 56 GB also have to pass the disk (list and runs read, runs and result
-//! written): another 5 minutes at 200 MB/s. This is extrapolated, not measured.
+//! Time, disk and peak by the list's length: `notebooks/measured/data.md`.
 
 mod data;
 mod npy;

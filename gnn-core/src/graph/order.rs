@@ -6,15 +6,7 @@
 //! destinations read few sources, and have many rows ready to be sent, which is what pipelines want.
 //!
 //! # Measured
-//! R-MAT scale 18, edge factor 16, both directions (7.6 M edges), one thread of a shared x86-64 machine
-//! with AVX-512 and 2 MiB of second-level cache, November 2026; SpMM with edge weights, best of 5 in ms,
-//! given order → sorted:
-//!
-//! | width | 4 | 8 | 16 | 32 | 64 | 128 |
-//! |---|---|---|---|---|---|---|
-//! | | 52 → 31 | 75 → 46 | 76 → 60 | 219 → 152 | 319 → 254 | 579 → 576 |
-//!
-//! Epochs of GCN and GraphSAGE on R-MAT scale 16, width 128, 32 classes, were the same in either order.
+//! Aggregation of narrow rows gains, wide rows and epochs do not: `notebooks/measured/kernels.md`.
 //!
 //! # Paper
 //! Balaji & Lucia, "When is Graph Reordering an Optimization?", IISWC 2018,

@@ -12,11 +12,7 @@
 //! the largest term then; each level keeps about as many edges a vertex as its vertices had.
 //!
 //! # Measured
-//! Constants: least squares of relative deviations, none negative, over 64 graphs, parts and balances (R-MAT of
-//! 2¹³ to 2¹⁸ vertices with edge factors 4 to 30, planted partitions of 16 k to 262 k with degrees 8 to 40 and
-//! homophily 0.5 to 0.95, Coauthor Physics, Amazon Computers, Squirrel, a look-alike of Flickr; 2 to 64 parts),
-//! two-core x86-64 machine, November 2026. Of these, 62 were within 25 % without dropped edges, 57 with
-//! `thin=coarse`, 61 with `thin=input`.
+//! What the constants were fitted to: `notebooks/measured/cuts.md`.
 
 use crate::partition::coarsening::Levels;
 use crate::partition::pace::Pace;

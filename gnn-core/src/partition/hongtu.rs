@@ -15,13 +15,7 @@ use crate::spec::{Knob, Value};
 /// this is METIS: the chunks of a device and their order are asked for with [`TwoLevel::of`].
 ///
 /// # Measured
-/// Neighbours loaded over vertices, METIS into 2, 4, … 512 parts, of an R-MAT graph (scale 16, edge
-/// factor 16; vertices without edges not counted): 1.72 2.84 4.49 6.82 9.90 13.7 18.1 22.7 27.4. The
-/// paper's table 3 has 1.23 … 1.85 for it-2004, 1.25 … 12.3 for ogbn-papers100M and 1.32 … 18.1 for
-/// friendster: an R-MAT graph grows like a social network, and faster since it is smaller at a
-/// similar degree; it has nothing of the locality of a crawl's hosts.
-/// `HALOBOOK_SOAK=1 cargo test --release -p gnn-core --test real_data replication -- --nocapture`
-/// prints them.
+/// How many neighbours chunks load: `notebooks/measured/cuts.md`.
 ///
 /// # Paper
 /// Wang et al., "HongTu: Scalable Full-Graph GNN Training on Multiple GPUs", SIGMOD 2024, §4.1 and

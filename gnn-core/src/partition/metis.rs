@@ -27,36 +27,7 @@ use crate::spec::{Knob, Value};
 /// METIS makes few edges cut by default; `objective=volume` makes few halo copies of vertices.
 ///
 /// # Measured
-/// Two cores of an AMD EPYC, 24 GB, one other thread at low priority, 23 November 2026; DGL 2.1.0's
-/// `metis_partition_assignment` (METIS with one pass and one initial partitioning, which drops edges while coarsening)
-/// on the same graphs with the same balances (vertices; with train; with train and edges), by turns, three rounds
-/// with a seed each here and DGL's one there. Each cell has here / DGL in the median, for the three balances: wall time
-/// of the assignment, cut edges.
-///
-/// | graph, parts | time, 2 passes (default) | cut | time, `passes=3` | cut |
-/// |---|---|---|---|---|
-/// | Coauthor Physics, 4 | 0.27, 0.71, 0.89 | 0.904, 0.871, 0.948 | 0.26, 0.72, 0.81 | 0.945, 0.873, 1.110 |
-/// | Coauthor Physics, 8 | 0.77, 0.92, 0.82 | 0.815, 0.819, 0.964 | 0.76, 0.95, 0.85 | 0.898, 0.895, 0.895 |
-/// | planted, 50 k, 4 | 0.42, 0.72, 0.76 | 0.783, 0.836, 0.904 | 0.43, 0.80, 0.82 | 0.779, 0.789, 0.898 |
-/// | planted, 50 k, 8 | 0.90, 0.97, 0.88 | 0.730, 0.949, 0.921 | 0.95, 1.13, 0.87 | 0.737, 0.768, 0.904 |
-/// | R-MAT 2¹⁶, 4 | 0.32, 0.73, 0.70 | 1.014, 0.920, 0.981 | 0.34, 0.72, 0.72 | 1.008, 0.908, 0.984 |
-/// | R-MAT 2¹⁶, 8 | 0.66, 0.76, 0.70 | 0.982, 0.990, 1.011 | 0.72, 0.72, 0.73 | 0.975, 1.008, 0.985 |
-/// | R-MAT 2¹⁸, 4 | 0.39, 0.78, 0.89 | 1.022, 0.934, 0.981 | 0.42, 0.83, 0.85 | 1.029, 0.923, 0.980 |
-/// | R-MAT 2¹⁸, 8 | 0.97, 0.86, 0.79 | 0.988, 0.975, 0.986 | 0.84, 0.80, 0.81 | 0.993, 1.027, 0.988 |
-///
-/// So two passes take no more time in all 24 cases, for at most 2.2 % more cut edges and up to 27 % fewer. Three take
-/// longer in one case and cut 11 % more edges in another: METIS's cuts of Physics vary by ±8 % with the seed.
-/// The largest part of what is to be balanced is at most 1.038 of the mean in the median (DGL 1.040); DGL's first
-/// call in a process, which each first number of the rows for 4 parts compares with, has some set-up in it. METIS's own
-/// ten passes and four or five initial partitionings (`passes=10,starts=auto`) took 0.9 to 2.1 times DGL's time for up
-/// to 3 % fewer cut edges than two to four passes, on the same graphs the day before.
-///
-/// Replication factor (mean of three seeds) into 8 parts beside GNNPipe's table 2, Squirrel 2.22 and
-/// Physics 0.99: by default 2.86 and 1.16, `balance=vertices` 2.40 and 1.08,
-/// `balance=vertices,objective=volume` 2.09 and 0.99. So the paper's numbers are METIS's with equal
-/// vertices and few copies, and the default pays for parts of equal work.
-///
-/// `cargo test --release -p gnn-core --test real_data partition -- --nocapture` prints the factors.
+/// Time and cut edges beside DGL's METIS: `notebooks/measured/cuts.md`.
 ///
 /// # Paper
 /// Karypis, Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs",

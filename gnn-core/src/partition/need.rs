@@ -11,45 +11,7 @@
 //! [`pace`]: super::pace
 //!
 //! # Measured
-//! Foreseen / measured by `halobook bench data`, 8 parts, the better of two runs, two-core x86-64 machine of
-//! 24 GB of which others used 1.2 cores, November 2026; megabytes.
-//!
-//! | graph | balance | MB |
-//! |---|---|---|
-//! | R-MAT 2¹⁴ | work | 12.3 / 13.6 |
-//! | | train+edges | 12.5 / 13.5 |
-//! | R-MAT 2¹⁶ | work | 61.8 / 66.0 |
-//! | | train+edges | 62.7 / 65.3 |
-//! | R-MAT 2¹⁸ | work | 294 / 305 |
-//! | | train+edges | 298 / 314 |
-//! | planted 2¹⁴ | work | 13.0 / 13.8 |
-//! | | train+edges | 13.2 / 13.9 |
-//! | planted 2¹⁶ | work | 60.9 / 64.2 |
-//! | | train+edges | 61.8 / 66.9 |
-//! | planted 2¹⁸ | work | 276 / 294 |
-//! | | train+edges | 280 / 299 |
-//!
-//! Milliseconds, foreseen / taken, of the same graphs (`feat=1`, planted ones of degree 16), 8 parts, each the median
-//! of three. The first five columns are wall time by `halobook partition`, two cores of an AMD EPYC with one other
-//! thread at low priority, 23 November 2026; the others processor time by turns, on such a machine with
-//! one to two other threads, the days before. METIS's constants were fitted to other seeds, with three passes. LDG's and
-//! Fennel's time is that of samples of their own pass, a constant times, which was chosen on these graphs, and of
-//! finding out whether the graph is simple, which is measured too; ByteGNN's is in proportion.
-//!
-//! | graph | metis | train+edges | thin=coarse | thin=input | train+edges, thin=input | ldg | fennel | bytegnn |
-//! |---|---|---|---|---|---|---|---|---|
-//! | R-MAT 2¹⁴ | 39 / 45 | 59 / 62 | 39 / 47 | 16 / 18 | 27 / 27 | 2.5 / 2.3 | 3.5 / 3.3 | 8.8 / 8.4 |
-//! | R-MAT 2¹⁶ | 153 / 168 | 284 / 276 | 207 / 222 | 69 / 75 | 95 / 91 | 13 / 11 | 14 / 15 | 37 / 41 |
-//! | R-MAT 2¹⁸ | 1076 / 943 | 1221 / 1196 | 1155 / 1136 | 309 / 332 | 389 / 356 | 108 / 92 | 106 / 114 | 208 / 210 |
-//! | planted 2¹⁴ | 39 / 41 | 74 / 62 | 49 / 53 | 46 / 51 | 63 / 68 | 4.3 / 3.8 | 6.3 / 6.1 | 8.7 / 7.0 |
-//! | planted 2¹⁶ | 190 / 204 | 281 / 279 | 234 / 258 | 213 / 232 | 266 / 305 | 18 / 19 | 28 / 29 | 38 / 35 |
-//! | planted 2¹⁸ | 1152 / 1208 | 1537 / 1666 | 1185 / 1263 | 1139 / 1230 | 1297 / 1752 | 186 / 169 | 205 / 249 | 260 / 236 |
-//!
-//! All but one of the 48 are within 25 % (0.82 to 1.24 of what was taken; the other 0.74). Memory of the
-//! first five columns, likewise, was 0.91 to 1.19 of what was taken. Of 32 medians of METIS's time with three passes, of
-//! eight graphs unlike those that the constants were fitted to (R-MAT of 2¹⁴ to 2¹⁷ vertices with edge factors 6 to 24,
-//! planted partitions of 30 k to 200 k vertices with degrees 6 to 24; 4 to 64 parts), 30 are (0.78 to 1.15); the
-//! two others, 1.42 and 1.56, are a planted partition with nine of ten edges within a class, into 4 parts, without thinning.
+//! Foreseen beside taken, memory and time: `notebooks/measured/cuts.md`.
 //!
 //! # Not done
 //! Graphs of strong communities are foreseen too long: METIS finds them early and refines less. Coauthor Physics

@@ -33,20 +33,7 @@
 //! - At conversion only: that features are finite.
 //!
 //! # Measured
-//! An R-MAT of scale 22 (4.2 M vertices, 65.2 M edges, 584 MB), opened 60 times by one process, its file in the
-//! system's cache, on a two-core x86-64 machine with one to two other busy threads, November 2026; milliseconds by wall,
-//! least, median and most, and of the processor in the median:
-//!
-//! | | two threads | one thread |
-//! |---|---|---|
-//! | looked at | 24.5, 28.4, 49.7; processor 47.5 | 24.7, 29.6, 71.8; processor 29.3 |
-//! | found sound before | 5.7, 6.6, 10.6; processor 6.6 | 5.8, 6.2, 6.7; processor 6.2 |
-//!
-//! A second thread gained nothing beside those others. With three times as many of them looking took 76 to 110 ms by
-//! wall; the first two openings of a process, right after it converted the graph, 52 ms to look and 24 to know.
-//! About 18 ms of looking are to read 261 MB of indices through the mapping (of which half is the system's, for its pages), 10 to let their pages
-//! go. Reading them with `pread` takes 27 to 36 instead of 18, asking for all pages beforehand 24; letting pages
-//! go in larger pieces or at the end changes nothing. What is left of a known one is labels and masks.
+//! Opening a graph that was and was not looked at before: `notebooks/measured/data.md`.
 //!
 //! # Ids
 //! `indices` are `u32` when the vertices fit, else `u64`. Training takes up to 2³² - 1 vertices: a

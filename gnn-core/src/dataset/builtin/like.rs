@@ -8,31 +8,10 @@
 //! communities, so nothing needs a table of weights.
 //!
 //! # Measured
-//! Test accuracy (F1 of amazon's several labels a vertex) after a few full-graph epochs (hidden width 32, Adam at 0.02,
-//! no dropout, seed 0), beside what the most frequent label for all reaches; `cargo test --release -p gnn-core --test look_alikes -- --nocapture`.
-//!
-//! | look-alike, scale | vertices | edges | model, epochs | reached | one label for all |
-//! |---|---|---|---|---|---|
-//! | reddit, 0.03 | 6989 | 3.47 M | GCN, 40 | 0.83 | 0.03 |
-//! | ogbn-products, 0.002 | 4898 | 244 k | GCN, 20 | 1.00 | 0.02 |
-//! | friendster, 0.0001 | 6561 | 364 k | GCN, 20 | 0.99 | 0.02 |
-//! | it-2004, 0.0001 | 4129 | 115 k | GCN, 20 | 1.00 | 0.02 |
-//! | ogbn-papers100M, 0.0002 | 22 212 | 327 k | GCN, 20 | 0.77 | 0.05 |
-//! | flickr, 0.1 | 8925 | 88 k | GCN, 20 | 0.42 | 0.15 |
-//! | physics, 0.1 | 3449 | 50 k | GCN, 10 | 1.00 | 0.22 |
-//! | squirrel, 1 | 5201 | 390 k | GraphSAGE, 15 | 0.79 | 0.22 |
-//! | ogbn-mag, 0.005 | 9699 | 213 k | R-GCN, 15 | 0.43 | 0.01 |
-//! | amazon, 0.003 | 4797 | 801 k | GraphSAGE of width 64 at 0.05, 60 | 0.65 | 0.02 |
-//! | mag-lsc, 0.0002 | 48 832 | 697 k | R-GCN of width 64, 6 | 0.42 | 0.06 |
-//!
-//! GCN finds nothing on squirrel (0.20), whose neighbours are of other classes, as in the original
-//! little. They are easier than the data where homophily is high: communities there are all alike.
-//! ogbn-papers100M and mag-lsc keep a train share of 1 %, so a small one has one or two labels a class, and
-//! some tens of test vertices here. There, and where a vertex has several of many labels, features of the strength that
-//! suffices elsewhere taught little: so theirs are 6 to 25 times as strong (`signal` in `published`), and training
-//! vertices are spread evenly over classes that have few. Before, amazon's F1 stayed at 0.03 in 40 to 120 epochs,
-//! papers100M reached 0.15, mag 0.08 and mag-lsc 0.05. GCN learns nothing of amazon either: at small scales less
-//! than a seventh of a vertex's neighbours can be of its class, so its own features have to count.
+//! What training reaches on each: `notebooks/measured/data.md`. GCN finds nothing on squirrel, whose neighbours
+//! are of other classes, nor on amazon. ogbn-papers100M, ogbn-mag, mag-lsc and amazon have features 6 to 25 times
+//! as strong (`signal` in `published`), without which little was learnt at small scales, and training vertices
+//! that are spread evenly over classes which have few.
 //!
 //! # Differs
 //! Triangles, directed in- and out-degrees of one vertex, and locality of ids are not imitated; the

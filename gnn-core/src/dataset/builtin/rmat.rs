@@ -6,19 +6,7 @@
 //! Graph500 specification.
 //!
 //! # Measured
-//! `halobook convert rmat:scale=22 r22.halo --json` (67 M draws, made symmetric, freed of repeats, stored, its
-//! checksums compared; 65.2 M edges, a file of 584 MB), two-core x86-64 machine of 24 GB on which others ran 5 to
-//! 15 threads, November 2026, by turns with the version before: 7.5 and 8.4 s of processor time against 11.3 and
-//! 10.6 (10.2 to 10.7 in a quieter hour), so 7.8 to 8.7 M edges a second and core against 5.8 to 6.4; the same
-//! bits; peak 853 MB, 1.46 times the file. Wall time says little there: 12 to 38 s. What was won: features are
-//! looked at in pieces and not one by one, which took a seventh of the time, twice; draws go where they
-//! belong at once; sums of four classes stay in registers. Of the time before, labels took a
-//! quarter (random reads), drawing edges 15 %, the checks 14 %, gathering edges by buckets 9 %.
-//!
-//! On two cores of an AMD EPYC that nobody else used but a thread at low priority, 23 November 2026, with
-//! `edge-factor=16` (67 M draws, 128.3 M edges, a file of 836 MB): 5.7 s, so 5.9 M draws a second and core by wall
-//! time, peak 1658 MB, 1.98 times the file; with `--symmetrise --dedup` on top, which finds that there is nothing to do,
-//! 8.8 s, 3.8 M and the same peak. The file is opened in 9 to 13 ms then.
+//! Edges a second and peak memory: `notebooks/measured/data.md`.
 
 use kernels::{Mat, Par, gemm};
 use rayon::prelude::*;
