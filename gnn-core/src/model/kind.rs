@@ -13,7 +13,7 @@ use super::rgcn::Rgcn;
 use super::sage::Sage;
 use crate::backend::Act;
 use crate::graph::Propagation;
-use crate::spec::RunSpec;
+use crate::spec::{RunSpec, words};
 use serde::{Deserialize, Serialize};
 
 /// A model a run can ask for.
@@ -87,39 +87,17 @@ impl Stage {
     }
 }
 
+words!(ModelKind {
+    Gcn "gcn",
+    Sage "sage",
+    Gin "gin",
+    Gat "gat",
+    Rgcn "rgcn",
+    Gcnii "gcnii",
+    Resgcn "resgcn",
+});
+
 impl ModelKind {
-    /// Every model.
-    pub const ALL: &'static [ModelKind] = &[
-        ModelKind::Gcn,
-        ModelKind::Sage,
-        ModelKind::Gin,
-        ModelKind::Gat,
-        ModelKind::Rgcn,
-        ModelKind::Gcnii,
-        ModelKind::Resgcn,
-    ];
-    /// Their names, in the same order.
-    pub const NAMES: &'static [&'static str] =
-        &["gcn", "sage", "gin", "gat", "rgcn", "gcnii", "resgcn"];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ModelKind::Gcn => "gcn",
-            ModelKind::Sage => "sage",
-            ModelKind::Gin => "gin",
-            ModelKind::Gat => "gat",
-            ModelKind::Rgcn => "rgcn",
-            ModelKind::Gcnii => "gcnii",
-            ModelKind::Resgcn => "resgcn",
-        }
-    }
-
-    /// The model of that name.
-    pub fn from_name(name: &str) -> Option<ModelKind> {
-        Self::ALL.iter().copied().find(|m| m.name() == name)
-    }
-
     /// How the graph's edges are weighted for it.
     pub fn propagation(self) -> Propagation {
         match self {

@@ -10,12 +10,14 @@ mod knobs;
 mod size;
 mod slow;
 mod time;
+mod words;
 
-pub use keys::{KEYS, Key, KeyType, find_key, normalise};
+pub use keys::{KEYS, Key, KeyType, Registry, Role, find_key, normalise};
 pub use knobs::{Knob, Knobs};
 pub use size::bytes;
 pub use slow::Slow;
 pub use time::seconds;
+pub(crate) use words::words;
 
 use crate::comm::Link;
 use crate::error::{Error, Result};
@@ -122,22 +124,6 @@ pub enum VertexOrder {
     Degree,
 }
 
-impl VertexOrder {
-    pub(crate) const NAMES: &'static [&'static str] = &["auto", "given", "degree"];
-
-    fn of(name: &str) -> VertexOrder {
-        match name {
-            "given" => VertexOrder::Given,
-            "degree" => VertexOrder::Degree,
-            _ => VertexOrder::Auto,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        VertexOrder::NAMES[self as usize]
-    }
-}
-
 /// What is to be learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -168,20 +154,6 @@ pub enum OptimiserKind {
     Adamw,
     /// Gradient descent, with momentum if asked.
     Sgd,
-}
-
-impl OptimiserKind {
-    /// Their names.
-    pub const NAMES: &'static [&'static str] = &["adam", "adamw", "sgd"];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            OptimiserKind::Adam => "adam",
-            OptimiserKind::Adamw => "adamw",
-            OptimiserKind::Sgd => "sgd",
-        }
-    }
 }
 
 /// Which layers' weights decay.
