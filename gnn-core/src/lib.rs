@@ -1,5 +1,5 @@
-//! Halobook's core: graphs, models, communication, strategies and [`work()`], the only loop over
-//! epochs.
+//! Halobook's core: models, communication, strategies and [`work()`], the only loop over epochs. What
+//! is trained on lies in a crate below, [`gnn_data`], and has its names here too.
 //!
 //! The core knows no process, no Jupyter and no Polars. A [`plan::Plan`] comes in, rows leave
 //! through a [`record::Recorder`]; nothing else crosses the boundary.
@@ -25,30 +25,22 @@
 pub mod backend;
 pub mod checkpoint;
 pub mod comm;
-pub mod convert;
 pub mod ctx;
-pub mod dataset;
-pub mod error;
 pub mod feed;
-mod first;
-pub mod graph;
 pub mod head;
 pub mod model;
-pub mod partition;
 mod patience;
 pub mod plan;
 pub mod record;
 mod rehearsal;
-pub mod rng;
 pub mod sample;
 pub mod spec;
-pub mod store;
 pub mod strategy;
 mod work;
 
 #[cfg(test)]
 mod testing;
 
-pub use error::{Error, Result};
+pub use gnn_data::{Error, Result, convert, dataset, error, graph, partition, rng, store};
 pub use rehearsal::{Rehearsed, rehearse};
 pub use work::{Outcome, World, work};

@@ -122,7 +122,7 @@ pub fn work(
 /// # Errors
 /// What [`load_for`] refuses.
 pub(crate) fn read_data(plan: &Plan) -> Result<Dataset> {
-    load_for(&plan.spec, &plan.verdicts)
+    load_for(plan.spec.data_spec(), &plan.verdicts)
 }
 
 fn read_setup(plan: &Plan, folder: &Path, ranks: usize, entries: &[Entry]) -> Result<Setup> {

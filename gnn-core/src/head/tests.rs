@@ -16,7 +16,9 @@ fn spec(pairs: &[(&str, &str)]) -> RunSpec {
 
 fn setup(spec: &RunSpec) -> Setup {
     Setup {
-        data: Arc::new(load_for(spec, &crate::store::Verdicts::none()).expect("generated")),
+        data: Arc::new(
+            load_for(spec.data_spec(), &crate::store::Verdicts::none()).expect("generated"),
+        ),
         owner: None,
     }
 }

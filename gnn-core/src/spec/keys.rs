@@ -7,6 +7,7 @@ use super::{
 use crate::comm::Link;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
+use gnn_data::knobs::spelled;
 
 /// The type of a key's value, for help and completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,7 +44,7 @@ pub struct Key {
 
 /// The spelling used inside: `weight-decay` becomes `weight_decay`.
 pub fn normalise(key: &str) -> String {
-    let key = key.trim().replace('-', "_");
+    let key = spelled(key);
     match key.as_str() {
         "s" => "strategy".into(),
         "n" => "ranks".into(),

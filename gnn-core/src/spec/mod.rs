@@ -6,83 +6,23 @@
 //! checked against its entry.
 
 mod keys;
-mod knobs;
 mod size;
 mod slow;
 mod time;
 
+pub use gnn_data::dataset::{FeatureNorm, FeatureStorage, TaskKind};
+pub use gnn_data::knobs::{Knob, Knobs, Value};
 pub use keys::{KEYS, Key, KeyType, find_key, normalise};
-pub use knobs::{Knob, Knobs};
 pub use size::bytes;
 pub use slow::Slow;
 pub use time::seconds;
 
 use crate::comm::Link;
+use crate::dataset::DataSpec;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 use crate::strategy::{Entry, STRATEGIES, find_in};
 use serde::{Deserialize, Serialize};
-
-/// A value as it was written, before its key gives it a type.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// `true` or `false`.
-    Bool(bool),
-    /// A whole number.
-    Int(i64),
-    /// A decimal number.
-    Float(f64),
-    /// Text.
-    Str(String),
-}
-
-impl Value {
-    /// Reads a value from a command line word: booleans and numbers are recognised, the rest is
-    /// text.
-    pub fn from_word(word: &str) -> Value {
-        if let Ok(b) = word.parse::<bool>() {
-            return Value::Bool(b);
-        }
-        if let Ok(i) = word.parse::<i64>() {
-            return Value::Int(i);
-        }
-        match word.parse::<f64>() {
-            Ok(f) if word.bytes().any(|b| b.is_ascii_digit()) => Value::Float(f),
-            _ => Value::Str(word.to_owned()),
-        }
-    }
-
-    /// The number it is, if it is one.
-    pub fn as_f64(&self) -> Option<f64> {
-        match self {
-            Value::Int(i) => Some(*i as f64),
-            Value::Float(x) => Some(*x),
-            Value::Bool(_) | Value::Str(_) => None,
-        }
-    }
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Value::Bool(b) => write!(f, "{b}"),
-            Value::Int(i) => write!(f, "{i}"),
-            Value::Float(x) => write!(f, "{x}"),
-            Value::Str(s) => f.write_str(s),
-        }
-    }
-}
-
-/// How feature rows are scaled before training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FeatureNorm {
-    /// As they are.
-    None,
-    /// Each row divided by its sum (rows that sum to zero stay).
-    Row,
-}
 
 /// When the first layer aggregates the input features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,21 +33,6 @@ pub enum FirstAggregate {
     /// Once, before the first epoch: exact when nothing is dropped from the features. It has an
     /// effect where the first layer aggregates its input (dense features no wider than its output).
     Once,
-}
-
-/// How dense features are stored while a model is trained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FeatureStorage {
-    /// As `f32`.
-    F32,
-    /// Rounded to bfloat16, the nearest number with 8 significant bits: half the bytes that the first
-    /// layer's aggregation reads. Sums are `f32`, and everything after the features is as before, so
-    /// strategies agree as exactly as with `f32`. For dense features only. It can pay where the
-    /// first layer aggregates its input without dropout: GCN on R-MAT scale 16, width 128, took 0.87 to
-    /// 0.95 of the epoch with `f32`; other models were not measured. What else reads the features widens
-    /// them first.
-    Bf16,
 }
 
 /// In which order ranks keep vertices in memory; results do not depend on it but for rounding.
@@ -136,16 +61,6 @@ impl VertexOrder {
     fn name(self) -> &'static str {
         VertexOrder::NAMES[self as usize]
     }
-}
-
-/// What is to be learned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TaskKind {
-    /// The classes of vertices: one each, or several where the data has several.
-    Node,
-    /// Which vertices are joined by an edge.
-    Link,
 }
 
 /// How two vertices' embeddings become the score of a link.
@@ -471,6 +386,19 @@ impl RunSpec {
             });
         }
         Ok(())
+    }
+
+    /// What this run asks of its data.
+    pub fn data_spec(&self) -> DataSpec<'_> {
+        DataSpec {
+            data: &self.data,
+            split: &self.split,
+            seed: self.seed,
+            task: self.task,
+            feature_norm: self.feature_norm,
+            feature_storage: self.feature_storage,
+            negatives: self.negatives,
+        }
     }
 
     /// Every key with its value as pairs, so that `from_pairs(to_pairs())` is the identity.
