@@ -17,6 +17,7 @@
 //! | [`model`] | layers with hand-written exact backward passes |
 //! | [`head`] | losses and metrics of the tasks |
 //! | [`strategy`] | schedules over layers and ranks, one file each |
+//! | [`evaluation`] | what the weights of a strategy are worth |
 //! | [`record`] | rows, phases, status pages |
 //! | [`checkpoint`] | what a run needs to go on later, on disk |
 //! | [`work()`] | the loop |
@@ -26,6 +27,7 @@ pub mod backend;
 pub mod checkpoint;
 pub mod comm;
 pub mod ctx;
+pub mod evaluation;
 pub mod feed;
 pub mod head;
 pub mod model;

@@ -89,6 +89,7 @@ mod load;
 mod meta;
 mod npy;
 mod npz;
+mod rows;
 mod source;
 mod spec;
 mod split;
@@ -104,6 +105,7 @@ pub use links::random_pair;
 pub use links::{Links, Pair};
 pub use load::{CatalogueEntry, catalogue, load, load_for, load_split, load_within};
 pub(crate) use npy::Head as NpyHead;
+pub use rows::Rows;
 pub use spec::{DataSpec, FeatureNorm, FeatureStorage, TaskKind};
 pub use split::{STANDARD, random as random_split};
 pub use tables::{Column, EdgeTable, VertexTable};
@@ -113,7 +115,7 @@ use kernels::{CsrBuf, Mat};
 use rayon::prelude::*;
 
 use crate::graph::Graph;
-use crate::store::List;
+use crate::list::List;
 use crate::{Error, Result};
 
 /// Elements that are copied out of a mapped file before it is let go: what lies between them in the file
