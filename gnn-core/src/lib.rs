@@ -40,9 +40,15 @@ pub mod spec;
 pub mod strategy;
 mod work;
 
+/// Features, labels and splits, from files of many forms or generated.
+pub mod dataset {
+    pub use gnn_data::dataset::*;
+    pub use gnn_data::load::*;
+}
+
 #[cfg(test)]
 mod testing;
 
-pub use gnn_data::{Error, Result, convert, dataset, error, graph, partition, rng, store};
+pub use gnn_data::{Error, Result, convert, error, graph, partition, rng, store};
 pub use rehearsal::{Rehearsed, rehearse};
 pub use work::{Outcome, World, work};
