@@ -5,7 +5,7 @@ use crate::comm::{Post, ThreadTransport, Transport, behind_link, same_clock, wit
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
-use crate::head::{Evaluation, evaluate};
+use crate::evaluation::{Evaluation, evaluate};
 use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::record::state::StatePage;

@@ -44,9 +44,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The devices that a request can name.
-pub const DEVICES: &[&str] = &["cpu", "cuda"];
-
 /// Refuses a device that this machine does not have, before anything starts.
 ///
 /// # Errors

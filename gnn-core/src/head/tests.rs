@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::dataset::load_for;
+use crate::evaluation::{Evaluation, evaluate};
 use crate::spec::Value;
 use crate::strategy::{Setup, find, single};
 use crate::testing::{bytes_predicted, bytes_sent, world};

@@ -254,7 +254,7 @@ proptest! {
 
 #[test]
 fn one_part_is_the_whole_graph() {
-    let d = crate::dataset::load("karate", 0).expect("built in");
+    let d = crate::load::load("karate", 0).expect("built in");
     let full = d.graph.propagation(Propagation::GcnSym);
     let l = LocalPart::new(&full, &[0; 34], 0, 1).expect("one part");
     assert_eq!(l.own, (0..34).collect::<Vec<u32>>());
@@ -267,7 +267,7 @@ fn one_part_is_the_whole_graph() {
 
 #[test]
 fn threads_that_ask_for_the_same_cut_make_it_once() {
-    let d = crate::dataset::load("rmat:scale=11", 3).expect("built in");
+    let d = crate::load::load("rmat:scale=11", 3).expect("built in");
     let dir = tempfile::tempdir().expect("temporary folder");
     let cache = Cache::new(dir.path().join("cuts"));
     let ask = |seed: u64| {
