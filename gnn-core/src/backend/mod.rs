@@ -10,7 +10,6 @@
 mod cpu;
 mod cuda;
 mod hollow;
-mod kept;
 mod mat;
 mod metered;
 mod ops;
@@ -19,8 +18,8 @@ mod shelf;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
+pub use gnn_data::kept::{Kept, Slot, Sparse};
 pub use hollow::{Asked, Hollow, Ledger};
-pub use kept::{Kept, Slot, Sparse};
 pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{
@@ -44,9 +43,6 @@ use kernels::spmm::spmm_into;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The devices that a request can name.
-pub const DEVICES: &[&str] = &["cpu", "cuda"];
 
 /// Refuses a device that this machine does not have, before anything starts.
 ///

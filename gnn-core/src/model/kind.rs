@@ -13,28 +13,7 @@ use super::rgcn::Rgcn;
 use super::sage::Sage;
 use crate::backend::Act;
 use crate::graph::Propagation;
-use crate::spec::{RunSpec, words};
-use serde::{Deserialize, Serialize};
-
-/// A model a run can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ModelKind {
-    /// Graph convolution, symmetric normalisation with self loops.
-    Gcn,
-    /// GraphSAGE with mean aggregation.
-    Sage,
-    /// Graph isomorphism network, ε learnt.
-    Gin,
-    /// Graph attention, multi-head.
-    Gat,
-    /// Relational graph convolution with basis decomposition.
-    Rgcn,
-    /// GCN with initial residual and identity mapping.
-    Gcnii,
-    /// GCN in pre-activation residual blocks with LayerNorm.
-    Resgcn,
-}
+use crate::spec::{ModelKind, RunSpec};
 
 /// The widths that a data set and a task ask of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,16 +65,6 @@ impl Stage {
         Stage { layer, act, drop }
     }
 }
-
-words!(ModelKind {
-    Gcn "gcn",
-    Sage "sage",
-    Gin "gin",
-    Gat "gat",
-    Rgcn "rgcn",
-    Gcnii "gcnii",
-    Resgcn "resgcn",
-});
 
 impl ModelKind {
     /// How the graph's edges are weighted for it.
@@ -299,10 +268,4 @@ fn resgcn(spec: &RunSpec, shape: Shape) -> Vec<Stage> {
     stages.extend(blocks);
     stages.push(Stage::new(last, Act::None, Drop::Inside));
     stages
-}
-
-impl std::fmt::Display for ModelKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
 }

@@ -1,12 +1,11 @@
 //! The one table of keys that a run understands.
 
 use super::{
-    Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer,
-    Slow, TaskKind, Value, VertexOrder,
+    Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, Link, ModelKind, OptimiserKind,
+    RunSpec, Scorer, Slow, TaskKind, Value, VertexOrder,
 };
-use crate::comm::Link;
 use crate::error::{Error, Result};
-use crate::model::ModelKind;
+use gnn_data::knobs::spelled;
 
 /// The type of a key's value, for help and completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,7 +86,7 @@ pub struct Key {
 
 /// The spelling used inside: `weight-decay` becomes `weight_decay`.
 pub fn normalise(key: &str) -> String {
-    let key = key.trim().replace('-', "_");
+    let key = spelled(key);
     match key.as_str() {
         "s" => "strategy".into(),
         "n" => "ranks".into(),
@@ -301,7 +300,7 @@ keys! {
     seed Result None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
     threads Course None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
     launch Course None, KeyType::Choice(Launch::NAMES), "where ranks run", word => |s: String| named(Launch::from_name(&s)), |v: &Launch| text(v.name());
-    backend Result None, KeyType::Choice(crate::backend::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
+    backend Result None, KeyType::Choice(super::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
     partition Result None, KeyType::Name(Registry::Partitioners), "partitioner; knobs after a colon, metis:balance=train+edges; halobook partition --help lists them", word => same, |s: &String| text(s);
     eval_every Course None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
     patience Course None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;
