@@ -12,6 +12,7 @@
 //! | [`convert`] | edge lists of any length to that form, within bounded memory |
 //! | [`store`] | the project's own form of it on disk, mapped into memory |
 //! | [`backend`] | matrices and the dozen operations on them |
+//! | [`device`] | a budget of device memory, and what crosses between it and the host |
 //! | [`comm`] | ranks and messages |
 //! | [`sample`], [`feed`] | mini-batches drawn from it, and made ahead with their features |
 //! | [`model`] | layers with hand-written exact backward passes |
@@ -28,6 +29,7 @@ pub mod comm;
 pub mod convert;
 pub mod ctx;
 pub mod dataset;
+pub mod device;
 pub mod error;
 pub mod feed;
 mod first;

@@ -15,7 +15,7 @@ pub mod trace;
 pub(crate) use clock::give_back;
 pub use clock::{Times, now_ns};
 pub use holds::Holds;
-pub use meter::{Lane, Meter, Traffic, Work};
+pub use meter::{Copied, Copies, Lane, Meter, Route, Traffic, Work};
 pub use phase::{Direction, Freshness, Op, Pass, Phase, SpanPhase, Stream};
 pub(crate) use recorder::host_name;
 pub use recorder::{Closed, Counters, Epoch, PredictedLane, RankFacts, Recorder};
