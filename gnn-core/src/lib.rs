@@ -1,5 +1,5 @@
-//! Halobook's core: graphs, models, communication, strategies and [`work()`], the only loop over
-//! epochs.
+//! Halobook's core: models, communication, strategies and [`work()`], the only loop over epochs. What
+//! is trained on lies in a crate below, [`gnn_data`], and has its names here too.
 //!
 //! The core knows no process, no Jupyter and no Polars. A [`plan::Plan`] comes in, rows leave
 //! through a [`record::Recorder`]; nothing else crosses the boundary.
@@ -18,6 +18,7 @@
 //! | [`model`] | layers with hand-written exact backward passes |
 //! | [`head`] | losses and metrics of the tasks |
 //! | [`strategy`] | schedules over layers and ranks, one file each |
+//! | [`evaluation`] | what the weights of a strategy are worth |
 //! | [`record`] | rows, phases, status pages |
 //! | [`checkpoint`] | what a run needs to go on later, on disk |
 //! | [`work()`] | the loop |
@@ -26,31 +27,30 @@
 pub mod backend;
 pub mod checkpoint;
 pub mod comm;
-pub mod convert;
 pub mod ctx;
-pub mod dataset;
 pub mod device;
-pub mod error;
+pub mod evaluation;
 pub mod feed;
-mod first;
-pub mod graph;
 pub mod head;
 pub mod model;
-pub mod partition;
 mod patience;
 pub mod plan;
 pub mod record;
 mod rehearsal;
-pub mod rng;
 pub mod sample;
 pub mod spec;
-pub mod store;
 pub mod strategy;
 mod work;
+
+/// Features, labels and splits, from files of many forms or generated.
+pub mod dataset {
+    pub use gnn_data::dataset::*;
+    pub use gnn_data::load::*;
+}
 
 #[cfg(test)]
 mod testing;
 
-pub use error::{Error, Result};
+pub use gnn_data::{Error, Result, convert, error, graph, partition, rng, store};
 pub use rehearsal::{Rehearsed, rehearse};
 pub use work::{Outcome, World, work};

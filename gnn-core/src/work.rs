@@ -5,7 +5,7 @@ use crate::comm::{Post, ThreadTransport, Transport, behind_link, same_clock, wit
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
-use crate::head::{Evaluation, evaluate};
+use crate::evaluation::{Evaluation, evaluate};
 use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::record::state::StatePage;
@@ -122,7 +122,7 @@ pub fn work(
 /// # Errors
 /// What [`load_for`] refuses.
 pub(crate) fn read_data(plan: &Plan) -> Result<Dataset> {
-    load_for(&plan.spec, &plan.verdicts)
+    load_for(plan.spec.data_spec(), &plan.verdicts)
 }
 
 fn read_setup(plan: &Plan, folder: &Path, ranks: usize, entries: &[Entry]) -> Result<Setup> {

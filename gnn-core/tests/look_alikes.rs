@@ -1,6 +1,6 @@
 //! Look-alikes can be learned from: a short training of a model that suits each does clearly better
 //! than the largest class. What it reaches is no claim about the data that they look like;
-//! `gnn-core/src/dataset/builtin/like.rs` has the table.
+//! `gnn-core/data/src/dataset/builtin/like.rs` has the table.
 
 use gnn_core::dataset::{self, Dataset};
 use gnn_core::plan::Plan;

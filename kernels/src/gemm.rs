@@ -1,51 +1,9 @@
 //! Dense matrix products with a factor on what was there: [`crate::linear`] without epilogue.
 //!
 //! # Whose product
-//! The loops are our own. Milliseconds of one thread's processor time, 65536 rows, `k` columns in and
-//! `n` out, least of 5 calls of each candidate by turns in one run; a virtual machine with AVX-512 and
-//! AMX (2 MiB second-level cache), 2026-11-21. `vectors` is ours with AVX-512, `tiles` ours with AMX
-//! ([`crate::engine`]), which takes shapes only where it gains; `gemm` is version 0.19 over blocks of
-//! 512 rows (256 for gradients), `faer` 0.24 and `matrixmultiply` 0.3 (what `ndarray` calls) over all.
-//!
-//! Forward:
-//!
-//! | k × n | vectors | tiles | `gemm` | `faer` | `matrixmultiply` |
-//! |---|---|---|---|---|---|
-//! | 32 × 32 | 1.6 | = | 1.5 | 1.5 | 2.9 |
-//! | 128 × 32 | 4.9 | = | 6.5 | 6.0 | 12.3 |
-//! | 128 × 128 | 16.6 | 13.2 | 19.6 | 19.7 | 35.8 |
-//! | 128 × 512 | 64.9 | 40.0 | 69.8 | 73.3 | 119.6 |
-//! | 256 × 256 | 64.0 | 39.3 | 75.7 | 77.3 | 129.2 |
-//! | 512 × 128 | 63.9 | 41.7 | 78.9 | 84.7 | 148.7 |
-//! | 512 × 512 | 264.8 | 149.1 | 289.0 | 332.1 | 528.0 |
-//!
-//! Weight gradient:
-//!
-//! | k × n | vectors | tiles | `gemm` | `faer` | `matrixmultiply` |
-//! |---|---|---|---|---|---|
-//! | 32 × 32 | 2.7 | = | 1.9 | 2.2 | 3.2 |
-//! | 128 × 32 | 8.6 | = | 8.9 | 9.2 | 11.8 |
-//! | 128 × 128 | 21.7 | 18.7 | 22.6 | 23.9 | 36.3 |
-//! | 128 × 512 | 78.6 | 57.3 | 92.1 | 91.7 | 160.2 |
-//! | 256 × 256 | 78.0 | 51.4 | 83.1 | 92.2 | 133.1 |
-//! | 512 × 128 | 97.3 | 68.5 | 97.1 | 116.9 | 162.8 |
-//! | 512 × 512 | 336.7 | 215.5 | 344.7 | 402.5 | 565.7 |
-//!
-//! In an earlier run (another hour, least of 20) MKL of PyTorch 2.15 and OpenBLAS took, forward, 14.7 and
-//! 20.9 ms for 128 × 128 where vectors took 12.9, and 198 and 228 ms for 512 × 512 where they took 186;
-//! with bias and ReLU, which MKL does in steps of their own, 20.9 ms against 13.3 and 227 against 188. For
-//! gradients, 17.6 and 20.2 ms for 128 × 128 (vectors 18.0), 214 and 239 for 512 × 512 (vectors 266).
-//!
-//! How much tiles gain depends on the other hardware thread of the core: alone, a step of 24 tile
-//! instructions takes 165 ns; beside a busy neighbour 500 to 600, while vectors lose a third.
-//!
-//! Errors against `f64`, numbers in [-1, 1], largest and root mean square (200 rows; 256 weights):
-//!
-//! | k × n | forward, vectors | forward, tiles | gradient, vectors | gradient, tiles |
-//! |---|---|---|---|---|
-//! | 128 × 128 | 8.8e-6, 7.6e-7 | 3.2e-6, 3.5e-7 | 7.4e-5, 2.5e-5 | 3.8e-5, 1.3e-5 |
-//! | 256 × 256 | 2.1e-5, 1.5e-6 | 5.4e-6, 6.8e-7 | 6.3e-5, 1.9e-5 | 4.6e-5, 1.4e-5 |
-//! | 512 × 512 | 3.1e-5, 3.1e-6 | 1.1e-5, 1.3e-6 | 6.2e-5, 2.1e-5 | 6.2e-5, 1.5e-5 |
+//! The loops are our own: of `gemm`, `faer` and `matrixmultiply` none was faster but at 32 × 32; tiles of
+//! AMX ([`crate::engine`]) gain more where shapes are wide. Times, those of MKL and OpenBLAS, and errors against
+//! `f64`: `notebooks/measured/kernels.md`.
 //!
 //! # Not done
 //! Packing both operands costs most where columns are few.

@@ -13,15 +13,8 @@
 //! threads nor ranges of rows change a bit; it is another order than that of [`crate::spmm`].
 //!
 //! # Measured
-//! Processor time of one thread with edge weights, row by row → by segments, best of 7 in ms, on a
-//! machine with AVX-512 and a second-level cache of 2 MiB, shared with other work, November 2026:
-//!
-//! | graph | width 64 | 128 | 256 | made once in |
-//! |---|---|---|---|---|
-//! | R-MAT 16, 1.8 M edges | 20 → 15 | 60 → 41 | 118 → 81 | 67 |
-//! | R-MAT 18, 7.6 M edges | 183 → 115 | 380 → 238 | 618 → 403 | 250 |
-//!
-//! A planted partition of even degrees has no such sources: [`Segmented::of`] gives none.
+//! Wide rows of skewed graphs gain a quarter to a third: `notebooks/measured/kernels.md`. A planted partition of even degrees has
+//! no frequent sources: [`Segmented::of`] gives none.
 
 use std::ops::Range;
 

@@ -7,25 +7,10 @@
 //! fit into registers, and rows of `x` needed a few edges later are prefetched (`spmm_tile`). For
 //! wide rows of large, skewed graphs, [`crate::segmented`] is faster.
 //!
-//! # Measured
-//! One thread's processor time on R-MAT 16 (65 536 vertices, 1.8 M edges), large pages, a machine
-//! with AVX-512 shared with other work, November 2026; minimum of 5 in ms, at width 32 / 128 / 256:
-//!
-//! | | 32 | 128 | 256 |
-//! |---|---|---|---|
-//! | `spmm_into`, no weights | 10 | 40 | 97 |
-//! | the same on the stored transpose (backward) | 10 | 40 | 97 |
-//! | scatter into the sources instead, without atomics | 23 | 97 | 270 |
-//! | `spmm_bf16_into` | 6 | 25 | 70 |
-//! | a buffer that starts at a cache line, no weights | – | 31 | 75 |
-//!
-//! So backward keeps a transpose: 4 bytes an edge more, 2.4 times faster, and threads need no
-//! atomics. bf16 rows pay where the gather is all there is. Rows that start 16 bytes into a cache
-//! line, as the system's allocator gives them, cost a quarter.
-//!
-//! Gathering from copies of `x` cut into slices of columns, of which more rows fit into the
-//! second-level cache, gains nothing (width 128, ms of one thread): whole rows 43, slices of 32
-//! columns 39 and 45 with making them, of 64 columns 49, of 16 columns 51.
+//! Backward keeps a transpose: 4 bytes an edge more, 2.4 times faster than to scatter into the
+//! sources, and threads need no atomics. bf16 rows pay where the gather is all there is. Copies of
+//! `x` cut into slices of columns, of which more rows fit into the second-level cache, gain nothing.
+//! Times: `notebooks/measured/kernels.md`.
 //!
 //! # Not done
 //! A hub is split over its columns, so one of at most 16 columns stays with one thread.

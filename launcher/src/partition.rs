@@ -10,6 +10,7 @@ use crate::{frames, store};
 use gnn_core::dataset::{self, Dataset, Limit};
 use gnn_core::partition::{self, Cache, Limits, Masks, Method, Need, Request};
 pub use gnn_core::partition::{Picture, Report};
+use gnn_core::record::part_rows;
 use gnn_core::record::rows::PartRow;
 use std::path::{Path, PathBuf};
 
@@ -89,7 +90,7 @@ pub fn partition(wanted: &Wanted) -> Result<Done> {
         |owner: &[u32]| partition::facts(data.graph.csr(), owner, wanted.parts, masks, row_bytes);
     let (facts, base) = (facts_of(&cut.owner), facts_of(&hashed));
     let report = Report::of(&wanted.data, &data, &cut, &facts, Some(&base), wanted.seed);
-    let rows = partition::rows(&facts, Some(&base), &cut.method, cut.ms, cut.peak_bytes);
+    let rows = part_rows(&facts, Some(&base), &cut.method, cut.ms, cut.peak_bytes);
     let mut notes = data.about.notes.clone();
     notes.extend(cut.missed);
     notes.extend(cut.cache_failed);

@@ -111,7 +111,7 @@ pub fn resolve_with(
 ) -> Result<Resolved> {
     let decided = Decided::of(strategies, &spec)?;
     let foresight = Foresight::now(force);
-    let data = Arc::new(dataset::load_for(&spec, &store::verdicts())?);
+    let data = Arc::new(dataset::load_for(spec.data_spec(), &store::verdicts())?);
     let mut resolved = decided.on(spec, cache, &data)?;
     resolved.foreseen = expected(&resolved, &data, strategies, foresight)?;
     Ok(resolved)

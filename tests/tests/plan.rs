@@ -2,8 +2,8 @@
 //!
 //! Can catch: bytes that are planned and not sent or the other way round, a plan of other settings than
 //! the run's, a run that starts although it does not fit, a refusal without numbers. Cannot catch: how far
-//! modelled items are from the machine's: that depends on what else it does, and `launcher/src/plan`
-//! says what was measured.
+//! modelled items are from the machine's: that depends on what else it does, and
+//! `notebooks/measured/plans.md` says what was measured.
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;

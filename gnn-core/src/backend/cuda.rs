@@ -11,8 +11,8 @@ mod kept;
 mod tests;
 
 use super::ops::{
-    Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Picked,
-    Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
+    Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
 };
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
@@ -390,7 +390,9 @@ impl Backend for Cuda {
             && (size.1, size.1) == (x.ncols(), out.ncols())
         {
             let d = size.1;
-            return out.buf_mut().copy_from(to * d, x.buf(), first * d, size.0 * d);
+            return out
+                .buf_mut()
+                .copy_from(to * d, x.buf(), first * d, size.0 * d);
         }
         let (from, to) = (self.corner(&from, x), self.corner(&to, out));
         ops::copy_block(x.buf(), from, size, out.buf_mut(), to);

@@ -11,7 +11,6 @@ mod calls;
 mod cpu;
 mod cuda;
 mod hollow;
-mod kept;
 mod mat;
 mod metered;
 mod ops;
@@ -20,8 +19,8 @@ mod shelf;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
+pub use gnn_data::kept::{Kept, Slot, Sparse};
 pub use hollow::{Asked, Hollow, Ledger};
-pub use kept::{Kept, Slot, Sparse};
 pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{
@@ -41,9 +40,6 @@ use kernels::sgd::SgdParams;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The devices that a request can name.
-pub const DEVICES: &[&str] = &["cpu", "cuda"];
 
 /// Refuses a device that this machine does not have, before anything starts.
 ///

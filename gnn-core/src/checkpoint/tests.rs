@@ -225,8 +225,11 @@ fn a_checkpoint_of_another_run_is_refused() {
 
 #[test]
 fn keys_that_may_change_are_keys_and_all_others_count() {
-    let data = crate::dataset::load_for(&RunSpec::default(), &crate::store::Verdicts::none())
-        .expect("karate");
+    let data = crate::dataset::load_for(
+        RunSpec::default().data_spec(),
+        &crate::store::Verdicts::none(),
+    )
+    .expect("karate");
     let of = |pairs: Pairs<'_>| {
         let pairs = pairs.iter().map(|(k, v)| (*k, Value::from_word(v)));
         digest(&RunSpec::from_pairs(pairs).expect("valid pairs"), &data)

@@ -18,9 +18,9 @@ mod threads;
 mod transport;
 mod wait;
 
+pub use crate::spec::Link;
 pub use communicator::{Communicator, GIVEN_UP, Label, Ticket};
 pub(crate) use hub::with_hub;
-pub use link::Link;
 pub(crate) use link::{behind_link, same_clock};
 pub use mail::{Letter, MailLane, Mailbox, Post, unreadable};
 pub use skew::Skew;

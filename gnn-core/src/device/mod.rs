@@ -271,13 +271,7 @@ impl BudgetedDevice {
     ///
     /// # Errors
     /// [`Error::Budget`] where there is no room for the lists of them.
-    pub fn move_rows(
-        &self,
-        cx: &Ctx,
-        moved: Moved<'_>,
-        x: &Placed,
-        to: &mut Placed,
-    ) -> Result<()> {
+    pub fn move_rows(&self, cx: &Ctx, moved: Moved<'_>, x: &Placed, to: &mut Placed) -> Result<()> {
         let size = (moved.n, x.at.ncols());
         let places = [self.places(moved.from)?, self.places(moved.to)?];
         let [from, to_rows] = places.each_ref().map(Places::corner);

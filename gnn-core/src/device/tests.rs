@@ -24,7 +24,10 @@ fn refused<T>(result: Result<T>) -> String {
 fn what_does_not_fit_is_refused_by_name() {
     let (budget, _) = budget(100);
     let _some = budget.reserve("weights", 60).expect("fits");
-    let error = budget.reserve("a chunk's edges", 41).err().expect("does not fit");
+    let error = budget
+        .reserve("a chunk's edges", 41)
+        .err()
+        .expect("does not fit");
     assert_eq!(
         error.to_string(),
         "a chunk's edges: asked for 41 bytes of the device, 40 of 100 are free"
@@ -61,7 +64,10 @@ fn on_both(bytes: u64, f: impl Fn(&mut Ctx, &BudgetedDevice, &Meter) + Sync) {
         device.settle();
         assert_eq!(device.budget().held(), 0);
         assert!(meter.most_on_device().unwrap_or(0) <= bytes);
-        let memory = device.own.as_ref().and_then(|own| own.memory().map(Arc::clone));
+        let memory = device
+            .own
+            .as_ref()
+            .and_then(|own| own.memory().map(Arc::clone));
         if let Some(memory) = memory {
             assert_eq!(memory.used_bytes(), 0);
             assert!(memory.most_bytes() as u64 <= meter.most_on_device().unwrap_or(0));
@@ -154,7 +160,11 @@ fn products_are_those_of_the_host_and_bytes_are_counted() {
             let mut sums = device.fresh(cx, "sums", 3, 5).expect("fits");
             device.spmm(cx, &topology, &read, &mut sums);
             let mut out = cx.backend.zeros(5, 5);
-            let moved = Moved { from: Picked::From(0), to: Picked::From(1), n: 3 };
+            let moved = Moved {
+                from: Picked::From(0),
+                to: Picked::From(1),
+                n: 3,
+            };
             device.store_rows(cx, moved, &sums, &mut out).expect("fits");
             let mut want = kernels::Mat::zeros((5, 5));
             for r in 0..3 {
@@ -164,7 +174,9 @@ fn products_are_those_of_the_host_and_bytes_are_counted() {
                     to.scaled_add(a.view().weight(e), &row);
                 }
             }
-            let apart = (out.host() - &want).iter().fold(0f32, |m, x| m.max(x.abs()));
+            let apart = (out.host() - &want)
+                .iter()
+                .fold(0f32, |m, x| m.max(x.abs()));
             assert!(apart <= 1e-5, "{apart}");
         }
         device.settle();
@@ -173,7 +185,10 @@ fn products_are_those_of_the_host_and_bytes_are_counted() {
         let lists = 8 * 4 + 4 * 5 + 4 * 5;
         let more = if device.own.is_some() { 4 } else { 0 };
         assert_eq!(forms.copied(), lists + more);
-        assert_eq!(copies[Route::HostToDevice].bytes, forms.copied() + 4 * matrices[0]);
+        assert_eq!(
+            copies[Route::HostToDevice].bytes,
+            forms.copied() + 4 * matrices[0]
+        );
         assert_eq!(copies[Route::DeviceToHost].bytes, 4 * matrices[1]);
         assert_eq!(copies[Route::OnDevice].bytes, 0);
         assert!(copies[Route::HostToDevice].ns > 0 && copies[Route::DeviceToHost].ns > 0);
@@ -188,10 +203,16 @@ fn a_piece_that_does_not_fit_is_refused_before_anything_is_copied() {
         let x = cx.backend.upload(matrix(10, 3, 5));
         let rows: Kept<u32> = (0..10).collect::<Vec<u32>>().into();
         let words = refused(device.load(cx, "all rows", &x, &rows));
-        assert_eq!(words, "all rows: asked for 120 bytes of the device, 100 of 100 are free");
+        assert_eq!(
+            words,
+            "all rows: asked for 120 bytes of the device, 100 of 100 are free"
+        );
         let _held = device.fresh(cx, "some rows", 8, 3).expect("fits");
         let words = refused(device.fresh(cx, "more rows", 1, 3));
-        assert_eq!(words, "more rows: asked for 12 bytes of the device, 4 of 100 are free");
+        assert_eq!(
+            words,
+            "more rows: asked for 12 bytes of the device, 4 of 100 are free"
+        );
         assert_eq!(meter.take_copies()[Route::HostToDevice].bytes, 0);
     });
 }
@@ -221,6 +242,9 @@ fn the_host_takes_the_place_of_a_device_of_its_own() {
         let device = cx.take_device().expect("it has one");
         assert!(cx.take_device().is_none());
         let host = Cpu::new(1);
-        assert_eq!((cx.backend.device(), device.device()), (host.device(), "host shim"));
+        assert_eq!(
+            (cx.backend.device(), device.device()),
+            (host.device(), "host shim")
+        );
     });
 }

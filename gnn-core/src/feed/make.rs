@@ -5,12 +5,12 @@ use super::links::EdgeSeeds;
 use super::seeds::Seeds;
 use super::stats::{HopStats, Stats};
 use crate::backend::Kept;
+use crate::dataset::Rows;
 use crate::error::Result;
 use crate::graph::Block;
 use crate::head::PairBatch;
 use crate::record::now_ns;
 use crate::sample::Without;
-use crate::strategy::Rows;
 use std::sync::Arc;
 
 /// A batch that a thread has made for another.

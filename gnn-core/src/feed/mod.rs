@@ -69,12 +69,12 @@ use crate::backend::Write;
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::State;
 use crate::ctx::Ctx;
+use crate::dataset::Rows;
 use crate::error::Result;
 use crate::graph::Block;
 use crate::head::PairBatch;
 use crate::model::{Aggregate, At, Edges, Input};
 use crate::record::Direction;
-use crate::strategy::Rows;
 
 /// A mini-batch, ready to be trained on.
 pub struct Batch {

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::dataset::load_for;
+use crate::evaluation::{Evaluation, evaluate};
 use crate::spec::Value;
 use crate::strategy::{Setup, find, single};
 use crate::testing::{bytes_predicted, bytes_sent, world};
@@ -16,7 +17,9 @@ fn spec(pairs: &[(&str, &str)]) -> RunSpec {
 
 fn setup(spec: &RunSpec) -> Setup {
     Setup {
-        data: Arc::new(load_for(spec, &crate::store::Verdicts::none()).expect("generated")),
+        data: Arc::new(
+            load_for(spec.data_spec(), &crate::store::Verdicts::none()).expect("generated"),
+        ),
         owner: None,
     }
 }

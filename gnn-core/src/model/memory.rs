@@ -330,7 +330,7 @@ impl Epoch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::head::evaluate;
+    use crate::evaluation::evaluate;
     use crate::spec::Value;
     use crate::strategy::{Setup, find};
     use crate::testing::{random_dataset, world};

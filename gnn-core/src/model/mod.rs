@@ -24,8 +24,9 @@ mod sage;
 mod seam;
 mod stack;
 
+pub use crate::spec::ModelKind;
 pub use input::{Input, SparseInput};
-pub use kind::{AggregateFirst, ModelKind, Shape};
+pub use kind::{AggregateFirst, Shape};
 pub use layer::{
     After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Tensor, Weights, Widths,
 };

@@ -1,11 +1,12 @@
 //! Where time and bytes are counted. Wraps nothing itself: the communicator and the metered
 //! backend report to it, so no strategy times itself.
 
-use super::clock::{Times, now_ns, sleep_until};
+use super::clock::{now_ns, sleep_until};
 use super::phase::{Direction, Op, Pass, Phase, SpanPhase, Stream};
 use super::recorder::PredictedLane;
 use super::rows::{BatchRow, HopRow, StaleRow};
 use super::state::StatePage;
+use super::times::Times;
 use super::trace::{Span, Trace};
 use crate::comm::Label;
 use std::cell::{Cell, RefCell};

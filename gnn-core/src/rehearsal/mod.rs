@@ -27,7 +27,7 @@ use crate::comm::{Post, ThreadTransport, Transport, with_hub};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Task};
 use crate::error::{Error, Result};
-use crate::head::evaluate;
+use crate::evaluation::evaluate;
 use crate::plan::Plan;
 use crate::record::{Direction, Holds, Lane, Meter, Op, Pass, RankFacts, Traffic, Work};
 use crate::spec::{FeatureStorage, OptimiserKind, RunSpec};

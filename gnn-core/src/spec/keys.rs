@@ -1,12 +1,11 @@
 //! The one table of keys that a run understands.
 
 use super::{
-    Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer,
-    Slow, TaskKind, Value, VertexOrder,
+    Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, Link, ModelKind, OptimiserKind,
+    RunSpec, Scorer, Slow, TaskKind, Value, VertexOrder,
 };
-use crate::comm::Link;
 use crate::error::{Error, Result};
-use crate::model::ModelKind;
+use gnn_data::knobs::spelled;
 
 /// The type of a key's value, for help and completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,7 +42,7 @@ pub struct Key {
 
 /// The spelling used inside: `weight-decay` becomes `weight_decay`.
 pub fn normalise(key: &str) -> String {
-    let key = key.trim().replace('-', "_");
+    let key = spelled(key);
     match key.as_str() {
         "s" => "strategy".into(),
         "n" => "ranks".into(),
@@ -233,7 +232,7 @@ keys! {
     seed None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
     threads None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
     launch None, KeyType::Choice(&["auto", "threads", "mpi", "slurm"]), "where ranks run", word => |s: String| match s.as_str() { "threads" => Launch::Threads, "mpi" => Launch::Mpi, "slurm" => Launch::Slurm, _ => Launch::Auto }, |l: &Launch| text(match l { Launch::Auto => "auto", Launch::Threads => "threads", Launch::Mpi => "mpi", Launch::Slurm => "slurm" });
-    backend None, KeyType::Choice(crate::backend::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
+    backend None, KeyType::Choice(super::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
     partition None, KeyType::Text, "partitioner: metis, chunk, hash, random, ldg, fennel, bytegnn or hongtu; knobs after a colon, metis:balance=train+edges", word => same, |s: &String| text(s);
     eval_every None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
     patience None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;

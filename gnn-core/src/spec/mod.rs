@@ -1,88 +1,31 @@
 //! What the user wrote: one flat set of `key = value` pairs.
 //!
 //! Command-line flags, TOML keys and the body of a `%%gnn` cell are the same names and are parsed
-//! by [`RunSpec::from_pairs`]. [`KEYS`] is the only list of them: listing, completion, help and
-//! "did you mean" all read it. Keys that are not in the table are a strategy's own knobs and are
-//! checked against its entry.
+//! by [`RunSpec::from_pairs`], which lies beside the strategies that it asks. [`KEYS`] is the only
+//! list of them: listing, completion, help and "did you mean" all read it. Keys that are not in the
+//! table are a strategy's own knobs and are checked against its entry.
 
 mod keys;
-mod knobs;
+mod link;
+mod model;
 mod size;
 mod slow;
 mod time;
 
+pub use gnn_data::dataset::{FeatureNorm, FeatureStorage, TaskKind};
+pub use gnn_data::knobs::{Knob, Knobs, Value};
 pub use keys::{KEYS, Key, KeyType, find_key, normalise};
-pub use knobs::{Knob, Knobs};
+pub use link::Link;
+pub use model::ModelKind;
 pub use size::bytes;
 pub use slow::Slow;
 pub use time::seconds;
 
-use crate::comm::Link;
-use crate::error::{Error, Result};
-use crate::model::ModelKind;
-use crate::strategy::{Entry, STRATEGIES, find_in};
+use crate::dataset::DataSpec;
 use serde::{Deserialize, Serialize};
 
-/// A value as it was written, before its key gives it a type.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// `true` or `false`.
-    Bool(bool),
-    /// A whole number.
-    Int(i64),
-    /// A decimal number.
-    Float(f64),
-    /// Text.
-    Str(String),
-}
-
-impl Value {
-    /// Reads a value from a command line word: booleans and numbers are recognised, the rest is
-    /// text.
-    pub fn from_word(word: &str) -> Value {
-        if let Ok(b) = word.parse::<bool>() {
-            return Value::Bool(b);
-        }
-        if let Ok(i) = word.parse::<i64>() {
-            return Value::Int(i);
-        }
-        match word.parse::<f64>() {
-            Ok(f) if word.bytes().any(|b| b.is_ascii_digit()) => Value::Float(f),
-            _ => Value::Str(word.to_owned()),
-        }
-    }
-
-    /// The number it is, if it is one.
-    pub fn as_f64(&self) -> Option<f64> {
-        match self {
-            Value::Int(i) => Some(*i as f64),
-            Value::Float(x) => Some(*x),
-            Value::Bool(_) | Value::Str(_) => None,
-        }
-    }
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Value::Bool(b) => write!(f, "{b}"),
-            Value::Int(i) => write!(f, "{i}"),
-            Value::Float(x) => write!(f, "{x}"),
-            Value::Str(s) => f.write_str(s),
-        }
-    }
-}
-
-/// How feature rows are scaled before training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FeatureNorm {
-    /// As they are.
-    None,
-    /// Each row divided by its sum (rows that sum to zero stay).
-    Row,
-}
+/// The devices that a request can name.
+pub const DEVICES: &[&str] = &["cpu", "cuda"];
 
 /// When the first layer aggregates the input features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,21 +36,6 @@ pub enum FirstAggregate {
     /// Once, before the first epoch: exact when nothing is dropped from the features. It has an
     /// effect where the first layer aggregates its input (dense features no wider than its output).
     Once,
-}
-
-/// How dense features are stored while a model is trained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FeatureStorage {
-    /// As `f32`.
-    F32,
-    /// Rounded to bfloat16, the nearest number with 8 significant bits: half the bytes that the first
-    /// layer's aggregation reads. Sums are `f32`, and everything after the features is as before, so
-    /// strategies agree as exactly as with `f32`. For dense features only. It can pay where the
-    /// first layer aggregates its input without dropout: GCN on R-MAT scale 16, width 128, took 0.87 to
-    /// 0.95 of the epoch with `f32`; other models were not measured. What else reads the features widens
-    /// them first.
-    Bf16,
 }
 
 /// In which order ranks keep vertices in memory; results do not depend on it but for rounding.
@@ -136,16 +64,6 @@ impl VertexOrder {
     fn name(self) -> &'static str {
         VertexOrder::NAMES[self as usize]
     }
-}
-
-/// What is to be learned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TaskKind {
-    /// The classes of vertices: one each, or several where the data has several.
-    Node,
-    /// Which vertices are joined by an edge.
-    Link,
 }
 
 /// How two vertices' embeddings become the score of a link.
@@ -370,107 +288,17 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
-    /// Builds a request from pairs; a later pair overrides an earlier one.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] for a value of the wrong type or out of range, [`Error::UnknownName`] for
-    /// a key, model, strategy or partitioner nobody knows, with the nearest right name.
-    pub fn from_pairs<I, K>(pairs: I) -> Result<RunSpec>
-    where
-        I: IntoIterator<Item = (K, Value)>,
-        K: AsRef<str>,
-    {
-        RunSpec::from_pairs_in(STRATEGIES, pairs)
-    }
-
-    /// [`RunSpec::from_pairs`], of a program that has these strategies.
-    ///
-    /// # Errors
-    /// As [`RunSpec::from_pairs`].
-    pub fn from_pairs_in<I, K>(strategies: &[Entry], pairs: I) -> Result<RunSpec>
-    where
-        I: IntoIterator<Item = (K, Value)>,
-        K: AsRef<str>,
-    {
-        let mut spec = RunSpec::default();
-        let mut rest = Vec::new();
-        for (key, value) in pairs {
-            let key = normalise(key.as_ref());
-            match find_key(&key) {
-                Some(known) => (known.set)(&mut spec, &value)?,
-                None => rest.push((key, value)),
-            }
+    /// What this run asks of its data.
+    pub fn data_spec(&self) -> DataSpec<'_> {
+        DataSpec {
+            data: &self.data,
+            split: &self.split,
+            seed: self.seed,
+            task: self.task,
+            feature_norm: self.feature_norm,
+            feature_storage: self.feature_storage,
+            negatives: self.negatives,
         }
-        let entry = find_in(strategies, &spec.strategy)?;
-        spec.check_names()?;
-        spec.knobs = entry.parse_knobs(rest)?;
-        (entry.settle)(&mut spec)?;
-        spec.check_first_aggregate()?;
-        spec.check_model()?;
-        spec.check_slow()?;
-        Ok(spec)
-    }
-
-    fn check_names(&self) -> Result<()> {
-        crate::partition::Method::parse(&self.partition)?;
-        if !crate::backend::DEVICES.contains(&self.backend.as_str()) {
-            return Err(Error::Spec {
-                key: "backend".into(),
-                reason: format!("expected cpu or cuda, got {}", self.backend),
-                help: "leave the key out, or write backend = \"cpu\"".into(),
-            });
-        }
-        Ok(())
-    }
-
-    fn check_model(&self) -> Result<()> {
-        if self.decoupled && !self.model.decouples() {
-            return Err(Error::Spec {
-                key: "decoupled".into(),
-                reason: format!("{} has no decoupled form", self.model),
-                help: "set decoupled = false, or choose another model, for example gcn".into(),
-            });
-        }
-        if self.decoupled && self.model == ModelKind::Rgcn && self.bases > 0 {
-            return Err(Error::Spec {
-                key: "bases".into(),
-                reason: "relations have weights of their own in the decoupled form".into(),
-                help: "set bases = 0, or decoupled = false".into(),
-            });
-        }
-        if self.decoupled && self.model == ModelKind::Gat && self.out_heads != 1 {
-            return Err(Error::Spec {
-                key: "out_heads".into(),
-                reason: format!("the decoupled form has one head, got {}", self.out_heads),
-                help: "leave out_heads out, or set decoupled = false".into(),
-            });
-        }
-        Ok(())
-    }
-
-    fn check_slow(&self) -> Result<()> {
-        match self.slow {
-            Some(slow) if slow.rank as usize >= self.ranks => Err(Error::Spec {
-                key: "slow".into(),
-                reason: format!("there is no rank {} of {}", slow.rank, self.ranks),
-                help: format!(
-                    "name a rank from 0 to {}, or set slow = \"none\"",
-                    self.ranks - 1
-                ),
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    fn check_first_aggregate(&self) -> Result<()> {
-        if self.first_aggregate == FirstAggregate::Once && self.dropout > 0.0 {
-            return Err(Error::Spec {
-                key: "first_aggregate".into(),
-                reason: format!("once is not exact with dropout {}", self.dropout),
-                help: "set dropout = 0, or aggregate the features every epoch".into(),
-            });
-        }
-        Ok(())
     }
 
     /// Every key with its value as pairs, so that `from_pairs(to_pairs())` is the identity.

@@ -40,15 +40,3 @@ fn values_of_the_wrong_type_or_range_are_refused() {
         );
     }
 }
-
-#[test]
-fn words_become_typed_values() {
-    assert_eq!(Value::from_word("3"), Value::Int(3));
-    assert_eq!(Value::from_word("5e-4"), Value::Float(5e-4));
-    assert_eq!(Value::from_word("nan"), Value::Str("nan".into()));
-    assert_eq!(Value::from_word("true"), Value::Bool(true));
-    assert_eq!(
-        Value::from_word("sbm:nodes=3"),
-        Value::Str("sbm:nodes=3".into())
-    );
-}

@@ -8,6 +8,7 @@ use crate::ctx::Ctx;
 use crate::dataset::Dataset;
 use crate::graph::{Block, Graph};
 use crate::partition::{self, Facts};
+use crate::record::part_rows;
 use crate::record::rows::PartRow;
 use crate::spec::{RunSpec, VertexOrder};
 use std::borrow::Cow;
@@ -91,5 +92,5 @@ pub(super) fn row_bytes(data: &Dataset) -> u64 {
 pub(super) fn row_of(cut: &Facts, cx: &Ctx) -> PartRow {
     let plan = &cx.plan;
     let (ms, peak) = (plan.partition_ms, plan.partition_peak_bytes);
-    partition::rows(cut, None, &plan.partition_method, ms, peak).swap_remove(cx.rank())
+    part_rows(cut, None, &plan.partition_method, ms, peak).swap_remove(cx.rank())
 }

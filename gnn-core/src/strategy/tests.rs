@@ -21,9 +21,7 @@ use crate::record::rows::StaleRow;
 use crate::record::{Copies, Direction, Meter, Pass, PredictedLane, Work};
 use crate::rng;
 use crate::spec::{RunSpec, Value, VertexOrder};
-use crate::testing::{
-    bytes_predicted, bytes_sent, random_dataset, with_relations, world_on,
-};
+use crate::testing::{bytes_predicted, bytes_sent, random_dataset, with_relations, world_on};
 use kernels::Mat;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -50,7 +50,8 @@ pub fn train_rows(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
     let folder = tempfile::tempdir().expect("temporary folder");
     if ranks > 1 {
         let data =
-            gnn_core::dataset::load_for(&spec, &gnn_core::store::Verdicts::none()).expect("loads");
+            gnn_core::dataset::load_for(spec.data_spec(), &gnn_core::store::Verdicts::none())
+                .expect("loads");
         let metis = partition::Method::parse("metis").expect("registered");
         let request = partition::Request::of(metis, &data, ranks, 0);
         let owner = request.assign().expect("assigns");

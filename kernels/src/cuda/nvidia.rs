@@ -86,7 +86,6 @@ impl Nvidia {
             .bind_to_thread()
             .map_err(failed("reaching the GPU"))
     }
-
 }
 
 /// Looks for the libraries: cudarc panics where one is missing.

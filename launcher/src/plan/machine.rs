@@ -223,7 +223,7 @@ fn pace(machine: &Machine, model: ModelKind, worker: &Path) -> Option<f64> {
         ("eval-every", Value::Int(EPOCHS)),
     ];
     let spec = RunSpec::from_pairs(pairs).ok()?;
-    let data = Arc::new(dataset::load_for(&spec, &store::verdicts()).ok()?);
+    let data = Arc::new(dataset::load_for(spec.data_spec(), &store::verdicts()).ok()?);
     let resolved = resolve_with(STRATEGIES, spec, None, true).ok()?;
     let rates = Machine {
         pace: BTreeMap::new(),

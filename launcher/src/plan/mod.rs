@@ -23,72 +23,7 @@
 //! mini-batch training, over a modelled link, or on a device.
 //!
 //! # Measured
-//! `halobook plan ARGS`, then `halobook train ARGS --epochs 4`, MPI ranks; two cores of an AMD EPYC, 24
-//! November 2026, at the commit that adds this table. `S` is `sbm:nodes=50000,classes=8,feat=128,degree=20`,
-//! `R` `rmat:scale=16,edge-factor=16,feat=64,classes=8`. Memory is `memory` of `mem_peak_bytes`, in MB, of
-//! every rank; bytes are those of the first epoch, which were equal on every rank in all of these.
-//!
-//! | ARGS | planned of measured memory | bytes |
-//! |---|---|---|
-//! | `S -s single --hidden 64` | 110 of 113 | 0 |
-//! | `S -s halo -n 2 --hidden 64` | 133 of 127, 133 of 128 | 25 964 864 |
-//! | `S -s broadcast -n 4 --hidden 64` | 89 of 98, 88 of 100, 88 of 102, 88 of 100 | 86 610 624 |
-//! | `S -s distdgl -n 2 --model sage --hidden 64 --dropout 0` | 155 of 143, 155 of 153 | 306 716 664 |
-//! | `R -s single --hidden 128` | 146 of 145 | 0 |
-//! | `R -s halo -n 4 --hidden 128` | 86 of 84, 91 of 104, 91 of 105, 86 of 84 | 27 583 168 |
-//! | `R -s broadcast -n 2 --hidden 128` | 163 of 176, 130 of 147 | 21 046 336 |
-//! | `R -s distdgl -n 4 --model sage --hidden 128 --dropout 0` | 87 of 81, 88 of 84, 85 of 82, 89 of 83 | 106 783 800 |
-//! | `S -s halo -n 3 --hidden 32 --model gat --heads 4` | 217 of 212, 219 of 256, 225 of 237 | 91 585 664 |
-//! | `S -s sancus -n 2 --hidden 64` | 117 of 130, 110 of 114 | 28 870 208 (14 470 208 in the fourth epoch) |
-//! | `S -s neutrontp -n 4 --hidden 64` | 82 of 86, 82 of 83, 82 of 86, 82 of 84 | 43 410 624 |
-//! | `R -s depcache -n 2 --hidden 128` | 183 of 159, 181 of 159 | 74 816 |
-//!
-//! So memory of several ranks was planned between 14 % below and 16 % above what was measured. The factor of
-//! 1.2 on training was fitted with full-graph strategies; without it plans were up to a third too low. Buffers
-//! of more epochs than the two that are rehearsed are not in it. `distdgl` sends other bytes in other epochs
-//! (306 491 240 in the fourth).
-//!
-//! Every model on one rank, `-s single --hidden 128 --threads 2 --dropout 0` (GAT `--hidden 32 --heads 8`, GCNII
-//! and ResGCN+ `--layers 4`); `P` is `sbm:nodes=50000,classes=16,feat=128,degree=16,homophily=0.5`, `Q16` and
-//! `Q18` `rmat:scale=16,edge-factor=16,feat=128,classes=32` and scale 18. Planned of measured memory in MB, and
-//! the measured peak over graph, features and activations with gradients as planned:
-//!
-//! | model | P | Q16 | Q18 |
-//! |---|---|---|---|
-//! | GCN | 114 of 114, 1.25 | 177 of 175, 1.16 | 659 of 633, 1.04 |
-//! | GCN, dropout 0.5 | 141 of 140, 1.21 | | |
-//! | GCN, decoupled | 118 of 115, 1.22 | | |
-//! | SAGE | 121 of 123, 1.27 | 192 of 193, 1.17 | 721 of 697, 1.04 |
-//! | GAT | 277 of 296, 1.20 | | |
-//! | GAT, decoupled | 133 of 136, 1.24 | | |
-//! | GIN | 276 of 265, 1.08 | 382 of 363, 1.05 | 1474 of 1379, 0.99 |
-//! | GIN, dropout 0.5 | 303 of 291, 1.08 | | |
-//! | GCNII | 361 of 347, 1.07 | 505 of 478, 1.03 | |
-//! | ResGCN+ | 497 of 477, 1.05 | 683 of 649, 1.03 | |
-//! | R-GCN | 125 of 130, 1.29 | 219 of 226, 1.19 | |
-//!
-//! So memory of one rank was planned between 6 % below and 7 % above; of the smallest peaks the program itself
-//! (18 MB) is 0.17 to 0.2 of the plan's data.
-//!
-//! Time, on the same class of machine with another program on it now and then, at the commit that adds this
-//! table: milliseconds planned of the median of epochs 2 to 11, dropout 0.5. `D` is
-//! `sbm:nodes=20000,classes=8,feat=128,degree=16`, `Q` is `rmat:scale=15,edge-factor=16,feat=64,classes=8`.
-//!
-//! | ARGS | threads | MPI |
-//! |---|---|---|
-//! | `D -s single --hidden 128` | 36 of 28 | |
-//! | `D -s single --model sage --hidden 128` | 41 of 46 | |
-//! | `D -s single --model gat --hidden 32` | 136 of 147 | |
-//! | `D -s halo -n 2 --hidden 64` | 30 of 21 | 24 of 27 |
-//! | `D -s halo -n 4 --hidden 64` | 33 of 21 | 26 of 23 |
-//! | `D -s neutrontp -n 2 --hidden 64` | 30 of 26 | 24 of 30 |
-//! | `D -s sancus -n 2 --hidden 64` | 29 of 21 | 23 of 27 |
-//! | `Q -s single --hidden 128` | 42 of 28 | |
-//! | `Q -s halo -n 2 --model sage --hidden 64` | 34 of 29 | 36 of 38 |
-//! | `Q -s broadcast -n 4 --hidden 64` | 37 of 28 | 29 of 28 |
-//!
-//! So planned times were between 21 % below and 60 % above what was measured; the pace had been measured anew
-//! before each of the two columns. Without it they were two to four times too short.
+//! Plans beside runs, memory and time: `notebooks/measured/plans.md`.
 //!
 //! # Not done
 //! What a pace is depends on the shape too: on a graph of a quarter of the size it was twice as high.
@@ -174,7 +109,10 @@ pub fn path(id: &str) -> Result<PathBuf> {
 /// machine's memory when a part of it is kept once more.
 pub fn plan(wanted: &Wanted) -> Result<Done> {
     let free = machine_bytes();
-    let data = Arc::new(dataset::load_for(&wanted.spec, &store::verdicts())?);
+    let data = Arc::new(dataset::load_for(
+        wanted.spec.data_spec(),
+        &store::verdicts(),
+    )?);
     room(free, data.features.bytes() as u64)?;
     let mut done = Done {
         id: store::new_id(),

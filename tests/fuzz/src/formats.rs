@@ -1,8 +1,8 @@
 //! The files that the unit tests make and damage.
 
-#[path = "../../../gnn-core/src/dataset/tests/formats/made.rs"]
+#[path = "../../../gnn-core/data/src/dataset/tests/formats/made.rs"]
 mod made;
-#[path = "../../../gnn-core/src/dataset/tests/formats/py.rs"]
+#[path = "../../../gnn-core/data/src/dataset/tests/formats/py.rs"]
 mod py;
 
 /// Every format with its files.

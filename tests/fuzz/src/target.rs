@@ -6,9 +6,10 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use gnn_core::convert::{self, EdgeSource, NpyEdges, Options, TextEdges};
-use gnn_core::dataset::{Limit, STANDARD, load, load_within};
-use gnn_core::store;
+use gnn_data::convert::{self, EdgeSource, NpyEdges, Options, TextEdges};
+use gnn_data::dataset::{Limit, STANDARD};
+use gnn_data::load::{load, load_within};
+use gnn_data::store;
 
 /// Bytes that reading may take.
 const LIMIT: u64 = 4 << 20;
@@ -254,13 +255,13 @@ impl Target {
             one_line(&message) && one_line(&help),
             "{message:?} {help:?}"
         );
-        if let gnn_core::Error::Data { file, place, .. } = &e {
+        if let gnn_data::Error::Data { file, place, .. } = &e {
             assert!(!file.is_empty() && !place.is_empty(), "{message}");
         }
     }
 }
 
-fn converted(path: &Path) -> gnn_core::Result<()> {
+fn converted(path: &Path) -> gnn_data::Result<()> {
     let options = Options {
         mem: convert::MIN_MEM,
         vertices: Some(1 << 12),

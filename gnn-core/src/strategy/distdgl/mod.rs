@@ -20,49 +20,7 @@
 //! of ranks draws the same. A first layer that reads aggregates of dense features, without dropout, sums
 //! them where they lie: of the rank's own rows only those of destinations are copied, for GraphSAGE.
 //! # Measured
-//! GraphSAGE, fan-outs 10 and 25, 1000 seeds a rank and step, width 128, two cores of a shared x86-64
-//! machine with AVX-512 (siblings of one core, by how they slow each other), by turns with the peers in
-//! their released forms (DGL 2.1), 22 November 2026; medians over six rounds (R-MAT 16) and three (18) of
-//! an epoch's median, in ms. Two ranks are MPI processes and cut by `metis:balance=train+edges`; DistDGL
-//! cuts by METIS with the same balances, its two trainers share one store, or have one each as two machines
-//! have (the faster of its two samplers for that).
-//!
-//! | graph | 1 rank, 2 threads, `prefetch = 0` / `2` | DGL GraphBolt, 2 threads | 2 MPI ranks | DistDGL, shared | DistDGL, two stores |
-//! |---|---|---|---|---|---|
-//! | R-MAT 16 | 88 / 75 | 190 | 85 | 191 | 237 |
-//! | R-MAT 18 | 542 / 445 | 947 | 525 | 1000 | 2448 |
-//!
-//! The machine's other tenants took more of it from round to round: on R-MAT 16 the ratio to DistDGL with
-//! two stores was between 2.5 and 4.1, with one between 1.9 and 4.1. On another machine of two cores (AMD,
-//! AVX-512 without matrix tiles), four rounds and two, with PyG 2.8 and `torch_sparse`'s sampler beside them;
-//! our figures are those of `prefetch = 0` and `2`:
-//!
-//! | graph | 1 rank, 2 threads | DGL GraphBolt, 2 threads | PyG, 2 threads | 2 MPI ranks | DistDGL, shared | DistDGL, two stores |
-//! |---|---|---|---|---|---|---|
-//! | R-MAT 16 | 55 / 55 | 120 | 498 | 78 / 61 | 134 | 178 |
-//! | R-MAT 18 | 276 / 263 | 572 | 2917 | 340 / 290 | 488 | 701 |
-//!
-//! So DistDGL whose trainers share one store takes 1.7 to 2.3 times as long as our two ranks, which share
-//! nothing, and with two stores 2.4 to 4.7. What is left is arithmetic: on R-MAT 16 one thread takes 77 ms an epoch
-//! (34 forward, 29 backward, 13 for batches), 57 % of it in the products of dense layers by a profile, and the
-//! second core brings that to 55.
-//!
-//! Accuracy, five seeds each, test score at the best validation score, hidden width 64 (SBM 128), dropout
-//! 0.5, the same steps for any number of ranks:
-//!
-//! | data | full-graph training | 1, 2, 4 ranks |
-//! |---|---|---|
-//! | Coauthor Physics, GraphSAGE, fan-outs 5,10, 500 seeds, 6 epochs | 96.4 ± 0.1 (60 epochs) | 96.1, 96.3, 96.3, each ± 0.1 |
-//! | Amazon Computers, GraphSAGE, fan-outs 5,10, 500 seeds | 90.8 ± 0.5 (500 epochs) | 90.8, 90.9, 90.8, each ± 0.4, after 70 epochs (2, 4 ranks after 40: 90.3 and 90.1, each ± 0.5) |
-//! | SBM 50 000, GraphSAGE, fan-outs 10,25, 1000 seeds, 16 epochs | 98.1 ± 0.0 (80 epochs) | 97.6, 97.7, 97.6, each ± 0.1 |
-//! | links of Cora, GCN, fan-out 10, 512 edges, 15 epochs, AUC | | 93.8 ± 0.5, 93.4 ± 0.7 (1, 2 ranks) |
-//!
-//! With GraphSAGE the AUC on Cora's links was 88 to 92 with seed and width. `exclude` costs it there: 0.920
-//! without and 0.851 with it (GCN 0.917 and 0.886, one seed each). Vertices of few edges lose what they are
-//! known by.
-//!
-//! In these runs training waited for less than 1 % of the time in which batches were made, with
-//! `prefetch = 2`.
+//! Epochs beside DistDGL, GraphBolt and PyG, and accuracy: `notebooks/measured/distdgl.md`.
 //! # Not done
 //! Tensors of edges beyond weights and types, which owners hand out with what they draw: no model reads
 //! any. Embeddings are not cached. Every rank keeps the data set's id of every vertex, and two words a

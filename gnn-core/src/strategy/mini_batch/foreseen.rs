@@ -22,41 +22,7 @@
 //! less is held.
 //!
 //! # Measured
-//! `mem_peak_bytes` of the largest rank less that of the same run on a graph of 34 vertices (18 to 32 MB),
-//! beside what was foreseen, in MB; MPI ranks, data in the form that is mapped, 128 features and columns,
-//! fan-outs 10 and 25, 1000 seeds. Peaks are those of resident memory, set-up included; "training" is the
-//! peak of an epoch before the first evaluation, "with evaluation" that of four epochs with one after each.
-//! Two cores of a shared x86-64 machine, 22 November 2026. The links, the models and the features of which
-//! nothing is foreseen were not measured.
-//!
-//! | graph | ranks, cut | model | ahead | kept rows | training | with evaluation |
-//! |---|---|---|---|---|---|---|
-//! | R-MAT 18 | 1 | SAGE | 0 | | 247 of 227 | 426 of 404 |
-//! | | 1 | SAGE | 2 | | 251 of 234 | 432 of 412 |
-//! | | 2, METIS | SAGE | 2 | | 159 of 147 | 264 of 251 |
-//! | | 4, METIS | SAGE | 2 | | 116 of 111 | 163 of 158 |
-//! | | 4, hash | SAGE | 0 | | 107 of 90 | 141 of 123 |
-//! | | 4, hash | SAGE | 2 | | 117 of 114 | 158 of 156 |
-//! | | 4, hash | SAGE | 8 | | 175 of 186 | 224 of 228 |
-//! | | 4, hash | SAGE | 8 | 30 000 | 130 of 136 | 187 of 184 |
-//! | | 4, hash | GCN | 2 | | 115 of 105 | 165 of 148 |
-//! | | 4, METIS | GCN | 8 | | 171 of 163 | 206 of 203 |
-//! | R-MAT 20 | 4, hash | SAGE | 2 | | 315 of 307 | 584 of 526 |
-//! | | 4, hash | SAGE | 2 | 100 000 | 398 of 317 | 584 of 547 |
-//! | | 4, METIS | GCN | 2 | | 332 of 300 | 592 of 529 |
-//! | | 2, METIS | SAGE | 2 | | 511 of 507 | 1009 of 941 |
-//! | SBM 50 000 | 1 | SAGE | 8 | | 185 of 182 | 201 of 204 |
-//! | | 2, hash | SAGE | 2 | | 145 of 140 | 147 of 140 |
-//! | | 2, METIS | GCN | 0 | | 71 of 71 | 76 of 71 |
-//! | | 4, hash | GCN | 8 | | 155 of 250 | 264 of 250 |
-//!
-//! With evaluation, what was measured was at most 15 % more than foreseen, and no more than 3 % less; training
-//! alone took at most 11 % more, but for a quarter more on R-MAT 20 with kept rows, which are fetched at once,
-//! and a fifth more on R-MAT 18 on four ranks without batches ahead. With `b` the bytes of one batch, training
-//! stayed below graph, tables, features, cache, parameters and `2·P·b` for `P = 8`; for `P = 2` it was up to a
-//! tenth above that on R-MAT graphs, since a step has matrices of its own. Evaluation holds `4·o` times the
-//! hidden width more: what a layer has made of the rank's vertices. Before it went piece by piece, R-MAT 18 on
-//! four hashed ranks took 370 MB with it.
+//! Peaks beside what was foreseen, at most 15 % above it with evaluation: `notebooks/measured/plans.md`.
 //! # Not done
 //! The rows that are kept are fetched all at once, and exist twice while they are. Sparse features, and data
 //! that is not in the mapped form, are read whole by every rank before it keeps its part; nothing of that

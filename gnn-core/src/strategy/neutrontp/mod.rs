@@ -31,20 +31,7 @@
 //! divide go round: in each direction of each epoch other ranks have one more (in each epoch, where
 //! backward reads slices that forward kept), so that loads are even over a run.
 //! # Measured
-//! Two-core x86-64 machine shared with other work, November 2026, GCN with two layers and width 128, ms an
-//! epoch (median). R-MAT scale 18 with 16 classes, one thread a rank: on one rank 736 where `single` takes
-//! 735; decoupled on two 403 to 506 in six of seven rounds, 0.52 to 0.71 of `single` in the same round
-//! (median 0.58), about 0.65 of `single` on the decoupled model.
-//!
-//! The ladder on four ranks, a look-alike of Reddit (scale 0.04), 8 chunks, behind a modelled link of
-//! 50 µs:
-//!
-//! | link | `base` | `+cs` | `+tp` | `+dt` | `+ip` | transfer of split and gather that is not hidden, `+dt` → `+ip` |
-//! |---|---|---|---|---|---|---|
-//! | 1 Gbit/s | 904 | 924 | 655 | 188 | 183 | 6–9 → 4–8, less than what sharing two cores among four ranks moves |
-//! | the same, scale 0.1 | | | | 436–543 | 485–517 | 26.9–29.6 → 6.4–8.7, of 23.1 that a rank sends: 70 to 78 % hidden in three rounds |
-//! | the same, 2 ranks | | | 702 | 140 | 114 to 254 | 7.5–9.8 → 2.0–3.5, of 12.2 that move |
-//! | 100 Mbit/s | 2729 | 2740 | 1341 | 307 | 228 | 81–86 → 21–27 |
+//! Epochs and the ladder: `notebooks/measured/neutrontp.md`.
 //! # Differs
 //! Every rank owns a share, equal but for remainders, of what each chunk needs first, as in the paper, and within it of every
 //! run of ids. Pipelined without a budget, a decoupled model's first round goes by chunks of sources, and a

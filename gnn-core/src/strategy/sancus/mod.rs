@@ -48,24 +48,7 @@
 //! and counts what that saves. Its Algorithm 5 takes the first rank that is too old, not the oldest,
 //! and never reaches the last of many (`bound.rs`).
 //! # Measured
-//! Test accuracy, means of five seeds on four ranks, November 2026: `epoch-fixed=3` and
-//! `epoch-adaptive=3` save 37.5 % of broadcast bytes, those of features in neither; `variation=0.15`
-//! saves 44 %, on Cora without dropout.
-//!
-//! | | `broadcast` | fixed | adaptive | `skipg`, fixed | `variation` |
-//! |---|---|---|---|---|---|
-//! | Cora, 200 epochs | 81.54 | 81.50 | 81.38 | 81.48 | 80.64 of 80.74 |
-//! | Coauthor Physics, 60 epochs | 95.81 | 95.80 | 95.81 | 95.81 | |
-//!
-//! On a look-alike of Reddit (scale 0.03, 400 epochs) `epoch-fixed=3` has 99.79 of 99.90.
-//!
-//! In these, [`SKIPG`] does not lose more than the others. It does, as in the paper, where the model is
-//! deeper and steps are larger: Cora, three layers, learning rate 0.05, 200 epochs, means of ten seeds,
-//! accuracy after the last epoch: 79.38 without staleness; `epoch-fixed=9` 79.22 and with [`SKIPG`] 78.80;
-//! `epoch-fixed=19` 79.18 and 78.51. Stale rows slow training
-//! down: on that look-alike (one seed) `epoch-fixed=3` has 19 % after 100 epochs, where
-//! `epoch-fixed=0` has 99.6 %. `cargo verify --soak` repeats these
-//! (`gnn-core/tests/real_data/sancus.rs`).
+//! Accuracy and bytes saved: `notebooks/measured/sancus.md`.
 //! # Exact when
 //! `bound=epoch-fixed=0` or `variation=0`, with `clip=0`: then the bits are those of `broadcast`.
 

@@ -39,13 +39,7 @@ fn check(op: &str, a: &SparseOn, el: &Buf<f32>, er: &Buf<f32>, edges: usize) {
 ///
 /// # Panics
 /// When the shapes disagree or the device fails.
-pub fn coefficients(
-    a: &SparseOn,
-    slope: f32,
-    el: &Buf<f32>,
-    er: &Buf<f32>,
-    alpha: &mut Buf<f32>,
-) {
+pub fn coefficients(a: &SparseOn, slope: f32, el: &Buf<f32>, er: &Buf<f32>, alpha: &mut Buf<f32>) {
     check("coefficients", a, el, er, alpha.len());
     let scores = a.device().fresh::<f32>(alpha.len());
     let args = [el.arg(), er.arg(), Arg::F32(slope), scores.arg()];

@@ -42,12 +42,18 @@ impl CornerOn<'_> {
             PickedOn::From(first) => first + n,
             PickedOn::List(list, bound) => {
                 let rows = list.len();
-                assert!(rows >= n, "copy_block: expected {n} rows of {what}, got {rows}");
+                assert!(
+                    rows >= n,
+                    "copy_block: expected {n} rows of {what}, got {rows}"
+                );
                 bound
             }
         };
         let rows = elements / self.d.max(1);
-        assert!(end <= rows, "copy_block: expected rows of {what} below {rows}, got {end}");
+        assert!(
+            end <= rows,
+            "copy_block: expected rows of {what} below {rows}, got {end}"
+        );
         crate::expect_rows("copy_block", &(self.col..self.col + width), self.d);
     }
 }
@@ -76,7 +82,11 @@ pub fn copy_block(
     // Whole vectors begin where vectors do.
     let sizes = [width, from.d, from.col, to.d, to.col];
     let v = sizes.into_iter().map(vector).min().unwrap_or(1);
-    let kernel = if v == 4 { "copy_block_4" } else { "copy_block_1" };
+    let kernel = if v == 4 {
+        "copy_block_4"
+    } else {
+        "copy_block_1"
+    };
     let grid = [(n * width / v).div_ceil(THREADS as usize), 1, 1];
     // SAFETY: copy_body's arguments; rows and columns were checked above.
     unsafe { x.device().launch(kernel, grid, &args) };

@@ -66,18 +66,28 @@ fn what_exceeds_a_limit_is_refused_with_numbers() {
     assert_eq!((first.bytes(), device.used_bytes()), (512, 512));
     device.limit(2048).expect("as much is free");
     let second = device.try_fresh::<f32>(256).expect("fits");
-    let refused = device.try_fresh::<f32>(200).expect_err("only one grain is left");
+    let refused = device
+        .try_fresh::<f32>(200)
+        .expect_err("only one grain is left");
     let expected = Error::Memory {
         asked: 1024,
         free: 512,
         limit: 2048,
     };
     assert_eq!(refused, expected);
-    assert_eq!(refused.to_string(), "no memory for 1024 bytes: 512 of 2048 are free");
+    assert_eq!(
+        refused.to_string(),
+        "no memory for 1024 bytes: 512 of 2048 are free"
+    );
     drop((first, second));
     // Idle memory of other sizes makes room, and no piece is larger than what was asked for.
-    let third = device.try_fresh::<f32>(500).expect("idle memory was let go");
-    assert_eq!((third.bytes(), device.used_bytes(), device.most_bytes()), (2048, 2048, 2048));
+    let third = device
+        .try_fresh::<f32>(500)
+        .expect("idle memory was let go");
+    assert_eq!(
+        (third.bytes(), device.used_bytes(), device.most_bytes()),
+        (2048, 2048, 2048)
+    );
     let more = device.limit(1 << 30).expect_err("the driver has less");
     assert!(more.to_string().contains("1048576 of 1073741824"), "{more}");
     let less = device.limit(1000).expect_err("more is in use");

@@ -28,7 +28,9 @@ fn on_shim(spec: &RunSpec, data: &Arc<Dataset>, ranks: usize) -> Option<(Vec<Tra
     let made: Mutex<Vec<Arc<Device>>> = Mutex::default();
     let open = |meter: Rc<Meter>| {
         let device = shim().expect("was there above");
-        made.lock().expect("no rank panicked").push(Arc::clone(&device));
+        made.lock()
+            .expect("no rank panicked")
+            .push(Arc::clone(&device));
         Box::new(Metered::new(Cuda::new(device), meter)) as Box<dyn Backend>
     };
     let entry = find("neutrontp").expect("registered");
@@ -53,7 +55,11 @@ fn a_slice_four_times_the_budget_trains_as_single() {
             if naive || decoupled && !model.decouples() {
                 continue;
             }
-            let data = if model == ModelKind::Rgcn { &typed } else { &plain };
+            let data = if model == ModelKind::Rgcn {
+                &typed
+            } else {
+                &plain
+            };
             let base = [
                 ("hidden", wide.to_string()),
                 ("decoupled", decoupled.to_string()),
@@ -72,13 +78,22 @@ fn a_slice_four_times_the_budget_trains_as_single() {
                 rank.assert_predicted(&what);
                 assert_eq!(rank.work, all.work, "{what}");
                 let most = rank.on_device.expect("a budget");
-                assert!(most <= slice / 4 && most > slice / 8, "{what}: {most} of {}", slice / 4);
+                assert!(
+                    most <= slice / 4 && most > slice / 8,
+                    "{what}: {most} of {}",
+                    slice / 4
+                );
                 assert_eq!(rank.copies[Route::OnDevice].bytes, 0);
             }
             pairs.push(("backend", "cuda".into()));
             let spec = request("neutrontp", model, &pairs);
             if let Some((got, most)) = on_shim(&spec, data, ranks) {
-                assert_same(&format!("{what}, through the shim"), model, &single[0], &got);
+                assert_same(
+                    &format!("{what}, through the shim"),
+                    model,
+                    &single[0],
+                    &got,
+                );
                 let counted = got.iter().filter_map(|rank| rank.on_device).max();
                 // The books are those of the device, to the byte.
                 assert_eq!(counted, Some(most as u64), "{what}");
@@ -109,7 +124,10 @@ fn what_crosses_is_counted_to_the_byte() {
     let read = n + chunks * (near - 1);
     let both_ways = |bytes: usize| 2 * bytes as u64;
     let copies = got[0].copies;
-    assert_eq!(copies[Route::HostToDevice].bytes, both_ways(lists + 4 * read * d));
+    assert_eq!(
+        copies[Route::HostToDevice].bytes,
+        both_ways(lists + 4 * read * d)
+    );
     assert_eq!(copies[Route::DeviceToHost].bytes, both_ways(4 * n * d));
     assert!(copies[Route::HostToDevice].ns > 0 && copies[Route::DeviceToHost].ns > 0);
 }
@@ -123,16 +141,18 @@ fn without_a_budget_it_trains_through_the_shim_as_on_the_host() {
         (ModelKind::Sage, true),
         (ModelKind::Gat, true),
     ] {
-        let base = [
-            ("hidden", "7".into()),
-            ("decoupled", decoupled.to_string()),
-        ];
+        let base = [("hidden", "7".into()), ("decoupled", decoupled.to_string())];
         let single = request("single", model, &base);
         let single = train(&STRATEGIES[0], &single, &data, None, 1);
         let mut pairs = base.to_vec();
         pairs.push(("backend", "cuda".into()));
         if let Some((got, _)) = on_shim(&request("neutrontp", model, &pairs), &data, 3) {
-            assert_same(&format!("{model} through the shim"), model, &single[0], &got);
+            assert_same(
+                &format!("{model} through the shim"),
+                model,
+                &single[0],
+                &got,
+            );
             assert!(got.iter().all(|rank| rank.on_device.is_none()));
         }
     }
