@@ -12,7 +12,7 @@ use super::hub::HEAD_TAG;
 use super::operation::{Part, Posted, Then};
 use super::transport::{Transport, Words};
 use crate::error::{Error, Result};
-use crate::record::{Direction, Meter, Op, Phase, SpanPhase, now_ns};
+use crate::record::{Label, Meter, Op, Phase, SpanPhase, now_ns};
 use std::rc::Rc;
 
 /// Collective tags count up below this, point-to-point tags above (MPI promises 15 bits).
@@ -21,15 +21,6 @@ const TAGS: u16 = 1 << 14;
 const PAIR_TAGS: u16 = HEAD_TAG - TAGS;
 /// Why a rank stopped waiting that was told to.
 pub const GIVEN_UP: &str = "given up on request";
-
-/// What a message is part of, for the `comm` frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Label {
-    /// Layer.
-    pub layer: u16,
-    /// Direction.
-    pub direction: Direction,
-}
 
 /// A posted operation that somebody must finish.
 #[must_use = "a posted operation must be finished on every rank"]

@@ -18,12 +18,12 @@ mod threads;
 mod transport;
 mod wait;
 
+pub use crate::record::{Label, Skew};
 pub use crate::spec::Link;
-pub use communicator::{Communicator, GIVEN_UP, Label, Ticket};
+pub use communicator::{Communicator, GIVEN_UP, Ticket};
 pub(crate) use hub::with_hub;
 pub(crate) use link::{behind_link, same_clock};
 pub use mail::{Letter, MailLane, Mailbox, Post, unreadable};
-pub use skew::Skew;
 pub use threads::ThreadTransport;
 pub(crate) use transport::NOTICE_TAG;
 pub use transport::{Handle, Progress, Settle, Transport, Words};

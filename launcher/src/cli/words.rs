@@ -60,8 +60,8 @@ impl Words {
     /// As [`Words::sort`].
     pub fn of(words: &[String], flags: &[CommandFlag]) -> Result<Words> {
         let (switches, valued) = flags::sorted(flags);
-        let names = |of: &[String]| of.iter().map(String::as_str).collect::<Vec<_>>();
-        Words::sort(words, &names(&switches), &names(&valued))
+        let names = |of| Iterator::map(of, String::as_str).collect::<Vec<&str>>();
+        Words::sort(words, &names(switches.iter()), &names(valued.iter()))
     }
 
     /// The names, in order.

@@ -37,8 +37,9 @@ use super::mini_batch::{self, Settings};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::feed::{LEAST, Learning, Room, RowOptimiser};
+use crate::feed::{BatchRow, HopRow, LEAST, Learning, Room, RowOptimiser};
 use crate::model::ModelKind;
+use crate::record::frame::FrameRow;
 use crate::sample::FanOut;
 use crate::spec::{RunSpec, Value};
 
@@ -275,6 +276,7 @@ pub const ENTRY: Entry = Entry {
     ],
     knobs: KNOBS,
     exact: Exact::With(&[("fanout", "all"), ("batch", "0"), ("exclude", "false")]),
+    frames: &[BatchRow::FRAME, HopRow::FRAME],
     determinism,
     background: true,
     resumes: true,
