@@ -8,9 +8,9 @@ use crate::manifest::{Manifest, Resumed, Status};
 use crate::request::Pair;
 use crate::resolve::{Resolved, absolute, resolve};
 use crate::store;
-use gnn_core::checkpoint::{self, Found, MAY_CHANGE};
+use gnn_core::checkpoint::{self, Found, may_change};
 use gnn_core::plan::Plan;
-use gnn_core::spec::{RunSpec, find_key, normalise};
+use gnn_core::spec::{KEYS, Role, RunSpec, find_key, normalise};
 use gnn_core::strategy::Entry;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct Origin {
 }
 
 /// The request of the run `name` with what `pairs` change of it, resolved to go on where its last
-/// whole checkpoint is. Pairs may only change what does not change an epoch ([`MAY_CHANGE`]).
+/// whole checkpoint is. Pairs may only change what does not change an epoch ([`may_change`]).
 ///
 /// # Errors
 /// [`Error::Refused`] when that run is still at work, has no checkpoint or nothing left to do; else as
@@ -90,7 +90,7 @@ pub fn resolve_resumed(
 /// Refuses a pair that would make the run another one.
 fn check_pair(old: &RunSpec, (name, value): &Pair) -> Result<()> {
     let name = normalise(name);
-    if MAY_CHANGE.contains(&name.as_str()) {
+    if may_change(&name) {
         return Ok(());
     }
     let kept = match find_key(&name) {
@@ -111,9 +111,15 @@ fn check_pair(old: &RunSpec, (name, value): &Pair) -> Result<()> {
         None => Ok(()),
         Some(kept) => Err(Error::refused(
             format!("{name}: a run that goes on keeps {name} = {kept}, got {value}"),
-            format!("these may change: {}", MAY_CHANGE.join(", ")),
+            format!("these may change: {}", free().join(", ")),
         )),
     }
+}
+
+/// Keys that may change.
+fn free() -> Vec<&'static str> {
+    let free = KEYS.iter().filter(|key| key.role == Role::Course);
+    free.map(|key| key.name).collect()
 }
 
 /// Refuses when there is no epoch left.

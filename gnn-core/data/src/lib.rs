@@ -31,6 +31,7 @@ pub mod load;
 pub mod partition;
 pub mod rng;
 pub mod store;
+mod words;
 
 #[cfg(test)]
 mod testing;

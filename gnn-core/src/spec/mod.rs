@@ -11,10 +11,11 @@ mod model;
 mod size;
 mod slow;
 mod time;
+mod words;
 
 pub use gnn_data::dataset::{FeatureNorm, FeatureStorage, TaskKind};
 pub use gnn_data::knobs::{Knob, Knobs, Value};
-pub use keys::{KEYS, Key, KeyType, find_key, normalise};
+pub use keys::{KEYS, Key, KeyType, Registry, Role, find_key, normalise};
 pub use link::Link;
 pub use model::ModelKind;
 pub use size::bytes;
@@ -50,22 +51,6 @@ pub enum VertexOrder {
     Degree,
 }
 
-impl VertexOrder {
-    pub(crate) const NAMES: &'static [&'static str] = &["auto", "given", "degree"];
-
-    fn of(name: &str) -> VertexOrder {
-        match name {
-            "given" => VertexOrder::Given,
-            "degree" => VertexOrder::Degree,
-            _ => VertexOrder::Auto,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        VertexOrder::NAMES[self as usize]
-    }
-}
-
 /// How two vertices' embeddings become the score of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -86,20 +71,6 @@ pub enum OptimiserKind {
     Adamw,
     /// Gradient descent, with momentum if asked.
     Sgd,
-}
-
-impl OptimiserKind {
-    /// Their names.
-    pub const NAMES: &'static [&'static str] = &["adam", "adamw", "sgd"];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            OptimiserKind::Adam => "adam",
-            OptimiserKind::Adamw => "adamw",
-            OptimiserKind::Sgd => "sgd",
-        }
-    }
 }
 
 /// Which layers' weights decay.

@@ -1,6 +1,7 @@
 //! `halobook partition`: cut a graph and see what that costs, before any training.
 
 use super::words::Words;
+use crate::flags::{self, PARTITION};
 use crate::partition::{self as cutting, Done, Wanted};
 use crate::{Error, Result, frames};
 use gnn_core::dataset::STANDARD;
@@ -9,27 +10,11 @@ use gnn_core::spec::Value;
 use serde_json::json;
 use std::fmt::Write;
 
-const SWITCHES: [&str; 3] = ["json", "dry-run", "no-cache"];
-const VALUED: [&str; 10] = [
-    "data", "n", "ranks", "method", "balance", "seed", "split", "mem", "time", "set",
-];
-
 /// The flags, for help.
 pub fn help() -> String {
-    let mut text = String::from(
-        "\n  --data NAME|PATH   data set, as for train (also without the flag)\n\
-         \x20 -n, --ranks N      number of parts [2]\n\
-         \x20 --method NAME      partitioner [metis]; knobs after a colon: metis:slack=0.1\n\
-         \x20 --balance LIST     what METIS balances: work, or a list of vertices, edges, train, val, test, types, type-edges\n\
-         \x20 --set KNOB=VALUE   a knob of the partitioner\n\
-         \x20 --seed N           seed [0]\n\
-         \x20 --split NAME       split of the data [standard]\n\
-         \x20 --mem SIZE         memory the partitioner may use [what the machine has free]\n\
-         \x20 --time SECONDS     time it may use\n\
-         \x20 --dry-run          say what it would need, cut nothing\n\
-         \x20 --no-cache         cut anew, keep nothing\n\
-         \x20 --json             the frame as JSON lines, then one object\n\n\
-         Cuts are kept in $HALOBOOK_HOME/partitions by the content of what was cut.\n\nMethods:\n",
+    let mut text = format!(
+        "\n{}\nCuts are kept in $HALOBOOK_HOME/partitions by the content of what was cut.\n\nMethods:\n",
+        flags::help(PARTITION)
     );
     for entry in PARTITIONERS {
         let _ = writeln!(text, "  {:<9} {}", entry.name, entry.about);
@@ -46,7 +31,7 @@ pub fn help() -> String {
 
 /// `halobook partition`.
 pub fn partition(words: &[String]) -> Result<i32> {
-    let words = Words::sort(words, &SWITCHES, &VALUED)?;
+    let words = Words::of(words, PARTITION)?;
     let wanted = wanted(&words)?;
     if words.has("dry-run") {
         let need = cutting::foresee(&wanted)?;

@@ -6,6 +6,7 @@ use super::outcome::{self, Said};
 use super::own::Own;
 use super::progress::{Progress, Shown};
 use super::{Program, background, sweep, verify};
+use crate::flags::{PAIRS, TRAIN};
 use crate::manifest::Manifest;
 use crate::request::parse_pairs;
 use crate::resolve::{Resolved, resolve_with};
@@ -16,13 +17,10 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-const SWITCHES: [&str; 6] = ["json", "dry-run", "quiet", "bg", "force", "verify"];
-const VALUED: [&str; 3] = ["run-id", "resume", "repeat"];
-
 /// Runs the command.
 pub fn train(given: &[String], program: &Program) -> Result<i32> {
     let (words, detached) = background::detached(given);
-    let (pairs, own) = Own::sort(&words, &SWITCHES, &VALUED, false)?;
+    let (pairs, own) = Own::sort(&words, TRAIN, false)?;
     if own.has("repeat") {
         return repeated(given, &own, program);
     }
@@ -163,11 +161,7 @@ fn also_our_flags(error: Error) -> Error {
             nearest: None,
             ..
         }) if kind == "key" => {
-            let ours = SWITCHES
-                .iter()
-                .chain(&VALUED)
-                .copied()
-                .chain(["config", "set"]);
+            let ours = TRAIN.iter().chain(PAIRS).map(|flag| flag.name);
             match gnn_core::error::nearest(got, ours) {
                 Some(near) => Error::refused(
                     format!("unknown flag '{got}'; did you mean '--{near}'?"),
