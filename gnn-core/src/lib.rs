@@ -12,6 +12,7 @@
 //! | [`convert`] | edge lists of any length to that form, within bounded memory |
 //! | [`store`] | the project's own form of it on disk, mapped into memory |
 //! | [`backend`] | matrices and the dozen operations on them |
+//! | [`device`] | a budget of device memory, and what crosses between it and the host |
 //! | [`comm`] | ranks and messages |
 //! | [`sample`], [`feed`] | mini-batches drawn from it, and made ahead with their features |
 //! | [`model`] | layers with hand-written exact backward passes |
@@ -27,6 +28,7 @@ pub mod backend;
 pub mod checkpoint;
 pub mod comm;
 pub mod ctx;
+pub mod device;
 pub mod evaluation;
 pub mod feed;
 pub mod head;

@@ -83,6 +83,12 @@ impl ModelKind {
         !matches!(self, ModelKind::Gcnii | ModelKind::Resgcn)
     }
 
+    /// Whether edges have parameters of their own in its layers, which then read whole rows of
+    /// neighbours. Its decoupled form makes them before the rows propagate.
+    pub fn has_edge_parameters(self) -> bool {
+        matches!(self, ModelKind::Gat | ModelKind::Rgcn)
+    }
+
     /// Its layers.
     pub(super) fn stages(self, spec: &RunSpec, shape: Shape) -> Vec<Stage> {
         if spec.decoupled {

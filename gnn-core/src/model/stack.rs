@@ -234,6 +234,12 @@ impl Model {
         (0..self.layers()).find(is_round).unwrap_or(self.layers())
     }
 
+    /// What the rounds of propagation behind the dense layers do; none where there are no rounds.
+    pub fn rounds(&self, backend: &dyn Backend) -> Vec<Round> {
+        let round = |l| self.layer(l).round(backend, &self.weights[l]);
+        (0..self.layers()).filter_map(round).collect()
+    }
+
     /// The rounds of propagation from layer `first` on.
     fn round_sites(&self, cx: &Ctx, first: usize, direction: Direction) -> Vec<RoundSite<'_>> {
         let site = |layer: usize| {

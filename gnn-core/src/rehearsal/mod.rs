@@ -11,6 +11,7 @@
 //! | features | the rank's own, as its backend stores them: exact |
 //! | parameters | weights, gradients, the optimiser's moments: exact |
 //! | halo | rows of others in the layer and direction that moves most, and the messages with them: exact sizes, of which not all need exist at once |
+//! | device | what chunks hold on a device with a budget: exact |
 //! | activations | what the host's pool of buffers has grown to after two epochs and evaluations, without the above: by a model of that pool |
 //! | set-up | the data set as every rank reads it, and what is made of it before a rank keeps its part: by a formula |
 //!
@@ -44,6 +45,8 @@ pub struct Rehearsed {
     pub sent: BTreeMap<Lane, Traffic>,
     /// Bytes of training; none where nobody can say.
     pub memory: Option<Holds>,
+    /// The most bytes on a device with a budget; none without one.
+    pub device: Option<u64>,
     /// Bytes of set-up at its fullest moment, for a rank that is a process.
     pub setup: usize,
     /// Bytes of the data set in it, which ranks of one process share.
@@ -241,6 +244,7 @@ fn run(
         facts,
         sent,
         memory,
+        device: meter.most_on_device(),
         setup: 0,
         data: 0,
         work,

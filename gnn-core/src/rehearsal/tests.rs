@@ -121,3 +121,41 @@ fn models_and_tasks_are_rehearsed() {
         }
     }
 }
+
+/// What a rehearsal says of a device with a budget is what the run has there, for models whose edges have
+/// values of their own too.
+#[test]
+fn bytes_on_a_device_with_a_budget_are_foreseen() {
+    let data = Arc::new(random_dataset(200, 900, 10, 6, false, 4));
+    for (model, decoupled) in [("gcn", "false"), ("sage", "true"), ("gat", "true")] {
+        let pairs = [
+            ("strategy", "neutrontp"),
+            ("ranks", "2"),
+            ("model", model),
+            ("decoupled", decoupled),
+            ("device_mem", "6000"),
+        ];
+        let plan = plan(&pairs);
+        let all = rehearse(&plan, Arc::clone(&data), None, STRATEGIES).expect("rehearses");
+        let entry = find_in(STRATEGIES, "neutrontp").expect("registered");
+        let real = world(&plan.spec, 2, |cx, meter| {
+            let setup = Setup {
+                data: Arc::clone(&data),
+                owner: None,
+            };
+            let mut built = (entry.build)(setup, cx).expect("builds");
+            for epoch in 0..2 {
+                cx.epoch = epoch;
+                built.strategy.epoch(cx).expect("trains");
+            }
+            meter.most_on_device()
+        });
+        for (seen, real) in all.iter().zip(real) {
+            assert_eq!(seen.device, real, "{model}");
+            assert!(real.is_some_and(|bytes| bytes <= 6000), "{model}");
+        }
+    }
+    let none = plan(&[("strategy", "neutrontp"), ("ranks", "2")]);
+    let all = rehearse(&none, data, None, STRATEGIES).expect("rehearses");
+    assert!(all.iter().all(|seen| seen.device.is_none()));
+}

@@ -110,22 +110,28 @@ fn counts(pairs: &mut Vec<Pair>) -> Result<Vec<usize>> {
     })
 }
 
-/// The items in which ranks are compared, in the order of columns.
-const SHOWN: [&str; 7] = [
+/// The items in which ranks are compared, in the order of columns; a device only where one has a budget.
+const SHOWN: [&str; 8] = [
     "graph",
     "features",
     "activations",
     "halo",
+    DEVICE,
     "setup",
     "memory",
     "epoch_bytes",
 ];
 
+const DEVICE: &str = "device";
+
 /// A line a rank; what does not fit, below.
 fn text(done: &Done) -> String {
     const RANKS: usize = 16;
     let mut text = format!("{:>5} {:>5}", "ranks", "rank");
-    for name in SHOWN.iter().chain(&["epoch_time"]) {
+    let device = done.rows.iter().any(|row| row.item == DEVICE);
+    let shown = SHOWN.into_iter().filter(|name| device || *name != DEVICE);
+    let shown: Vec<&str> = shown.collect();
+    for name in shown.iter().chain(&["epoch_time"]) {
         // Writing to a String cannot fail.
         let _ = write!(text, " {name:>12}");
     }
@@ -143,7 +149,7 @@ fn text(done: &Done) -> String {
             done.rows.iter().find(mine)
         };
         let _ = write!(text, "{count:>5} {rank:>5}");
-        for name in SHOWN {
+        for name in &shown {
             let shown = of(name).map_or("-".into(), |row| size(row.value as u64));
             let _ = write!(text, " {shown:>12}");
         }

@@ -33,6 +33,9 @@ pub struct Foreseen {
     pub setup: u64,
     /// Bytes of the program; none where the machine was not measured.
     pub program: Option<u64>,
+    /// The most bytes on a device with a budget; none without one.
+    #[serde(default)]
+    pub device: Option<u64>,
     /// Bytes that the rank sends in its first epoch.
     pub bytes: u64,
     /// Milliseconds of an epoch; none where the machine was not measured, or much of the time is spent
@@ -98,6 +101,7 @@ pub fn foresee(
                 false => seen.setup as u64,
             },
             program: program.map(|bytes| if shares { bytes / count } else { bytes }),
+            device: seen.device,
             bytes: seen.bytes(),
             wall_ms: machine.and_then(|m| wall_ms(resolved, seen, m)),
         }

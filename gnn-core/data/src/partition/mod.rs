@@ -10,8 +10,7 @@
 //! | [`HongTu`] | METIS into devices, ranges into chunks, reorganised | HongTu Algorithm 4 |
 //!
 //! A [`Request`] says what is to be cut and how; [`Request::assign`] gives the owner of each
-//! vertex, `LocalPart` what a rank sees of it, [`facts()`] what it costs. [`VertexCut`] is the other
-//! view: edges have owners, vertices replicas.
+//! vertex, `LocalPart` what a rank sees of it, [`facts()`] what it costs.
 //!
 //! Adding a partitioner is a file here, its `mod` line and its entry in [`PARTITIONERS`]; listing,
 //! completion and the laws in the tests read that slice.
@@ -41,7 +40,6 @@ mod stream;
 mod thin;
 mod types;
 mod undirected;
-mod vertex_cut;
 mod view;
 
 pub use balance::BALANCES;
@@ -61,7 +59,6 @@ pub use random::Random;
 pub use report::{Picture, Report};
 pub use request::{Limits, Method, Request};
 pub use types::{TypeFacts, TypeOf, types};
-pub use vertex_cut::VertexCut;
 pub use view::LocalPart;
 
 use crate::knobs::Knob;

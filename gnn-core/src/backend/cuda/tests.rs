@@ -8,8 +8,8 @@ use crate::model::ModelKind;
 use crate::record::{Meter, Pass};
 use crate::spec::{RunSpec, Value};
 use crate::strategy::{Setup, find};
-use crate::testing::{random_dataset, with_relations, world, world_on};
-use kernels::cuda::{Device, Error, Shim};
+use crate::testing::{random_dataset, required, shim, with_relations, world, world_on};
+use kernels::cuda::Device;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -61,24 +61,6 @@ fn spec(model: ModelKind, dropout: f64) -> RunSpec {
         ("seed", Value::Int(3)),
     ];
     RunSpec::from_pairs(pairs).expect("valid pairs")
-}
-
-/// Whether `HALOBOOK_REQUIRE` lists `what`.
-fn required(what: &str) -> bool {
-    let all = std::env::var("HALOBOOK_REQUIRE").unwrap_or_default();
-    all.split(',').any(|word| word.trim() == what)
-}
-
-/// The host shim, or a skip where there is no C++ compiler.
-fn shim() -> Option<Arc<Device>> {
-    match Shim::open(false) {
-        Ok(shim) => Some(Device::new(Box::new(shim))),
-        Err(e @ Error::Missing { .. }) => {
-            assert!(!required("nvrtc"), "{e}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
 }
 
 /// Every device there is must train `model` as the CPU does.
