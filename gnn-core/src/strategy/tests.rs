@@ -11,6 +11,7 @@ mod learnt;
 mod order;
 mod parts;
 mod sampled;
+pub(crate) mod stages;
 mod written;
 
 use super::{Entry, Exact, STRATEGIES, Setup};
