@@ -59,9 +59,11 @@ impl Words {
     /// # Errors
     /// As [`Words::sort`].
     pub fn of(words: &[String], flags: &[CommandFlag]) -> Result<Words> {
+        fn names(of: &[String]) -> Vec<&str> {
+            of.iter().map(String::as_str).collect()
+        }
         let (switches, valued) = flags::sorted(flags);
-        let names = |of| Iterator::map(of, String::as_str).collect::<Vec<&str>>();
-        Words::sort(words, &names(switches.iter()), &names(valued.iter()))
+        Words::sort(words, &names(&switches), &names(&valued))
     }
 
     /// The names, in order.
