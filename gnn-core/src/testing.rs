@@ -98,7 +98,7 @@ pub(crate) fn shim() -> Option<Arc<Device>> {
 
 /// A matrix of numbers between −1 and 1.
 pub(crate) fn matrix(rows: usize, cols: usize, seed: u64) -> Mat {
-    let at = |r: usize, c: usize| rng::uniform_f32(seed, (r * cols + c) as u64);
+    let at = |r: usize, c: usize| crate::rng::uniform_f32(seed, (r * cols + c) as u64);
     Mat::from_shape_fn((rows, cols), |(r, c)| at(r, c) * 2.0 - 1.0)
 }
 

@@ -73,13 +73,13 @@ fn on_both(bytes: u64, f: impl Fn(&mut Ctx, &BudgetedDevice, &Meter) + Sync) {
             assert!(memory.most_bytes() as u64 <= meter.most_on_device().unwrap_or(0));
         }
     };
-    world(&spec("cpu"), 1, &run);
+    world(&spec("cpu"), 1, run);
     let Some(_) = shim() else { return };
     let open = |meter: Rc<Meter>| {
         let shim = shim().expect("was there a line above");
         Box::new(Metered::new(Cuda::new(shim), meter)) as Box<dyn Backend>
     };
-    world_on(&spec("cuda"), 1, open, &run);
+    world_on(&spec("cuda"), 1, open, run);
 }
 
 fn dot(a: &kernels::Mat, b: &kernels::Mat) -> f64 {

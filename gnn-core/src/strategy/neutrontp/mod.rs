@@ -40,6 +40,7 @@
 //! # Not done
 //! Naive GAT and R-GCN: softmax over neighbours cannot run on slices. The gradient of attention
 //! coefficients is computed outside the device's budget.
+//! Of a device with a budget, a vertex whose in-neighbours alone do not fit is refused.
 //! # Exact when
 //! Always, compared with `single` on the same model: the decoupled model is another model.
 
