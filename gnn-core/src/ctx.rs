@@ -59,6 +59,15 @@ impl Ctx {
         self.comm.size()
     }
 
+    /// Does something as a rank of `group`: what `f` says to other ranks it says to the group's, and rank
+    /// and size are the group's.
+    pub fn within<T>(&mut self, group: &mut Communicator, f: impl FnOnce(&mut Ctx) -> T) -> T {
+        std::mem::swap(&mut self.comm, group);
+        let done = f(self);
+        std::mem::swap(&mut self.comm, group);
+        done
+    }
+
     /// Takes the device out of this rank's hands and leaves the host in its place, for a strategy whose
     /// rows live on the host. None where the device is the host.
     pub fn take_device(&mut self) -> Option<Box<dyn Backend>> {

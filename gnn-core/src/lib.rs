@@ -53,4 +53,4 @@ mod testing;
 
 pub use gnn_data::{Error, Result, convert, error, graph, partition, rng, store};
 pub use rehearsal::{Rehearsed, rehearse};
-pub use work::{Outcome, World, work};
+pub use work::{Outcome, PART_FILES, World, work};

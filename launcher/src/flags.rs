@@ -173,6 +173,11 @@ pub const PARTITION: &[CommandFlag] = &[
     ),
     CommandFlag::takes("ranks", COUNT, "number of parts [2]").short('n'),
     CommandFlag::takes(
+        "nested",
+        KeyType::Text("N"),
+        "cut each part again into N; ranges:N into N runs of ascending ids",
+    ),
+    CommandFlag::takes(
         "method",
         KeyType::Name(Registry::Partitioners),
         "partitioner [metis]; knobs after a colon: metis:slack=0.1",

@@ -8,6 +8,7 @@ use crate::manifest::{Manifest, Resumed, Status};
 use crate::request::Pair;
 use crate::resolve::{Resolved, absolute, resolve};
 use crate::store;
+use gnn_core::PART_FILES;
 use gnn_core::checkpoint::{self, Found, may_change};
 use gnn_core::plan::Plan;
 use gnn_core::spec::{KEYS, Role, RunSpec, find_key, normalise};
@@ -63,9 +64,7 @@ pub fn resolve_resumed(
             "start the run anew, without --resume",
         ));
     }
-    if resolved.owner.is_some() {
-        resolved.owner = Some(owner(&run_dir)?);
-    }
+    bring_parts(&run_dir, &mut resolved)?;
     let resumed = Resumed {
         run_id,
         epochs: found.epochs as u32,
@@ -153,12 +152,20 @@ pub(crate) fn plan(run_dir: &Path) -> Result<Plan> {
     serde_json::from_slice(&bytes).map_err(|source| Error::Json { path, source })
 }
 
-/// The owner of each vertex in a run: partitioners that look at free memory may not give it again.
-pub(crate) fn owner(run_dir: &Path) -> Result<Vec<u32>> {
-    let path = run_dir.join("part.bin");
-    let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
-    let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("chunks of four bytes"));
-    Ok(bytes.chunks_exact(4).map(word).collect())
+/// Takes the parts of a run's vertices in the place of those that were found now: partitioners that look at
+/// free memory may not give the same again.
+pub(crate) fn bring_parts(run_dir: &Path, resolved: &mut Resolved) -> Result<()> {
+    let levels = [&mut resolved.owner, &mut resolved.nested];
+    for (name, level) in PART_FILES.iter().zip(levels) {
+        if level.is_none() {
+            continue;
+        }
+        let path = run_dir.join(name);
+        let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
+        let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("chunks of four bytes"));
+        *level = Some(bytes.chunks_exact(4).map(word).collect());
+    }
+    Ok(())
 }
 
 /// What is read of a row.

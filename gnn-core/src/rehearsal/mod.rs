@@ -69,21 +69,15 @@ impl Rehearsed {
     }
 }
 
-/// Rehearses `plan` on the data that it names; `owner` as [`Setup::owner`].
+/// Rehearses `plan` on the data that it names and their parts.
 ///
 /// # Errors
 /// Whatever building the strategy meets; [`Error::Unsupported`] for a strategy that looks into
 /// matrices which have no elements.
-pub fn rehearse(
-    plan: &Plan,
-    data: Arc<Dataset>,
-    owner: Option<Arc<Vec<u32>>>,
-    entries: &[Entry],
-) -> Result<Vec<Rehearsed>> {
+pub fn rehearse(plan: &Plan, setup: Setup, entries: &[Entry]) -> Result<Vec<Rehearsed>> {
     let entry = find_in(entries, &plan.spec.strategy)?;
     let plan = Arc::new(plan.clone());
-    let setup_bytes = reading(&data, &plan.spec);
-    let setup = Setup { data, owner };
+    let setup_bytes = reading(&setup.data, &plan.spec);
     let mut all = std::thread::scope(|scope| {
         let worlds = ThreadTransport::world(plan.spec.ranks);
         let setups = std::iter::repeat_n(setup, plan.spec.ranks);

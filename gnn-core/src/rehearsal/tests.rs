@@ -62,9 +62,9 @@ fn every_strategy_sends_and_computes_what_it_rehearsed() {
             let plan = plan(&pairs);
             let data = Arc::new(random_dataset(300, 1500, 12, 4, false, 3));
             let owner = (ranks > 1 && entry.cut).then(|| owner(300, ranks));
-            let all = rehearse(&plan, Arc::clone(&data), owner.clone(), STRATEGIES);
-            let all = all.expect("rehearses");
-            let real = trained(&plan, &Setup { data, owner });
+            let setup = Setup::of(data, owner);
+            let all = rehearse(&plan, setup.clone(), STRATEGIES).expect("rehearses");
+            let real = trained(&plan, &setup);
             for (rank, (seen, (sent, work, most))) in all.iter().zip(real).enumerate() {
                 let what = format!("{} on {ranks}, rank {rank}", entry.name);
                 assert_eq!(seen.sent, sent, "{what}");
@@ -90,7 +90,7 @@ fn parts_of_memory_are_what_they_are_called() {
     let plan = plan(&[("strategy", "halo"), ("ranks", "2"), ("dropout", "0")]);
     let data = Arc::new(random_dataset(200, 900, 10, 3, false, 4));
     let owner = owner(200, 2);
-    let all = rehearse(&plan, data, Some(owner), STRATEGIES).expect("rehearses");
+    let all = rehearse(&plan, Setup::of(data, Some(owner)), STRATEGIES).expect("rehearses");
     for rank in &all {
         let memory = rank.memory.expect("full-graph training is known");
         let own = rank.facts.owned_nodes as usize;
@@ -112,9 +112,9 @@ fn models_and_tasks_are_rehearsed() {
             let plan = plan(&[("strategy", "halo"), ("ranks", "2"), ("model", model)]);
             let data = Arc::new(data.clone());
             let owner = Some(owner(80, 2));
-            let all = rehearse(&plan, Arc::clone(&data), owner.clone(), STRATEGIES);
-            let all = all.expect("rehearses");
-            let real = trained(&plan, &Setup { data, owner });
+            let setup = Setup::of(data, owner);
+            let all = rehearse(&plan, setup.clone(), STRATEGIES).expect("rehearses");
+            let real = trained(&plan, &setup);
             for (seen, (sent, work, _)) in all.iter().zip(real) {
                 assert_eq!((&seen.sent, seen.work), (&sent, work), "{model}");
             }
@@ -136,13 +136,11 @@ fn bytes_on_a_device_with_a_budget_are_foreseen() {
             ("device_mem", "6000"),
         ];
         let plan = plan(&pairs);
-        let all = rehearse(&plan, Arc::clone(&data), None, STRATEGIES).expect("rehearses");
+        let all =
+            rehearse(&plan, Setup::of(Arc::clone(&data), None), STRATEGIES).expect("rehearses");
         let entry = find_in(STRATEGIES, "neutrontp").expect("registered");
         let real = world(&plan.spec, 2, |cx, meter| {
-            let setup = Setup {
-                data: Arc::clone(&data),
-                owner: None,
-            };
+            let setup = Setup::of(Arc::clone(&data), None);
             let mut built = (entry.build)(setup, cx).expect("builds");
             for epoch in 0..2 {
                 cx.epoch = epoch;
@@ -156,6 +154,6 @@ fn bytes_on_a_device_with_a_budget_are_foreseen() {
         }
     }
     let none = plan(&[("strategy", "neutrontp"), ("ranks", "2")]);
-    let all = rehearse(&none, data, None, STRATEGIES).expect("rehearses");
+    let all = rehearse(&none, Setup::of(data, None), STRATEGIES).expect("rehearses");
     assert!(all.iter().all(|seen| seen.device.is_none()));
 }

@@ -123,8 +123,22 @@ pub trait Strategy {
 pub struct Setup {
     /// The data.
     pub data: Arc<Dataset>,
-    /// Owner of each vertex; none for one rank, and for a strategy that cuts by itself.
+    /// Part of each vertex, which is its owner where there is one part a rank; none for one part, and for
+    /// a strategy that cuts by itself ([`Entry::parts`]).
     pub owner: Option<Arc<Vec<u32>>>,
+    /// The part of each vertex within its own, where parts are cut again.
+    pub nested: Option<Arc<Vec<u32>>>,
+}
+
+impl Setup {
+    /// Data and the parts of its vertices, none of them cut again.
+    pub fn of(data: Arc<Dataset>, owner: Option<Arc<Vec<u32>>>) -> Setup {
+        Setup {
+            data,
+            owner,
+            nested: None,
+        }
+    }
 }
 
 /// A strategy ready to run on this rank, with what the recorder needs to know.
@@ -142,4 +156,4 @@ pub struct Built {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

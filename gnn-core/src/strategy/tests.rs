@@ -9,7 +9,9 @@ mod decoupled;
 mod features;
 mod learnt;
 mod order;
+mod parts;
 mod sampled;
+pub(crate) mod stages;
 mod written;
 
 use super::{Entry, Exact, STRATEGIES, Setup};
@@ -131,10 +133,7 @@ pub(super) fn train_on(
 ) -> Vec<Trained> {
     let owner = owner.map(Arc::new);
     world_on(spec, ranks, open, |cx, meter| {
-        let setup = Setup {
-            data: Arc::clone(data),
-            owner: owner.clone(),
-        };
+        let setup = Setup::of(Arc::clone(data), owner.clone());
         let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let (mut losses, mut gradients) = (Vec::new(), Vec::new());
         let (mut sent, mut predicted) = (Vec::new(), Vec::new());

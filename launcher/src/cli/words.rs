@@ -59,8 +59,10 @@ impl Words {
     /// # Errors
     /// As [`Words::sort`].
     pub fn of(words: &[String], flags: &[CommandFlag]) -> Result<Words> {
+        fn names(of: &[String]) -> Vec<&str> {
+            of.iter().map(String::as_str).collect()
+        }
         let (switches, valued) = flags::sorted(flags);
-        let names = |of: &[String]| of.iter().map(String::as_str).collect::<Vec<_>>();
         Words::sort(words, &names(&switches), &names(&valued))
     }
 

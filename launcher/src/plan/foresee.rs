@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::resolve::{Resolved, Starter};
 use gnn_core::dataset::Dataset;
 use gnn_core::record::Holds;
-use gnn_core::strategy::Entry;
+use gnn_core::strategy::{Entry, Setup};
 use gnn_core::{Rehearsed, rehearse};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -84,8 +84,12 @@ pub fn foresee(
     strategies: &'static [Entry],
     machine: Option<&Machine>,
 ) -> Result<Vec<Foreseen>> {
-    let owner = resolved.owner.clone().map(Arc::new);
-    let ranks = rehearse(&resolved.plan, data, owner, strategies)?;
+    let setup = Setup {
+        data,
+        owner: resolved.owner.clone().map(Arc::new),
+        nested: resolved.nested.clone().map(Arc::new),
+    };
+    let ranks = rehearse(&resolved.plan, setup, strategies)?;
     let shares = resolved.starter == Starter::Threads;
     let label = resolved.starter.label();
     let count = ranks.len() as u64;

@@ -177,7 +177,12 @@ impl TwoLevel {
 }
 
 /// Each device's vertices, ascending, cut into ranges of about equal in-edges.
-fn ranges(graph: &Graph, owner: &[u32], devices: usize, chunks: usize) -> Vec<Vec<Vec<u32>>> {
+pub(super) fn ranges(
+    graph: &Graph,
+    owner: &[u32],
+    devices: usize,
+    chunks: usize,
+) -> Vec<Vec<Vec<u32>>> {
     let order = by_owner(owner, devices);
     let mut rest = &order[..];
     (0..devices as u32)

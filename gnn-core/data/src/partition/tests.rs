@@ -7,6 +7,7 @@ use super::*;
 use crate::graph::{Block, EdgeOptions, Graph, Propagation, Relations};
 
 mod balances;
+mod nested;
 
 fn graphs() -> impl Strategy<Value = Graph> {
     (0usize..40).prop_flat_map(|n| {

@@ -18,10 +18,7 @@ const EPOCHS: u64 = 4;
 /// Losses, logits, and whether times were resolved.
 fn train(spec: &RunSpec, data: &Arc<Dataset>, device: Option<Arc<Device>>) -> (Vec<f64>, Vec<f32>) {
     let train = |cx: &mut crate::ctx::Ctx, meter: &Meter| {
-        let setup = Setup {
-            data: Arc::clone(data),
-            owner: None,
-        };
+        let setup = Setup::of(Arc::clone(data), None);
         let entry = find("single").expect("always there");
         let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let mut losses = Vec::new();

@@ -231,10 +231,10 @@ mod tests {
             let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
             let owner: Vec<u32> = (0..300).map(|v| v * 7 % ranks).collect();
             let all = world(&spec, ranks as usize, |cx, _| {
-                let setup = Setup {
-                    data: Arc::clone(&data),
-                    owner: (ranks > 1).then(|| Arc::new(owner.clone())),
-                };
+                let setup = Setup::of(
+                    Arc::clone(&data),
+                    (ranks > 1).then(|| Arc::new(owner.clone())),
+                );
                 let part = Part::of(&setup, cx).expect("a valid cut");
                 let (first, me) = (&part.numbers.first, cx.rank());
                 let train = part.numbers.ids.iter().zip(0u32..);
@@ -306,7 +306,7 @@ mod tests {
             let said = world(&spec, 1, |cx, _| {
                 let data = Arc::clone(&data);
                 let build = crate::strategy::find("distdgl").expect("registered").build;
-                let built = build(Setup { data, owner: None }, cx).expect("builds");
+                let built = build(Setup::of(data, None), cx).expect("builds");
                 built.facts.memory
             });
             assert_eq!(said, [None], "{model}");

@@ -187,10 +187,7 @@ fn a_device_holds_its_budget_and_no_more() {
             assert!(peak <= budget && peak > budget / 2, "{peak} of {budget}");
         }
         crate::testing::world(&spec(60), 2, |cx, _| {
-            let setup = Setup {
-                data: Arc::clone(&data),
-                owner: None,
-            };
+            let setup = Setup::of(Arc::clone(&data), None);
             let error = (entry.build)(setup, cx)
                 .err()
                 .expect("does not fit")
