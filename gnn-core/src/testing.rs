@@ -10,7 +10,6 @@ use crate::comm::{ThreadTransport, Transport, behind_link, with_hub};
 use crate::ctx::Ctx;
 use crate::plan::Plan;
 use crate::record::{Direction, Meter, PredictedLane};
-use crate::rng;
 use crate::spec::RunSpec;
 use crate::strategy::{Built, find};
 use kernels::Mat;
