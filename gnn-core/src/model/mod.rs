@@ -5,6 +5,7 @@
 //! more of a model than [`Facts`] and [`Model::aggregations`].
 
 mod attention;
+mod batch_facts;
 mod decoupled;
 mod decoupled_rgcn;
 mod dense;
@@ -18,6 +19,7 @@ mod layer;
 mod memory;
 mod norm;
 mod optimiser;
+mod patched;
 mod resgcn;
 mod rgcn;
 mod sage;

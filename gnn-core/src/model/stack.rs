@@ -15,7 +15,7 @@ use std::ops::Range;
 /// A model with its weights. Every rank holds the same weights.
 pub struct Model {
     kind: ModelKind,
-    stages: Vec<Stage>,
+    pub(super) stages: Vec<Stage>,
     dropout: f32,
     seed: u64,
     /// Whether backward gives the gradient of the features, for features that are learnt.
@@ -26,7 +26,7 @@ pub struct Model {
 
 /// What forward leaves for backward, by layer.
 pub struct Tape {
-    saved: Vec<Saved>,
+    pub(super) saved: Vec<Saved>,
 }
 
 /// One aggregation that an epoch will ask for: what a strategy's bytes are predicted from.
@@ -169,7 +169,7 @@ impl Model {
         }
     }
 
-    fn site<'a>(
+    pub(super) fn site<'a>(
         &'a self,
         cx: &'a mut Ctx,
         agg: &'a mut dyn Aggregate,
@@ -427,7 +427,7 @@ impl Model {
 
     /// What turns the gradient of a layer's input into that of the output of the layer before it;
     /// none for features that are not learnt.
-    fn input_then<'a>(
+    pub(super) fn input_then<'a>(
         &self,
         cx: &Ctx,
         layer: usize,

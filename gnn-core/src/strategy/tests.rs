@@ -7,9 +7,11 @@
 
 mod decoupled;
 mod features;
+mod feeds;
 mod learnt;
 mod order;
 mod sampled;
+mod seams;
 mod written;
 
 use super::{Entry, Exact, STRATEGIES, Setup};
