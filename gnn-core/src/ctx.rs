@@ -1,6 +1,6 @@
 //! Everything a strategy may touch. Nothing is global.
 
-use crate::backend::{Backend, Mat};
+use crate::backend::{Backend, Cpu, Mat, Metered};
 use crate::comm::{Communicator, Label, MailLane, Post, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -59,6 +59,28 @@ impl Ctx {
         self.comm.size()
     }
 
+    /// Does something as a rank of `group`: what `f` says to other ranks it says to the group's, and rank
+    /// and size are the group's.
+    pub fn within<T>(&mut self, group: &mut Communicator, f: impl FnOnce(&mut Ctx) -> T) -> T {
+        std::mem::swap(&mut self.comm, group);
+        let done = f(self);
+        std::mem::swap(&mut self.comm, group);
+        done
+    }
+
+    /// Takes the device out of this rank's hands and leaves the host in its place, for a strategy whose
+    /// rows live on the host. None where the device is the host.
+    pub fn take_device(&mut self) -> Option<Box<dyn Backend>> {
+        self.backend.memory()?;
+        let host = Metered::new(Cpu::new(self.plan.threads), Rc::clone(&self.meter));
+        Some(std::mem::replace(&mut self.backend, Box::new(host)))
+    }
+
+    /// Where this rank's time and bytes are counted.
+    pub(crate) fn meter(&self) -> &Rc<Meter> {
+        &self.meter
+    }
+
     /// Says which pass of the model begins; compute time from now on belongs to it.
     pub fn pass(&self, pass: Pass) {
         self.meter.set_pass(pass);
@@ -80,11 +102,6 @@ impl Ctx {
     /// Says which layer is being computed, for the status page and for spans.
     pub fn layer(&self, layer: usize) {
         self.meter.set_layer(layer);
-    }
-
-    /// Says that a device with a budget of memory holds so many bytes.
-    pub fn on_device(&self, bytes: u64) {
-        self.meter.on_device(bytes);
     }
 
     /// Says how many bytes are about to leave, for a strategy whose bytes differ from epoch to epoch.

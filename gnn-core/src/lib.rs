@@ -12,11 +12,13 @@
 //! | [`convert`] | edge lists of any length to that form, within bounded memory |
 //! | [`store`] | the project's own form of it on disk, mapped into memory |
 //! | [`backend`] | matrices and the dozen operations on them |
+//! | [`device`] | a budget of device memory, and what crosses between it and the host |
 //! | [`comm`] | ranks and messages |
 //! | [`sample`], [`feed`] | mini-batches drawn from it, and made ahead with their features |
 //! | [`model`] | layers with hand-written exact backward passes |
 //! | [`head`] | losses and metrics of the tasks |
 //! | [`strategy`] | schedules over layers and ranks, one file each |
+//! | [`evaluation`] | what the weights of a strategy are worth |
 //! | [`record`] | rows, phases, status pages |
 //! | [`checkpoint`] | what a run needs to go on later, on disk |
 //! | [`work()`] | the loop |
@@ -26,6 +28,8 @@ pub mod backend;
 pub mod checkpoint;
 pub mod comm;
 pub mod ctx;
+pub mod device;
+pub mod evaluation;
 pub mod feed;
 pub mod head;
 pub mod model;
@@ -38,9 +42,15 @@ pub mod spec;
 pub mod strategy;
 mod work;
 
+/// Features, labels and splits, from files of many forms or generated.
+pub mod dataset {
+    pub use gnn_data::dataset::*;
+    pub use gnn_data::load::*;
+}
+
 #[cfg(test)]
 mod testing;
 
-pub use gnn_data::{Error, Result, convert, dataset, error, graph, partition, rng, store};
+pub use gnn_data::{Error, Result, convert, error, graph, partition, rng, store};
 pub use rehearsal::{Rehearsed, rehearse};
-pub use work::{Outcome, World, work};
+pub use work::{Outcome, PART_FILES, World, work};

@@ -12,6 +12,8 @@ use crate::plan::Plan;
 use crate::record::{Direction, Meter, PredictedLane};
 use crate::spec::RunSpec;
 use crate::strategy::{Built, find};
+use kernels::Mat;
+use kernels::cuda::{Device, Shim};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -72,6 +74,31 @@ pub(crate) fn world_on<T: Send>(
             .map(|r| r.join().expect("a rank panicked"))
             .collect()
     })
+}
+
+/// Whether `HALOBOOK_REQUIRE` lists `what`.
+pub(crate) fn required(what: &str) -> bool {
+    let all = std::env::var("HALOBOOK_REQUIRE").unwrap_or_default();
+    all.split(',').any(|word| word.trim() == what)
+}
+
+/// The host shim, which executes CUDA's kernels, as a device of its own; none where there is no C++
+/// compiler.
+pub(crate) fn shim() -> Option<Arc<Device>> {
+    match Shim::open(false) {
+        Ok(shim) => Some(Device::new(Box::new(shim))),
+        Err(e @ kernels::cuda::Error::Missing { .. }) => {
+            assert!(!required("nvrtc"), "{e}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// A matrix of numbers between −1 and 1.
+pub(crate) fn matrix(rows: usize, cols: usize, seed: u64) -> Mat {
+    let at = |r: usize, c: usize| crate::rng::uniform_f32(seed, (r * cols + c) as u64);
+    Mat::from_shape_fn((rows, cols), |(r, c)| at(r, c) * 2.0 - 1.0)
 }
 
 /// Bytes that a rank sent by lane since the last call, without letters: what those carry depends on what

@@ -5,7 +5,8 @@ use crate::comm::{Post, ThreadTransport, Transport, behind_link, same_clock, wit
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
-use crate::head::{Evaluation, evaluate};
+use crate::evaluation::{Evaluation, evaluate};
+use crate::partition::Nested;
 use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::record::state::StatePage;
@@ -65,11 +66,11 @@ pub fn work(
     let plan = Arc::new(plan.clone());
     match world {
         World::Transport(transport) => {
-            let setup = read_setup(&plan, folder, transport.size(), entries)?;
+            let setup = read_setup(&plan, folder, entries)?;
             run_rank(&plan, folder, setup, transport, entries)
         }
         World::Threads(ranks) => {
-            let setup = read_setup(&plan, folder, ranks, entries)?;
+            let setup = read_setup(&plan, folder, entries)?;
             std::thread::scope(|scope| {
                 let threads: Vec<_> = ThreadTransport::world(ranks)
                     .into_iter()
@@ -125,17 +126,27 @@ pub(crate) fn read_data(plan: &Plan) -> Result<Dataset> {
     load_for(plan.spec.data_spec(), &plan.verdicts)
 }
 
-fn read_setup(plan: &Plan, folder: &Path, ranks: usize, entries: &[Entry]) -> Result<Setup> {
-    let cut = ranks > 1 && find_in(entries, &plan.spec.strategy)?.cut;
+/// The file of a run folder with the part of each vertex, and that with its part within the part, where
+/// parts are cut again: four bytes a vertex, little-endian.
+pub const PART_FILES: [&str; 2] = ["part.bin", "nested.bin"];
+
+fn read_setup(plan: &Plan, folder: &Path, entries: &[Entry]) -> Result<Setup> {
+    let parts = find_in(entries, &plan.spec.strategy)?.cut_into(&plan.spec);
     let data = Arc::new(read_data(plan)?);
-    let owner = cut.then(|| read_owner(&folder.join("part.bin"), data.graph.n(), ranks));
+    let read = |level: usize, count: usize| {
+        read_parts(&folder.join(PART_FILES[level]), data.graph.n(), count).map(Arc::new)
+    };
+    let owner = parts.map(|p| read(0, p.count)).transpose()?;
+    let nested = parts.filter(|p| p.nested != Nested::No);
+    let nested = nested.map(|p| read(1, p.nested.count())).transpose()?;
     Ok(Setup {
         data,
-        owner: owner.transpose()?.map(Arc::new),
+        owner,
+        nested,
     })
 }
 
-fn read_owner(path: &Path, n: usize, ranks: usize) -> Result<Vec<u32>> {
+fn read_parts(path: &Path, n: usize, parts: usize) -> Result<Vec<u32>> {
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, e))?;
     let bad = |place: String, reason: String| Error::Data {
         file: path.display().to_string(),
@@ -151,10 +162,10 @@ fn read_owner(path: &Path, n: usize, ranks: usize) -> Result<Vec<u32>> {
     }
     let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("chunks of four bytes"));
     let owner: Vec<u32> = bytes.chunks_exact(4).map(word).collect();
-    match owner.iter().position(|&r| r as usize >= ranks) {
+    match owner.iter().position(|&r| r as usize >= parts) {
         Some(v) => Err(bad(
             format!("vertex {v}"),
-            format!("owner {} of {ranks} ranks", owner[v]),
+            format!("owner {} of {parts} ranks", owner[v]),
         )),
         None => Ok(owner),
     }

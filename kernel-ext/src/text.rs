@@ -87,15 +87,6 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// The nearest of `names` to a misspelt word, if one is near enough to be meant.
-pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let distance = |name: &&str| strsim::damerau_levenshtein(word, name);
-    names
-        .into_iter()
-        .min_by_key(distance)
-        .filter(|name| distance(name) <= 1 + word.len().max(name.len()) / 3)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,11 +122,5 @@ mod tests {
         assert_eq!(word_at("println!(x)", 3), Some("println"));
         assert_eq!(word_at("std::fs::read(", 13), Some("std::fs::read"));
         assert_eq!(word_at("  ", 1), None);
-    }
-
-    #[test]
-    fn near_names() {
-        assert_eq!(nearest("epoch", ["epochs", "seed"]), Some("epochs"));
-        assert_eq!(nearest("zzzz", ["epochs", "seed"]), None);
     }
 }

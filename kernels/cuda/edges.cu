@@ -141,3 +141,40 @@ extern "C" __global__ void __launch_bounds__(256)
         if (lane == 0) out[e * heads + h] = dot;
     }
 }
+
+// LeakyReLU of the sum of both ends' scores, one head: s[e] = leaky(el[u] + er[v]).
+extern "C" __global__ void __launch_bounds__(256)
+    edge_scores(CSR_ARGS, const float* __restrict__ el, const float* __restrict__ er, float slope,
+                float* __restrict__ out) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    for (u64 e = it.first + (threadIdx.x & 31); e < it.last; e += 32) {
+        const float x = el[indices[e]] + er[it.row];
+        out[e] = fmaxf(x, slope * x);
+    }
+}
+
+// The gradient of those sums from that of the scores, in place.
+extern "C" __global__ void __launch_bounds__(256)
+    edge_slopes(CSR_ARGS, const float* __restrict__ el, const float* __restrict__ er, float slope,
+                float* __restrict__ ds) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    for (u64 e = it.first + (threadIdx.x & 31); e < it.last; e += 32) {
+        const float x = el[indices[e]] + er[it.row];
+        if (x <= slope * x) ds[e] *= slope;
+    }
+}
+
+// Dropout of coefficients, the mask of attention's first head: row and column k are vertex ids[k].
+extern "C" __global__ void __launch_bounds__(256)
+    edge_dropout(CSR_ARGS, u64 key, const u32* __restrict__ ids, u32 keep, float scale,
+                 const float* __restrict__ values, float* __restrict__ out) {
+    Item it;
+    if (!take_item(CSR, it)) return;
+    const u64 of_row = key ^ mix64((u64)ids[it.row]);
+    for (u64 e = it.first + (threadIdx.x & 31); e < it.last; e += 32) {
+        const bool kept = survives(hash_row(of_row, ids[indices[e]]), 0, keep);
+        out[e] = values[e] * (kept ? scale : 0.0f);
+    }
+}

@@ -1,30 +1,34 @@
-// Moving rows: gather, and its adjoint scatter-add by lists of targets. Twin of kernels::rows.
+// Moving rows: rectangles of rows and columns by lists of rows, and the adjoint of that for whole rows,
+// scatter-add by lists of targets. Twin of kernels::rows and kernels::copy_block.
 
-// out[i, :] = x[rows[i], :] in vectors of V.
+// out[to[i], to_col + c] = x[from[i], from_col + c] for i < n, c < width, in vectors of V; without a list,
+// rows follow each other from the first on.
 template <int V>
-__device__ __forceinline__ void gather_body(const float* __restrict__ x,
-                                            const u32* __restrict__ rows, u64 n, u32 d,
-                                            float* __restrict__ out) {
-    const u32 per_row = d / V;
+__device__ __forceinline__ void copy_body(const float* __restrict__ x,
+                                          const u32* __restrict__ from, u64 from_first, u32 dx,
+                                          u32 from_col, u64 n, u32 width,
+                                          const u32* __restrict__ to, u64 to_first, u32 d,
+                                          u32 to_col, float* __restrict__ out) {
+    const u32 per_row = width / V;
     const u64 k = (u64)blockIdx.x * 256 + threadIdx.x;
     if (k >= n * per_row) return;
     const u64 i = k / per_row;
     const u32 c = (u32)(k % per_row) * V;
+    const u64 a = from ? from[i] : from_first + i, b = to ? to[i] : to_first + i;
     float t[V];
-    load<V>(x + (u64)rows[i] * d + c, t);
-    store<V>(out + i * d + c, t);
+    load<V>(x + a * dx + from_col + c, t);
+    store<V>(out + b * d + to_col + c, t);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    gather_1(const float* __restrict__ x, const u32* __restrict__ rows, u64 n, u32 d,
-             float* __restrict__ out) {
-    gather_body<1>(x, rows, n, d, out);
-}
-extern "C" __global__ void __launch_bounds__(256)
-    gather_4(const float* __restrict__ x, const u32* __restrict__ rows, u64 n, u32 d,
-             float* __restrict__ out) {
-    gather_body<4>(x, rows, n, d, out);
-}
+#define COPY(V)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(256)                                              \
+        copy_block_##V(const float* __restrict__ x, const u32* __restrict__ from, u64 from_first,  \
+                       u32 dx, u32 from_col, u64 n, u32 width, const u32* __restrict__ to,         \
+                       u64 to_first, u32 d, u32 to_col, float* __restrict__ out) {                 \
+        copy_body<V>(x, from, from_first, dx, from_col, n, width, to, to_first, d, to_col, out);   \
+    }
+COPY(1)
+COPY(4)
 
 // out[target[t], :] += sum of g[source[k], :] for k from first[t] to first[t + 1], in order.
 extern "C" __global__ void __launch_bounds__(256)

@@ -1,4 +1,4 @@
-// Sparse matrix times dense matrix: sum, mean and maximum over the edges of a row. Twin of
+// Sparse matrix times dense matrix: sum and mean over the edges of a row. Twin of
 // kernels::spmm, and of kernels::spmm_bf16 for rows stored in half the bytes.
 //
 // One warp an item. `lanes` of its lanes (a power of two) hold the columns, V floats each, R times;
@@ -111,69 +111,4 @@ extern "C" __global__ void __launch_bounds__(256)
     if (mean) sum *= 1.0f / (float)(indptr[row + 1] - indptr[row]);
     float* to = out + (u64)row * d + c;
     *to = add ? *to + sum : sum;
-}
-
-// out[r, c] = max_e w_e x[col_e, c], the first of equals; arg[r, c] is that edge, counted from the
-// start of its row, NONE (and out 0) for a row without edges. One warp an item, one column a lane.
-extern "C" __global__ void __launch_bounds__(256)
-    spmm_max(CSR_ARGS, const float* __restrict__ weights, const float* __restrict__ x, u32 d,
-             float* __restrict__ partial, u32* __restrict__ partial_arg, float* __restrict__ out,
-             u32* __restrict__ arg) {
-    Item it;
-    if (!take_item(CSR, it)) return;
-    const u32 c = blockIdx.y * 32 + (threadIdx.x & 31);
-    if (c >= d) return;
-    float best = NEGATIVE_INFINITY;
-    u32 at = NONE;
-    for (u64 e = it.first; e < it.last; e++) {
-        const float y = (weights ? weights[e] : 1.0f) * x[(u64)indices[e] * d + c];
-        if (at == NONE || y > best) {
-            best = y;
-            at = (u32)(e - indptr[it.row]);
-        }
-    }
-    if (at == NONE) best = 0.0f;
-    const u64 to = (u64)(it.slot != NONE ? it.slot : it.row) * d + c;
-    (it.slot != NONE ? partial : out)[to] = best;
-    (it.slot != NONE ? partial_arg : arg)[to] = at;
-}
-
-// The largest of a long row's pieces, the first of equals.
-extern "C" __global__ void __launch_bounds__(256)
-    combine_max(const u32* __restrict__ long_row, const u32* __restrict__ long_first, u32 piece0,
-                const float* __restrict__ partial, const u32* __restrict__ partial_arg, u32 d,
-                float* __restrict__ out, u32* __restrict__ arg) {
-    const u32 c = blockIdx.y * 256 + threadIdx.x;
-    if (c >= d) return;
-    float best = 0.0f;
-    u32 at = NONE;
-    for (u32 p = long_first[blockIdx.x] - piece0; p < long_first[blockIdx.x + 1] - piece0; p++) {
-        const float y = partial[(u64)p * d + c];
-        if (at == NONE || y > best) {
-            best = y;
-            at = partial_arg[(u64)p * d + c];
-        }
-    }
-    out[(u64)long_row[blockIdx.x] * d + c] = best;
-    arg[(u64)long_row[blockIdx.x] * d + c] = at;
-}
-
-// Backward of spmm_max over the transposed matrix: out[u, c] = sum of w g[v, c] over the out-edges of
-// u that won, arg[v, c] == place[e], the place of edge e within its original row. The weights are
-// those of the transposed.
-extern "C" __global__ void __launch_bounds__(256)
-    spmm_max_backward(CSR_ARGS, const float* __restrict__ weights, const u32* __restrict__ place,
-                      const float* __restrict__ g, const u32* __restrict__ arg, u32 d,
-                      float* __restrict__ partial, float* __restrict__ out) {
-    Item it;
-    if (!take_item(CSR, it)) return;
-    const u32 c = blockIdx.y * 32 + (threadIdx.x & 31);
-    if (c >= d) return;
-    float sum = 0.0f;
-    for (u64 e = it.first; e < it.last; e++) {
-        const u64 v = (u64)indices[e] * d + c;
-        if (arg[v] == place[e]) sum += (weights ? weights[e] : 1.0f) * g[v];
-    }
-    if (it.slot != NONE) partial[(u64)it.slot * d + c] = sum;
-    else out[(u64)it.row * d + c] = sum;
 }

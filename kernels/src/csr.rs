@@ -133,16 +133,6 @@ impl<'a> Csr<'a> {
         Ok(self.indices.iter().map(place).collect())
     }
 
-    /// The place of each edge of the transposed matrix ([`Csr::transpose`]) within the original row.
-    ///
-    /// # Errors
-    /// As [`Csr::transpose_map`].
-    pub fn places_t(&self) -> Result<Vec<u32>, ShapeError> {
-        let place = |r: usize| (0..self.span(r).len()).map(|k| k as u32);
-        let places: Vec<u32> = (0..self.rows()).flat_map(place).collect();
-        Ok(transposed(&self.transpose_map()?, &places))
-    }
-
     /// Whether [`Csr::transpose`] would give the very same arrays, found without making it.
     pub fn is_symmetric(&self) -> bool {
         if self.rows() != self.n_cols {

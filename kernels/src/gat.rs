@@ -225,7 +225,6 @@ pub(crate) fn forward_at(
     (z, el, er): (&Mat, &Mat, &Mat),
     (lse, out): (&mut Mat, &mut Mat),
 ) {
-    const OP: &str = "gat";
     let width = check(OP, att, (a.rows(), a.n_cols), z, el, er);
     let (heads, d) = (att.heads, z.ncols());
     expect_eq(OP, "lse with rows", a.rows(), lse.nrows());
@@ -250,6 +249,38 @@ pub(crate) fn forward_at(
         el: flat(OP, el),
         er: flat(OP, er),
     };
+    let pieces = pieces(a.indptr, rows.clone(), par.threads());
+    let part = |p: &&Piece| matches!(p, Piece::Part { .. });
+    let n_parts = pieces.iter().filter(part).count();
+    let stride = 2 * heads + d;
+    let mut scratch = par.scratch(n_parts * stride);
+    let (jobs, hubs) = share_out(f, rows, pieces, (lse, out), &mut scratch);
+    par.run(jobs, |job| {
+        at_level!(level, run(f: &Forward<'_>, job: Job<'_>));
+    });
+    for hub in hubs {
+        join(
+            &scratch[hub.parts.start * stride..hub.parts.end * stride],
+            stride,
+            heads,
+            hub,
+        );
+    }
+    par.recycle(scratch);
+}
+
+const OP: &str = "gat";
+
+/// A job for each of `pieces` of the rows `rows`, with what it writes: rows of the outputs, or for a part
+/// of a hub a place in `scratch`, from which the hub is joined.
+fn share_out<'o: 's, 's>(
+    f: &Forward<'_>,
+    rows: Range<usize>,
+    pieces: Vec<Piece>,
+    (lse, out): (&'o mut Mat, &'o mut Mat),
+    scratch: &'s mut [f32],
+) -> (Vec<Job<'s>>, Vec<Hub<'o>>) {
+    let (heads, d) = (f.z.heads, f.z.heads * f.z.width);
     let mut lse = &mut flat_mut(OP, lse)[rows.start * heads..rows.end * heads];
     let mut out = &mut flat_mut(OP, out)[rows.start * d..rows.end * d];
     let mut take = |n: usize| {
@@ -258,14 +289,7 @@ pub(crate) fn forward_at(
         (lse, out) = (l_rest, o_rest);
         (l, o)
     };
-    let pieces = pieces(a.indptr, rows, par.threads());
-    let n_parts = pieces
-        .iter()
-        .filter(|p| matches!(p, Piece::Part { .. }))
-        .count();
-    let stride = 2 * heads + d;
-    let mut scratch = par.scratch(n_parts * stride);
-    let mut partials = scratch.chunks_exact_mut(stride);
+    let mut partials = scratch.chunks_exact_mut(2 * heads + d);
     let (mut jobs, mut hubs, mut part) =
         (Vec::with_capacity(pieces.len()), Vec::<Hub<'_>>::new(), 0);
     for piece in pieces {
@@ -275,7 +299,7 @@ pub(crate) fn forward_at(
                 jobs.push(Job::Rows { rows, lse, out });
             }
             Piece::Part { row, edges } => {
-                if edges.start as u64 == a.indptr[row] {
+                if edges.start as u64 == f.a.indptr[row] {
                     let (lse, out) = take(1);
                     hubs.push(Hub {
                         parts: part..part,
@@ -297,18 +321,7 @@ pub(crate) fn forward_at(
             }
         }
     }
-    par.run(jobs, |job| {
-        at_level!(level, run(f: &Forward<'_>, job: Job<'_>));
-    });
-    for hub in hubs {
-        join(
-            &scratch[hub.parts.start * stride..hub.parts.end * stride],
-            stride,
-            heads,
-            hub,
-        );
-    }
-    par.recycle(scratch);
+    (jobs, hubs)
 }
 
 #[inline(always)]

@@ -163,7 +163,67 @@ pub(crate) fn source_pass_at(
     saved: &Saved<'_>,
     out: SourceGradients<'_>,
 ) {
-    const OP: &str = "gat_backward";
+    let width = check_all(at, &rows, att, saved, &out);
+    let (heads, d) = (att.heads, saved.z.ncols());
+    if rows.is_empty() || d == 0 {
+        return;
+    }
+    let packed = pack(par, saved, heads);
+    let drop = att.dropout.map(|d| {
+        let keys = d
+            .dst_ids
+            .iter()
+            .map(|&v| destination_key(d.key, v))
+            .collect();
+        (d.kept(), keys, d.src_ids)
+    });
+    let b = &Backward {
+        level,
+        at,
+        slope: att.slope,
+        drop,
+        g: Rows {
+            x: flat(OP, saved.g),
+            n: at.n_cols,
+            heads,
+            width,
+        },
+        z: flat(OP, saved.z),
+        el: flat(OP, saved.el),
+        packed: &packed,
+    };
+    let pieces = pieces(at.indptr, rows.clone(), par.threads());
+    let part = |p: &&Piece| matches!(p, Piece::Part { .. });
+    let n_parts = pieces.iter().filter(part).count();
+    let stride = d + heads;
+    let mut scratch = par.scratch(n_parts * stride);
+    let (jobs, hubs) = share_out(b, rows, pieces, out, &mut scratch);
+    par.run(jobs, |job| {
+        at_level!(level, run(b: &Backward<'_>, job: Job<'_>));
+    });
+    for hub in hubs {
+        hub.dz.fill(0.0);
+        hub.del.fill(0.0);
+        for part in scratch[hub.parts.start * stride..hub.parts.end * stride].chunks_exact(stride) {
+            for (to, from) in hub.dz.iter_mut().chain(hub.del.iter_mut()).zip(part) {
+                *to += from;
+            }
+        }
+    }
+    par.recycle(scratch);
+    par.recycle(packed);
+}
+
+const OP: &str = "gat_backward";
+
+/// Checks the shapes of one call and returns the width of a head.
+fn check_all(
+    at: Csr<'_>,
+    rows: &Range<usize>,
+    att: &Attention<'_>,
+    saved: &Saved<'_>,
+    out: &SourceGradients<'_>,
+) -> usize {
     let Saved {
         z,
         el,
@@ -184,12 +244,14 @@ pub(crate) fn source_pass_at(
     expect_eq(OP, "del with rows", n_src, out.del.nrows());
     expect_eq(OP, "del with columns", heads, out.del.ncols());
     expect_eq(OP, "ds with numbers", at.n_edges() * heads, out.ds.len());
-    expect_rows(OP, &rows, n_src);
-    if rows.is_empty() || d == 0 {
-        return;
-    }
-    let mut packed = par.scratch(n_dst * 3 * heads);
-    let (er, lse, c) = (flat(OP, er), flat(OP, lse), flat(OP, c));
+    expect_rows(OP, rows, n_src);
+    width
+}
+
+/// [`Backward::packed`].
+fn pack(par: &Par, saved: &Saved<'_>, heads: usize) -> Vec<f32> {
+    let mut packed = par.scratch(saved.er.nrows() * 3 * heads);
+    let [er, lse, c] = [saved.er, saved.lse, saved.c].map(|x| flat(OP, x));
     par.rows_mut(&mut packed, 3 * heads, |first, to| {
         for (v, to) in to.chunks_exact_mut(3 * heads).enumerate() {
             let at = (first + v) * heads..(first + v + 1) * heads;
@@ -198,29 +260,19 @@ pub(crate) fn source_pass_at(
             to[2 * heads..].copy_from_slice(&c[at]);
         }
     });
-    let drop = att.dropout.map(|d| {
-        let keys = d
-            .dst_ids
-            .iter()
-            .map(|&v| destination_key(d.key, v))
-            .collect();
-        (d.kept(), keys, d.src_ids)
-    });
-    let b = &Backward {
-        level,
-        at,
-        slope: att.slope,
-        drop,
-        g: Rows {
-            x: flat(OP, g),
-            n: n_dst,
-            heads,
-            width,
-        },
-        z: flat(OP, z),
-        el: flat(OP, el),
-        packed: &packed,
-    };
+    packed
+}
+
+/// A job for each of `pieces` of the sources `rows`, with what it writes: rows of `out`, or for a part of
+/// a hub a place in `scratch`, from which the hub is added up.
+fn share_out<'o: 's, 's>(
+    b: &Backward<'_>,
+    rows: Range<usize>,
+    pieces: Vec<Piece>,
+    out: SourceGradients<'o>,
+    scratch: &'s mut [f32],
+) -> (Vec<Job<'s>>, Vec<Hub<'o>>) {
+    let (indptr, heads, d) = (b.at.indptr, b.g.heads, b.g.heads * b.g.width);
     let mut dz = &mut flat_mut(OP, out.dz)[rows.start * d..rows.end * d];
     let mut del = &mut flat_mut(OP, out.del)[rows.start * heads..rows.end * heads];
     let mut take = |n: usize| {
@@ -229,27 +281,20 @@ pub(crate) fn source_pass_at(
         (dz, del) = (z_rest, l_rest);
         (z, l)
     };
-    let first = at.indptr[rows.start] as usize;
-    let mut ds = &mut out.ds[first * heads..at.indptr[rows.end] as usize * heads];
-    let pieces = pieces(at.indptr, rows, par.threads());
-    let n_parts = pieces
-        .iter()
-        .filter(|p| matches!(p, Piece::Part { .. }))
-        .count();
-    let stride = d + heads;
-    let mut scratch = par.scratch(n_parts * stride);
-    let mut partials = scratch.chunks_exact_mut(stride);
+    let first = indptr[rows.start] as usize;
+    let mut ds = &mut out.ds[first * heads..indptr[rows.end] as usize * heads];
+    let mut partials = scratch.chunks_exact_mut(d + heads);
     let (mut jobs, mut hubs, mut part) =
         (Vec::with_capacity(pieces.len()), Vec::<Hub<'_>>::new(), 0);
     for piece in pieces {
         let (rows, edges, dz, del) = match piece {
             Piece::Rows(rows) => {
-                let edges = at.indptr[rows.start] as usize..at.indptr[rows.end] as usize;
+                let edges = indptr[rows.start] as usize..indptr[rows.end] as usize;
                 let (dz, del) = take(rows.len());
                 (rows, edges, dz, del)
             }
             Piece::Part { row, edges } => {
-                if edges.start as u64 == at.indptr[row] {
+                if edges.start as u64 == indptr[row] {
                     let (dz, del) = take(1);
                     hubs.push(Hub {
                         parts: part..part,
@@ -277,20 +322,7 @@ pub(crate) fn source_pass_at(
             ds: mine,
         });
     }
-    par.run(jobs, |job| {
-        at_level!(level, run(b: &Backward<'_>, job: Job<'_>));
-    });
-    for hub in hubs {
-        hub.dz.fill(0.0);
-        hub.del.fill(0.0);
-        for part in scratch[hub.parts.start * stride..hub.parts.end * stride].chunks_exact(stride) {
-            for (to, from) in hub.dz.iter_mut().chain(hub.del.iter_mut()).zip(part) {
-                *to += from;
-            }
-        }
-    }
-    par.recycle(scratch);
-    par.recycle(packed);
+    (jobs, hubs)
 }
 
 /// Buffers for one run of edges: coefficients, coefficients times `c`, derivatives, dot products.

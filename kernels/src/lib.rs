@@ -61,7 +61,6 @@ pub mod simd;
 pub mod sparse_optim;
 pub mod spmm;
 pub mod spmm_bf16;
-pub mod spmm_max;
 mod spmm_tile;
 mod vector;
 #[cfg(target_arch = "x86_64")]

@@ -72,6 +72,12 @@ impl Pairs {
         self.start.len() - 1
     }
 
+    /// Where each row's entries start, `[n + 1]`, and the entries: twice a pair plus the side on which
+    /// the row stands.
+    pub(crate) fn by_row(&self) -> (&[u64], &[u32]) {
+        (&self.start, &self.entries)
+    }
+
     /// The pairs.
     pub fn ends(&self) -> &[[u32; 2]] {
         &self.ends

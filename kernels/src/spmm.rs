@@ -61,7 +61,6 @@ pub fn spmm_into(par: &Par, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut M
 }
 
 /// [`spmm_into`] with another reduction: the mean counts edges, it does not sum their weights.
-/// The maximum is [`crate::spmm_max`].
 ///
 /// # Panics
 /// Like [`spmm_into`].

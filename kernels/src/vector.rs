@@ -47,10 +47,6 @@ pub(crate) trait Vector: Copy {
     fn mul(self, b: Self) -> Self;
     /// `self + b`.
     fn add(self, b: Self) -> Self;
-    /// Lanes of `yes` where `self > b`, else of `no`; bits are moved unchanged.
-    fn if_greater(self, b: Self, yes: Self, no: Self) -> Self;
-    /// Lanes of `yes` where `self` and `b` have the same bits, else of `no`.
-    fn if_same(self, b: Self, yes: Self, no: Self) -> Self;
     /// The sum of the lanes, pairwise.
     fn sum(self) -> f32;
     /// The sums of `G` vectors.
@@ -175,26 +171,6 @@ impl Vector for Plain {
         Plain(v)
     }
     #[inline(always)]
-    fn if_greater(self, b: Self, yes: Self, no: Self) -> Self {
-        let mut v = no.0;
-        for k in 0..8 {
-            if self.0[k] > b.0[k] {
-                v[k] = yes.0[k];
-            }
-        }
-        Plain(v)
-    }
-    #[inline(always)]
-    fn if_same(self, b: Self, yes: Self, no: Self) -> Self {
-        let mut v = no.0;
-        for k in 0..8 {
-            if self.0[k].to_bits() == b.0[k].to_bits() {
-                v[k] = yes.0[k];
-            }
-        }
-        Plain(v)
-    }
-    #[inline(always)]
     fn sum(self) -> f32 {
         let v = self.0;
         ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
@@ -246,24 +222,6 @@ mod tests {
                 let v = V::load_first(x.as_ptr(), m);
                 let want: f32 = x[..n].iter().sum();
                 *ok &= (v.sum() - want).abs() < 1e-4;
-                let greater = v.if_greater(V::splat(2.0), V::splat(1.0), V::splat(-1.0));
-                out.fill(7.0);
-                greater.store_first(out.as_mut_ptr(), m);
-                for k in 0..16 {
-                    let want = if k >= n {
-                        7.0
-                    } else if x[k] > 2.0 {
-                        1.0
-                    } else {
-                        -1.0
-                    };
-                    *ok &= out[k] == want;
-                }
-                let number = |k: u32| V::splat(f32::from_bits(k));
-                for (a, b, want) in [(3, 3, 1.0), (3, 4, -1.0), (u32::MAX, u32::MAX, 1.0)] {
-                    let same = number(a).if_same(number(b), V::splat(1.0), V::splat(-1.0));
-                    *ok &= same.sum() == want * V::LANES as f32;
-                }
                 let b: Vec<half::bf16> = x.iter().map(|&x| half::bf16::from_f32(x)).collect();
                 V::load_first_bf16(b.as_ptr(), m).store_first(out.as_mut_ptr(), m);
                 for k in 0..n {

@@ -94,19 +94,6 @@ impl Vector for __m256 {
         unsafe { _mm256_maskstore_ps(p, m, self) }
     }
     #[inline(always)]
-    fn if_greater(self, b: Self, yes: Self, no: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_GT_OQ>(self, b)) }
-    }
-    #[inline(always)]
-    fn if_same(self, b: Self, yes: Self, no: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe {
-            let same = _mm256_cmpeq_epi32(_mm256_castps_si256(self), _mm256_castps_si256(b));
-            _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(same))
-        }
-    }
-    #[inline(always)]
     fn sum(self) -> f32 {
         // SAFETY: see the head of the module.
         unsafe {
@@ -167,19 +154,6 @@ impl Vector for __m512 {
     unsafe fn store_first(self, p: *mut f32, m: __mmask16) {
         // SAFETY: see the head of the module; masked lanes are not written.
         unsafe { _mm512_mask_storeu_ps(p, m, self) }
-    }
-    #[inline(always)]
-    fn if_greater(self, b: Self, yes: Self, no: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(self, b), no, yes) }
-    }
-    #[inline(always)]
-    fn if_same(self, b: Self, yes: Self, no: Self) -> Self {
-        // SAFETY: see the head of the module.
-        unsafe {
-            let same = _mm512_cmpeq_epi32_mask(_mm512_castps_si512(self), _mm512_castps_si512(b));
-            _mm512_mask_blend_ps(same, no, yes)
-        }
     }
     #[inline(always)]
     fn sum(self) -> f32 {

@@ -5,13 +5,14 @@ use crate::manifest::{Manifest, Status};
 use crate::mpi::Family;
 use crate::resolve::{Resolved, Starter};
 use crate::{partition, store, sys};
+use gnn_core::PART_FILES;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Writes what ranks read, `plan.json` and, with several ranks, `part.bin`; and what frames and the plot
+/// Writes what ranks read, `plan.json` and, where vertices are cut, [`PART_FILES`]; and what frames and the plot
 /// of the cut read, `foreseen.json` and `partition.json`.
 ///
 /// # Errors
@@ -22,9 +23,10 @@ pub fn write_plan(run_dir: &Path, resolved: &Resolved) -> Result<()> {
         path: path.clone(),
         source,
     })?;
-    if let Some(owner) = &resolved.owner {
-        let bytes: Vec<u8> = owner.iter().flat_map(|r| r.to_le_bytes()).collect();
-        store::write_atomic(&run_dir.join("part.bin"), &bytes)?;
+    for (name, level) in PART_FILES.iter().zip([&resolved.owner, &resolved.nested]) {
+        let Some(level) = level else { continue };
+        let bytes: Vec<u8> = level.iter().flat_map(|p| p.to_le_bytes()).collect();
+        store::write_atomic(&run_dir.join(name), &bytes)?;
     }
     if !resolved.foreseen.is_empty() {
         crate::plan::write_foreseen(run_dir, &resolved.foreseen)?;

@@ -7,6 +7,7 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`request`] | flags, files and cells become one [`gnn_core::spec::RunSpec`] |
+//! | [`flags`] | flags of the commands that are no keys of a run |
 //! | [`resolve`] | a request becomes a plan, or is refused before anything starts |
 //! | [`resume`] | the same, from the checkpoint of a run that has ended |
 //! | [`replay`] | the same, as a run that has ended was; and whether its bits came back |
@@ -35,6 +36,7 @@ pub mod datasets;
 pub mod diff;
 pub mod doctor;
 mod error;
+pub mod flags;
 pub mod frames;
 pub mod host;
 pub mod jobs;

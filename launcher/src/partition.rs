@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::{frames, store};
 use gnn_core::dataset::{self, Dataset, Limit};
-use gnn_core::partition::{self, Cache, Limits, Masks, Method, Need, Request};
+use gnn_core::partition::{self, Cache, Limits, Masks, Method, Need, Parts, Request};
 pub use gnn_core::partition::{Picture, Report};
 use gnn_core::record::part_rows;
 use gnn_core::record::rows::PartRow;
@@ -21,8 +21,8 @@ pub struct Wanted {
     pub data: String,
     /// Which of its splits.
     pub split: String,
-    /// Number of parts.
-    pub parts: usize,
+    /// Into what.
+    pub parts: Parts,
     /// Partitioner with its knobs.
     pub method: Method,
     /// Seed.
@@ -79,7 +79,8 @@ pub fn partition(wanted: &Wanted) -> Result<Done> {
     let cache = cache();
     let cut = request(wanted, &data).cut(wanted.cached.then_some(&cache))?;
     let hash = Method::parse("hash")?;
-    let hashed = Request::of(hash, &data, wanted.parts, wanted.seed).assign()?;
+    let parts = wanted.parts.count;
+    let hashed = Request::of(hash, &data, parts, wanted.seed).assign()?;
     let masks = Masks {
         train: &data.train,
         val: &data.val,
@@ -87,7 +88,7 @@ pub fn partition(wanted: &Wanted) -> Result<Done> {
     };
     let row_bytes = (data.features.bytes() / data.n().max(1)) as u64;
     let facts_of =
-        |owner: &[u32]| partition::facts(data.graph.csr(), owner, wanted.parts, masks, row_bytes);
+        |owner: &[u32]| partition::facts(data.graph.csr(), owner, parts, masks, row_bytes);
     let (facts, base) = (facts_of(&cut.owner), facts_of(&hashed));
     let report = Report::of(&wanted.data, &data, &cut, &facts, Some(&base), wanted.seed);
     let rows = part_rows(&facts, Some(&base), &cut.method, cut.ms, cut.peak_bytes);
@@ -173,15 +174,18 @@ fn load(wanted: &Wanted) -> Result<Dataset> {
 }
 
 fn request<'a>(wanted: &Wanted, data: &'a Dataset) -> Request<'a> {
-    Request::of(wanted.method.clone(), data, wanted.parts, wanted.seed).within(wanted.limits)
+    let Parts { count, nested } = wanted.parts;
+    Request::of(wanted.method.clone(), data, count, wanted.seed)
+        .nested(nested)
+        .within(wanted.limits)
 }
 
 fn check_parts(wanted: &Wanted, data: &Dataset) -> Result<()> {
-    if wanted.parts > data.n().max(1) {
+    let total = wanted.parts.total();
+    if total > data.n().max(1) {
         return Err(Error::refused(
             format!(
-                "{} parts for the {} vertices of {}",
-                wanted.parts,
+                "{total} parts for the {} vertices of {}",
                 data.n(),
                 data.name
             ),

@@ -27,8 +27,8 @@ pub fn resolve_replay(strategies: &'static [Entry], name: &str) -> Result<(Resol
     }
     let plan = resume::plan(&run_dir)?;
     let mut resolved = resolve(strategies, plan.spec)?;
-    if resolved.owner.is_some() {
-        let owner = resume::owner(&run_dir)?;
+    resume::bring_parts(&run_dir, &mut resolved)?;
+    if let Some(owner) = &resolved.owner {
         if owner.len() != resolved.data.nodes {
             return Err(Error::refused(
                 format!(
@@ -40,7 +40,6 @@ pub fn resolve_replay(strategies: &'static [Entry], name: &str) -> Result<(Resol
                 "the data set has changed; train with it anew",
             ));
         }
-        resolved.owner = Some(owner);
         resolved.report = Some(partition::read_report(&run_dir.join("partition.json"))?);
     }
     resolved.plan.threads = plan.threads;

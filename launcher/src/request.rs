@@ -28,14 +28,6 @@ pub fn parse_body(text: &str) -> Result<Vec<Pair>> {
     parse_lines(text, false)
 }
 
-/// [`parse_body`], where a value may also be a list, which is kept as it is written.
-///
-/// # Errors
-/// As [`parse_body`].
-pub fn parse_lists(text: &str) -> Result<Vec<Pair>> {
-    parse_lines(text, true)
-}
-
 fn parse_lines(text: &str, lists: bool) -> Result<Vec<Pair>> {
     let mut pairs = Vec::new();
     for (index, line) in text.lines().enumerate() {

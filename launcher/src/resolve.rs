@@ -7,7 +7,9 @@ use crate::plan::{Foreseen, Foresight, expected};
 use crate::store;
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
-use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Report, Request, TypeFacts};
+use gnn_core::partition::{
+    self, Cache, Cut, Limits, Masks, Method, Parts, Report, Request, TypeFacts,
+};
 use gnn_core::plan::Plan;
 use gnn_core::spec::{Launch, RunSpec};
 use gnn_core::strategy::{self, Determinism, Entry};
@@ -63,9 +65,11 @@ pub struct DataFacts {
 pub struct Resolved {
     /// What every rank reads.
     pub plan: Plan,
-    /// Owner of each vertex, with more than one rank.
+    /// Part of each vertex, with more than one part: its owner, where there is one part a rank.
     pub owner: Option<Vec<u32>>,
-    /// The cut as a whole, with more than one rank.
+    /// The part of each vertex within its own, where parts are cut again.
+    pub nested: Option<Vec<u32>>,
+    /// The cut as a whole, with more than one part.
     pub report: Option<Report>,
     /// How ranks are started.
     pub starter: Starter,
@@ -163,6 +167,8 @@ impl Decided {
         } = self;
         let facts = facts(data);
         check_ranks(&spec, &facts)?;
+        let parts = entry.cut_into(&spec);
+        check_parts(parts, &spec, &facts)?;
         check_patience(&spec, data)?;
         let threads = if spec.threads > 0 {
             spec.threads
@@ -170,8 +176,8 @@ impl Decided {
             (host.cores / spec.ranks).max(1)
         };
         let oversubscribed = starter != Starter::Slurm && spec.ranks * threads > host.cores;
-        let cut = (spec.ranks > 1 && entry.cut)
-            .then(|| cut(&spec, data, cache))
+        let cut = parts
+            .map(|parts| cut(&spec, parts, data, cache))
             .transpose()?;
         let data_name = spec.data.clone();
         let spec = RunSpec {
@@ -204,8 +210,8 @@ impl Decided {
         }
         let (partition_ms, partition_peak_bytes) =
             cut.as_ref().map_or((0.0, 0), |c| (c.0.ms, c.0.peak_bytes));
-        let (owner, report) = cut.map_or((None, None), |(cut, report)| {
-            (Some(cut.owner), Some(report))
+        let (owner, nested, report) = cut.map_or((None, None, None), |(cut, report)| {
+            (Some(cut.owner), cut.nested, Some(report))
         });
         Ok(Resolved {
             plan: Plan {
@@ -220,6 +226,7 @@ impl Decided {
                 verdicts: store::verdicts(),
             },
             owner,
+            nested,
             report,
             starter,
             entry,
@@ -235,13 +242,19 @@ impl Decided {
 }
 
 /// The cut that the run uses, within the memory that this machine has free.
-fn cut(spec: &RunSpec, data: &Dataset, cache: Option<&Cache>) -> Result<(Cut, Report)> {
+fn cut(
+    spec: &RunSpec,
+    parts: Parts,
+    data: &Dataset,
+    cache: Option<&Cache>,
+) -> Result<(Cut, Report)> {
     let limits = Limits {
         bytes: partition::machine_bytes(),
         ms: None,
     };
     let method = Method::parse(&spec.partition)?;
-    let cut = Request::of(method, data, spec.ranks, spec.seed)
+    let cut = Request::of(method, data, parts.count, spec.seed)
+        .nested(parts.nested)
         .within(limits)
         .cut(cache)?;
     let masks = Masks {
@@ -249,7 +262,7 @@ fn cut(spec: &RunSpec, data: &Dataset, cache: Option<&Cache>) -> Result<(Cut, Re
         val: &data.val,
         test: &data.test,
     };
-    let facts = partition::facts(data.graph.csr(), &cut.owner, spec.ranks, masks, 0);
+    let facts = partition::facts(data.graph.csr(), &cut.owner, parts.count, masks, 0);
     let report = Report::of(&spec.data, data, &cut, &facts, None, spec.seed);
     Ok((cut, report))
 }
@@ -276,6 +289,27 @@ fn check_ranks(spec: &RunSpec, data: &DataFacts) -> Result<()> {
             ),
             format!(
                 "use at most {} ranks (-n), or a larger data set",
+                data.nodes
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn check_parts(parts: Option<Parts>, spec: &RunSpec, data: &DataFacts) -> Result<()> {
+    let Some(parts) = parts else { return Ok(()) };
+    let wanted = format!("partition: strategy {} cuts into {parts}", spec.strategy);
+    if parts.total() == 0 {
+        return Err(Error::refused(
+            format!("{wanted}, which are none"),
+            "set what it cuts into to at least 1",
+        ));
+    }
+    if parts.total() > data.nodes {
+        return Err(Error::refused(
+            format!("{wanted}, and {} has {} vertices", data.name, data.nodes),
+            format!(
+                "ask for at most {} parts in all, or a larger data set",
                 data.nodes
             ),
         ));
@@ -346,14 +380,19 @@ pub fn strategy_hash(entry: &Entry, spec: &RunSpec) -> String {
     short(&Sha256::digest(text))
 }
 
-/// Who owns which vertex, in sixteen hexadecimal digits.
-pub fn partition_hash(owner: &[u32]) -> String {
+/// Which vertex is in which part, in sixteen hexadecimal digits; none where nothing is cut.
+pub fn partition_hash(resolved: &Resolved) -> Option<String> {
+    let owner = resolved.owner.as_ref()?;
     let mut hash = Sha256::new();
-    for part in owner.chunks(4096) {
+    for part in [owner]
+        .into_iter()
+        .chain(&resolved.nested)
+        .flat_map(|level| level.chunks(4096))
+    {
         let bytes: Vec<u8> = part.iter().flat_map(|rank| rank.to_le_bytes()).collect();
         hash.update(bytes);
     }
-    short(&hash.finalize())
+    Some(short(&hash.finalize()))
 }
 
 /// The versions of all that this program was built from, in sixteen hexadecimal digits.

@@ -8,9 +8,10 @@ use crate::manifest::{Manifest, Resumed, Status};
 use crate::request::Pair;
 use crate::resolve::{Resolved, absolute, resolve};
 use crate::store;
-use gnn_core::checkpoint::{self, Found, MAY_CHANGE};
+use gnn_core::PART_FILES;
+use gnn_core::checkpoint::{self, Found, may_change};
 use gnn_core::plan::Plan;
-use gnn_core::spec::{RunSpec, find_key, normalise};
+use gnn_core::spec::{KEYS, Role, RunSpec, find_key, normalise};
 use gnn_core::strategy::Entry;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub struct Origin {
 }
 
 /// The request of the run `name` with what `pairs` change of it, resolved to go on where its last
-/// whole checkpoint is. Pairs may only change what does not change an epoch ([`MAY_CHANGE`]).
+/// whole checkpoint is. Pairs may only change what does not change an epoch ([`may_change`]).
 ///
 /// # Errors
 /// [`Error::Refused`] when that run is still at work, has no checkpoint or nothing left to do; else as
@@ -63,9 +64,7 @@ pub fn resolve_resumed(
             "start the run anew, without --resume",
         ));
     }
-    if resolved.owner.is_some() {
-        resolved.owner = Some(owner(&run_dir)?);
-    }
+    bring_parts(&run_dir, &mut resolved)?;
     let resumed = Resumed {
         run_id,
         epochs: found.epochs as u32,
@@ -90,7 +89,7 @@ pub fn resolve_resumed(
 /// Refuses a pair that would make the run another one.
 fn check_pair(old: &RunSpec, (name, value): &Pair) -> Result<()> {
     let name = normalise(name);
-    if MAY_CHANGE.contains(&name.as_str()) {
+    if may_change(&name) {
         return Ok(());
     }
     let kept = match find_key(&name) {
@@ -111,9 +110,15 @@ fn check_pair(old: &RunSpec, (name, value): &Pair) -> Result<()> {
         None => Ok(()),
         Some(kept) => Err(Error::refused(
             format!("{name}: a run that goes on keeps {name} = {kept}, got {value}"),
-            format!("these may change: {}", MAY_CHANGE.join(", ")),
+            format!("these may change: {}", free().join(", ")),
         )),
     }
+}
+
+/// Keys that may change.
+fn free() -> Vec<&'static str> {
+    let free = KEYS.iter().filter(|key| key.role == Role::Course);
+    free.map(|key| key.name).collect()
 }
 
 /// Refuses when there is no epoch left.
@@ -147,12 +152,20 @@ pub(crate) fn plan(run_dir: &Path) -> Result<Plan> {
     serde_json::from_slice(&bytes).map_err(|source| Error::Json { path, source })
 }
 
-/// The owner of each vertex in a run: partitioners that look at free memory may not give it again.
-pub(crate) fn owner(run_dir: &Path) -> Result<Vec<u32>> {
-    let path = run_dir.join("part.bin");
-    let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
-    let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("chunks of four bytes"));
-    Ok(bytes.chunks_exact(4).map(word).collect())
+/// Takes the parts of a run's vertices in the place of those that were found now: partitioners that look at
+/// free memory may not give the same again.
+pub(crate) fn bring_parts(run_dir: &Path, resolved: &mut Resolved) -> Result<()> {
+    let levels = [&mut resolved.owner, &mut resolved.nested];
+    for (name, level) in PART_FILES.iter().zip(levels) {
+        if level.is_none() {
+            continue;
+        }
+        let path = run_dir.join(name);
+        let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
+        let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("chunks of four bytes"));
+        *level = Some(bytes.chunks_exact(4).map(word).collect());
+    }
+    Ok(())
 }
 
 /// What is read of a row.

@@ -163,13 +163,9 @@ pub fn run_dir(name: &str) -> Result<PathBuf> {
     if let Some(manifest) = named {
         return Ok(runs.join(&manifest.run_id));
     }
-    let near = ids
-        .iter()
-        .map(|id| (strsim::damerau_levenshtein(id, name), id))
-        .min()
-        .filter(|(distance, _)| *distance <= 3);
+    let near = gnn_core::error::nearest(name, ids.iter().map(|id| id.as_str()));
     let what = match near {
-        Some((_, id)) => format!("there is no run {name:?}; the nearest is {id}"),
+        Some(id) => format!("there is no run {name:?}; the nearest is {id}"),
         None => format!("there is no run {name:?}"),
     };
     Err(Error::refused(what, help))

@@ -155,17 +155,6 @@ pub fn signal_group(leader: u32, signal: i32) {
     }
 }
 
-/// Whether a process group has a member that is not a zombie.
-pub fn group_is_alive(leader: u32) -> bool {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return is_alive(leader);
-    };
-    entries
-        .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter_map(stat_fields)
-        .any(|f| f.get(2).is_some_and(|g| *g == leader.to_string()) && f[0] != "Z" && f[0] != "X")
-}
-
 /// Asks the kernel to end this process when its parent ends. Linux only; elsewhere nothing.
 pub fn die_with_parent() {
     #[cfg(target_os = "linux")]

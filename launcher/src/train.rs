@@ -201,7 +201,7 @@ fn manifest(announced: Manifest, resolved: &Resolved) -> Manifest {
         launch: resolved.starter.label().to_owned(),
         threads_per_rank: plan.threads as u32,
         oversubscribed: plan.oversubscribed,
-        partition_hash: resolved.owner.as_deref().map(partition_hash),
+        partition_hash: partition_hash(resolved),
         driver: (spec.backend != "cpu").then(host::driver).flatten(),
         host_class: resolved.host.class(),
         mpi: match &resolved.starter {

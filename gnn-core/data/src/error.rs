@@ -53,6 +53,18 @@ pub enum Error {
         /// What to do.
         help: String,
     },
+    /// A device's budget does not hold one more item.
+    #[error("{item}: asked for {asked} bytes of the device, {free} of {budget} are free")]
+    Budget {
+        /// What was to be there.
+        item: String,
+        /// Bytes that it takes.
+        asked: u64,
+        /// Bytes that are left.
+        free: u64,
+        /// Bytes that there are.
+        budget: u64,
+    },
     /// Two things that are right alone but cannot be combined, or are not built in.
     #[error("{what}: {reason}")]
     Unsupported {
@@ -112,6 +124,9 @@ impl Error {
             Error::Data { help, .. }
             | Error::Spec { help, .. }
             | Error::Unsupported { help, .. } => help.clone(),
+            Error::Budget { .. } => {
+                "use more chunks, more ranks, or a device with more memory (device_mem)".into()
+            }
             Error::UnknownName { kind, known, .. } if known.is_empty() => {
                 format!("there is no {kind} to choose from here")
             }

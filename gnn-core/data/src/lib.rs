@@ -14,6 +14,7 @@
 //! | [`graph`] | graphs by in-edges, and the blocks that layers run on |
 //! | [`dataset`] | features, labels and splits, from files of many forms or generated |
 //! | [`store`] | the project's own form of it on disk, mapped into memory |
+//! | [`load`] | from what the user wrote to a data set, whatever form it has |
 //! | [`convert`] | edge lists of any length to that form, within bounded memory |
 //! | [`partition`] | which rank owns which vertex, and what it sees of the others |
 
@@ -26,9 +27,11 @@ pub mod graph;
 pub mod kept;
 pub mod knobs;
 pub mod list;
+pub mod load;
 pub mod partition;
 pub mod rng;
 pub mod store;
+mod words;
 
 #[cfg(test)]
 mod testing;

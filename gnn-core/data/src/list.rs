@@ -62,11 +62,6 @@ impl<T: Pod> List<T> {
         #[cfg(not(unix))]
         let _ = (map, at, len);
     }
-
-    /// Whether it lies in a mapped file.
-    pub fn is_mapped(&self) -> bool {
-        matches!(self.0, Held::Mapped { .. })
-    }
 }
 
 impl<T> From<Vec<T>> for List<T> {

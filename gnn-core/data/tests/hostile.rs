@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gnn_data::Error;
-use gnn_data::dataset::{Limit, load_within};
+use gnn_data::dataset::Limit;
+use gnn_data::load::load_within;
 use gnn_data::store::Verdicts;
 
 /// Bytes that reading may take in this test.

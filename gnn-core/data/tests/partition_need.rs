@@ -17,7 +17,7 @@ fn one_cut() {
         return;
     };
     let (name, method) = case.split_once(' ').expect("a graph and a method");
-    let data = gnn_data::dataset::load(name, 1).expect("built in");
+    let data = gnn_data::load::load(name, 1).expect("built in");
     let method = Method::parse(method).expect("known");
     let cut = Request::of(method, &data, 8, 1).cut(None).expect("cuts");
     println!("bytes {} {}", cut.need.bytes, cut.peak_bytes);

@@ -3,7 +3,7 @@
 use super::mat::Pool;
 use super::ops::{
     Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
-    Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
     with_values,
 };
 use super::{Backend, Kept, Mat, Sparse};
@@ -33,6 +33,20 @@ impl Cpu {
             par: Par::new(threads),
             pool: Rc::default(),
         }
+    }
+
+    /// `n` whole rows of `x` that follow each other, to those of `out`.
+    fn copy_run(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, to: usize) {
+        let d = x.ncols();
+        let (read, write) = (from * d..(from + n) * d, to * d..(to + n) * d);
+        let out = &mut out.as_slice_mut()[write];
+        if let Some(x) = x.as_rounded() {
+            return spmm_bf16::from_bf16(&self.par, &x[read], out);
+        }
+        let x = &x.as_slice()[read];
+        self.par.rows_mut(out, 1, |first, to| {
+            to.copy_from_slice(&x[first..first + to.len()]);
+        });
     }
 
     /// The elements of `x` as `f32`: those stored in 16 bits are widened into a buffer of the pool.
@@ -159,18 +173,6 @@ impl Backend for Cpu {
         drop(self.pool.adopt(x));
     }
 
-    fn copy(&self, x: &Mat) -> Mat {
-        if let Wide::Made(wide) = self.wide(x) {
-            return wide;
-        }
-        let mut out = self.pool.fresh(x.nrows(), x.ncols());
-        let from = x.as_slice();
-        self.par.rows_mut(out.as_slice_mut(), 1, |first, to| {
-            to.copy_from_slice(&from[first..first + to.len()]);
-        });
-        out
-    }
-
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
         let out = out.host_mut();
         if let Some(rounded) = x.as_rounded() {
@@ -199,11 +201,6 @@ impl Backend for Cpu {
             Write::Add => linear::Write::Add,
         };
         linear::linear_into(&self.par, &terms, write, steps(then), out.host_mut());
-    }
-
-    fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
-        let gb = gb.map(Mat::as_slice_mut);
-        linear::weight_gradient_into(&self.par, &self.wide(x), g.host(), gw.host_mut(), gb);
     }
 
     fn makes_rows(&self, k: usize, n: usize) -> bool {
@@ -439,20 +436,6 @@ impl Backend for Cpu {
         kernels::elementwise::column_sums_into(&self.par, g.host(), out.as_slice_mut());
     }
 
-    fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
-        kernels::rows::gather_rows_into(&self.par, &self.wide(x), rows, out.host_mut());
-    }
-
-    fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
-        assert_eq!(x.ncols(), out.ncols(), "copy_rows: columns of x and out");
-        let d = x.ncols();
-        let to = &mut out.as_slice_mut()[first * d..(first + n) * d];
-        match x.as_rounded() {
-            Some(x) => spmm_bf16::from_bf16(&self.par, &x[from * d..(from + n) * d], to),
-            None => to.copy_from_slice(&x.as_slice()[from * d..(from + n) * d]),
-        }
-    }
-
     fn copy_block(
         &self,
         x: &Mat,
@@ -461,6 +444,11 @@ impl Backend for Cpu {
         out: &mut Mat,
         to: Corner<'_>,
     ) {
+        if let (Picked::From(first), Picked::From(to)) = (from.rows, to.rows)
+            && (size.1, size.1) == (x.ncols(), out.ncols())
+        {
+            return self.copy_run(x, first, size.0, out, to);
+        }
         let (from, to) = (from.on_host(), to.on_host());
         copy_block_into(&self.par, &self.wide(x), from, size, out.host_mut(), to);
     }

@@ -4,21 +4,23 @@
 //! lists are copied to the device at first use and stay there with their owners.
 //!
 //! # Not done
-//! Pair products of link prediction are computed on the host. Messages between ranks are staged
-//! through host memory. One stream: nothing overlaps with a copy.
+//! Messages between ranks are staged through host memory. One stream: nothing overlaps with a copy.
 
 mod kept;
 #[cfg(test)]
 mod tests;
 
 use super::ops::{
-    Act, Attended, Attention, Dropout, LAYER_NORM_EPS, MultiTarget, Normed, Product, Projected,
-    ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
+    Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
 };
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
-use kernels::cuda::ops::{ActOn, AttentionOn, DropOn, DropoutOn, GateOn, Reduce, ThenOn, TypesOn};
+use kernels::cuda::ops::{
+    ActOn, AttentionOn, CornerOn, DropOn, DropoutOn, GateOn, PickedOn, Reduce, ThenOn, TypesOn,
+};
 use kernels::cuda::{Device, Mark, ops};
+use kernels::pairs::Pairs;
 use kernels::sgd::SgdParams;
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,6 +45,17 @@ impl Cuda {
             types: self.relations(edges.types),
             coef: edges.coef.buf(),
             bases: edges.coef.ncols(),
+        }
+    }
+
+    fn corner<'a>(&self, corner: &Corner<'a>, x: &Mat) -> CornerOn<'a> {
+        CornerOn {
+            rows: match corner.rows {
+                Picked::From(first) => PickedOn::From(first),
+                Picked::List(list) => PickedOn::List(self.ids(list), self.bound(list)),
+            },
+            col: corner.col,
+            d: x.ncols(),
         }
     }
 
@@ -112,6 +125,14 @@ impl Backend for Cuda {
         self.device.finish();
     }
 
+    fn memory(&self) -> Option<&Arc<Device>> {
+        Some(&self.device)
+    }
+
+    fn prepare(&self, a: &Sparse) {
+        self.sparse(a);
+    }
+
     fn fresh(&self, rows: usize, cols: usize) -> Mat {
         self.make(rows, cols)
     }
@@ -130,12 +151,6 @@ impl Backend for Cuda {
     fn download(&self, x: &Mat) -> kernels::Mat {
         let data = kernels::Mat::from_shape_vec(x.dim(), x.buf().download());
         data.expect("as many elements as the matrix has")
-    }
-
-    fn copy(&self, x: &Mat) -> Mat {
-        let mut out = self.make(x.nrows(), x.ncols());
-        out.buf_mut().copy_from(0, x.buf(), 0, x.len());
-        out
     }
 
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
@@ -164,9 +179,22 @@ impl Backend for Cuda {
         self.then(then, out);
     }
 
-    fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
-        let shape = [x.ncols(), g.ncols(), x.nrows()];
-        ops::gemm([true, false], shape, x.buf(), g.buf(), 0.0, gw.buf_mut());
+    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
+        let made;
+        let g = match g {
+            Rows::Held(g) => g,
+            Rows::Made { terms, then } => {
+                let (rows, cols) = g.dim();
+                let mut out = self.make(rows, cols);
+                self.linear(terms, Write::Set, then, &mut out);
+                made = out;
+                &made
+            }
+        };
+        for (x, gw) in xs.iter().zip(gws) {
+            let shape = [x.ncols(), g.ncols(), x.nrows()];
+            ops::gemm([true, false], shape, x.buf(), g.buf(), 0.0, gw.buf_mut());
+        }
         if let Some(gb) = gb {
             self.column_sums(g, gb);
         }
@@ -310,18 +338,64 @@ impl Backend for Cuda {
         ops::rspmm_coef(on, by, bases, x.buf(), g.buf(), g.ncols(), out.buf_mut());
     }
 
+    fn spmm_values(&self, a: &Sparse, values: &Mat, rows: Range<usize>, x: &Mat, out: &mut Mat) {
+        let (on, d) = (self.sparse(a), x.ncols());
+        let values = Some(values.buf());
+        ops::spmm(on, values, rows, x.buf(), d, Reduce::Sum, out.buf_mut());
+    }
+
+    fn edge_dots(&self, a: &Sparse, p: &Mat, q: &Mat, out: &mut Mat) {
+        let (on, d) = (self.sparse(a), p.ncols());
+        ops::sddmm(on, 1, d, p.buf(), q.buf(), out.buf_mut());
+    }
+
+    fn edge_dropout(&self, a: &Sparse, drop: Dropout<'_>, values: &Mat, out: &mut Mat) {
+        let (on, ids) = (self.sparse(a), self.ids(drop.ids));
+        ops::edge_dropout(on, drop.key, ids, drop.p, values.buf(), out.buf_mut());
+    }
+
+    fn coefficients(&self, a: &Sparse, slope: f32, el: &Mat, er: &Mat, alpha: &mut Mat) {
+        let on = self.sparse(a);
+        ops::coefficients(on, slope, el.buf(), er.buf(), alpha.buf_mut());
+    }
+
+    fn coefficients_backward(
+        &self,
+        a: &Sparse,
+        slope: f32,
+        made: Coefficients<'_>,
+        dalpha: &Mat,
+        to: (&mut Mat, &mut Mat),
+    ) {
+        let (on, columns) = (self.sparse(a), self.columns(a));
+        let [el, er, alpha] = [made.el, made.er, made.alpha].map(Mat::buf);
+        let made = ops::Made { el, er, alpha };
+        let to = (to.0.buf_mut(), to.1.buf_mut());
+        ops::coefficients_backward(on, columns, slope, made, dalpha.buf(), to);
+    }
+
     fn column_sums(&self, g: &Mat, out: &mut Mat) {
         ops::column_sums(g.nrows(), g.ncols(), g.buf(), out.buf_mut());
     }
 
-    fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
-        ops::gather(x.buf(), self.moves(rows), x.ncols(), out.buf_mut());
-    }
-
-    fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
-        assert_eq!(x.ncols(), out.ncols(), "copy_rows: columns of x and out");
-        let d = x.ncols();
-        out.buf_mut().copy_from(first * d, x.buf(), from * d, n * d);
+    fn copy_block(
+        &self,
+        x: &Mat,
+        from: Corner<'_>,
+        size: (usize, usize),
+        out: &mut Mat,
+        to: Corner<'_>,
+    ) {
+        if let (Picked::From(first), Picked::From(to)) = (from.rows, to.rows)
+            && (size.1, size.1) == (x.ncols(), out.ncols())
+        {
+            let d = size.1;
+            return out
+                .buf_mut()
+                .copy_from(to * d, x.buf(), first * d, size.0 * d);
+        }
+        let (from, to) = (self.corner(&from, x), self.corner(&to, out));
+        ops::copy_block(x.buf(), from, size, out.buf_mut(), to);
     }
 
     fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat) {
@@ -336,6 +410,14 @@ impl Backend for Cuda {
     fn sigmoid_bce(&self, logits: &Mat, target: MultiTarget<'_>, grad: &mut Mat) -> f64 {
         let (on, mask) = (self.labels(target.labels), self.mask(target.mask));
         ops::sigmoid_bce(logits.buf(), on, mask, target.scale, grad.buf_mut())
+    }
+
+    fn pair_products(&self, pairs: &Pairs, z: &Mat, out: &mut Mat) {
+        ops::pair_products(pairs, z.buf(), z.ncols(), out.buf_mut());
+    }
+
+    fn pair_products_backward(&self, pairs: &Pairs, z: &Mat, gp: &Mat, g: &mut Mat) {
+        ops::pair_products_backward(pairs, z.buf(), gp.buf(), z.ncols(), g.buf_mut());
     }
 
     fn sgd(&self, sgd: SgdParams, w: &mut Mat, g: &Mat, velocity: Option<&mut Mat>) {

@@ -5,6 +5,7 @@ use super::shelf::Shelf;
 use crate::record::Meter;
 use kernels::cuda::Buf;
 use kernels::spmm_bf16::bf16;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -286,6 +287,15 @@ impl Mat {
         match &mut self.at {
             Storage::Host { data, .. } => data,
             _ => panic!("Mat {shape:?}: expected `f32` in this process's memory"),
+        }
+    }
+
+    /// The elements as one row-major slice, for a matrix in this process's memory; zeros where it has
+    /// none.
+    pub fn elements(&self) -> Cow<'_, [f32]> {
+        match &self.at {
+            Storage::Hollow(_) => Cow::Owned(vec![0.0; self.len()]),
+            _ => Cow::Borrowed(self.as_slice()),
         }
     }
 

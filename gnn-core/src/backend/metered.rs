@@ -4,9 +4,9 @@ use super::{
     Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
     Projected, Rows, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
 };
-use crate::record::{Meter, Pass, Phase, Stream, now_ns};
+use crate::record::{Meter, Pass, Phase, Route, Stream, now_ns};
 use kernels::adam::AdamParams;
-use kernels::cuda::Mark;
+use kernels::cuda::{Device, Mark};
 use kernels::pairs::Pairs;
 use kernels::sgd::SgdParams;
 use std::cell::RefCell;
@@ -31,6 +31,7 @@ struct Marked {
     phase: Phase,
     pass: Pass,
     layer: usize,
+    route: Option<Route>,
     /// When it was asked for, on the host's clock.
     start: u64,
     from: Mark,
@@ -75,6 +76,7 @@ impl<B: Backend> Metered<B> {
                 phase,
                 pass: self.meter.pass(),
                 layer: self.meter.layer(),
+                route: self.meter.route(),
                 start,
                 from,
                 to,
@@ -96,6 +98,7 @@ impl<B: Backend> Backend for Metered<B> {
     fn settle(&self) {
         self.inner.settle();
         let (pass, layer) = (self.meter.pass(), self.meter.layer());
+        let route = self.meter.route();
         let calls = self.marked.take();
         // The device was idle when the first call since it last settled was asked for: its mark then
         // is where the two clocks meet.
@@ -103,6 +106,7 @@ impl<B: Backend> Backend for Metered<B> {
         for call in &calls {
             self.meter.set_pass(call.pass);
             self.meter.set_layer(call.layer);
+            self.meter.set_route(call.route);
             let ns = self.inner.between(&call.from, &call.to);
             let start = match (self.meter.trace(), first) {
                 (Some(_), Some(first)) => first.start + self.inner.between(&first.from, &call.from),
@@ -113,6 +117,15 @@ impl<B: Backend> Backend for Metered<B> {
         }
         self.meter.set_pass(pass);
         self.meter.set_layer(layer);
+        self.meter.set_route(route);
+    }
+
+    fn memory(&self) -> Option<&Arc<Device>> {
+        self.inner.memory()
+    }
+
+    fn prepare(&self, a: &Sparse) {
+        self.timed(Phase::Copy, |b| b.prepare(a));
     }
 
     fn fresh(&self, rows: usize, cols: usize) -> Mat {
@@ -148,10 +161,6 @@ impl<B: Backend> Backend for Metered<B> {
         self.inner.give_back(x);
     }
 
-    fn copy(&self, x: &Mat) -> Mat {
-        self.timed(Phase::Copy, |b| b.copy(x)).told(&self.meter)
-    }
-
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
         self.count(a, &rows, x.ncols());
         self.timed(Phase::Aggregate, |b| b.spmm(a, rows, x, write, out));
@@ -159,10 +168,6 @@ impl<B: Backend> Backend for Metered<B> {
 
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
         self.timed(Phase::Update, |b| b.linear(terms, write, then, out));
-    }
-
-    fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
-        self.timed(Phase::Update, |b| b.weight_gradient(x, g, gw, gb));
     }
 
     fn makes_rows(&self, k: usize, n: usize) -> bool {
@@ -319,14 +324,6 @@ impl<B: Backend> Backend for Metered<B> {
 
     fn column_sums(&self, g: &Mat, out: &mut Mat) {
         self.timed(Phase::Update, |b| b.column_sums(g, out));
-    }
-
-    fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
-        self.timed(Phase::Copy, |b| b.gather_rows(x, rows, out));
-    }
-
-    fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
-        self.timed(Phase::Copy, |b| b.copy_rows(x, from, n, out, first));
     }
 
     fn copy_block(

@@ -7,6 +7,7 @@
 //! (messages, logits, losses) are downloaded. Lists and sparse matrices that do not change
 //! ([`Kept`], [`Sparse`]) are host data of which a device keeps a copy.
 
+mod calls;
 mod cpu;
 mod cuda;
 mod hollow;
@@ -33,19 +34,12 @@ use crate::plan::Plan;
 use crate::record::Meter;
 use kernels::Par;
 use kernels::adam::AdamParams;
-use kernels::coefficients;
-use kernels::copy_block::copy_block_into;
-use kernels::cuda::Mark;
-use kernels::pairs::{Pairs, products_backward_into, products_into};
-use kernels::sddmm::sddmm_into;
+use kernels::cuda::{Device, Mark};
+use kernels::pairs::Pairs;
 use kernels::sgd::SgdParams;
-use kernels::spmm::spmm_into;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The devices that a request can name.
-pub const DEVICES: &[&str] = &["cpu", "cuda"];
 
 /// Refuses a device that this machine does not have, before anything starts.
 ///
@@ -100,6 +94,14 @@ pub trait Backend {
     /// Waits for the device, at the end of an epoch's timed part.
     fn settle(&self) {}
 
+    /// Its memory, where that is not this process's.
+    fn memory(&self) -> Option<&Arc<Device>> {
+        None
+    }
+
+    /// Brings a sparse matrix to the device now, which its first use would do otherwise.
+    fn prepare(&self, _a: &Sparse) {}
+
     /// A matrix with unspecified elements, for somebody who writes all of them.
     fn fresh(&self, rows: usize, cols: usize) -> Mat;
 
@@ -135,19 +137,12 @@ pub trait Backend {
         drop(x);
     }
 
-    /// A copy of `x` on the device.
-    fn copy(&self, x: &Mat) -> Mat;
-
     /// Writes (or adds) `Σ_e w_e · x[col_e, :]` to `out[r, :]` for `r` in `rows`, the other rows
     /// stay; `a: [m, n]`, `x: [n, d]`, `out: [m, d]`.
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat);
 
     /// Writes (or adds) the sum of products `Σ op(a) · op(b)` to `out` and applies `then` to it.
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat);
-
-    /// `xᵀ · g` to `gw: [k, n]` and the column sums of `g` to `gb: [1, n]`; `x: [m, k]`,
-    /// `g: [m, n]`.
-    fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>);
 
     /// Whether [`Rows::Made`] is better than rows that are written first, for left operands of `k`
     /// columns together and `n` columns.
@@ -156,29 +151,9 @@ pub trait Backend {
         false
     }
 
-    /// [`Backend::weight_gradient`] of several left operands `xs`, with one result each in `gws`.
-    fn weight_gradients(
-        &self,
-        xs: &[&Mat],
-        g: Rows<'_>,
-        gws: &mut [Mat],
-        mut gb: Option<&mut Mat>,
-    ) {
-        let made;
-        let g = match g {
-            Rows::Held(g) => g,
-            Rows::Made { terms, then } => {
-                let (rows, cols) = g.dim();
-                let mut out = self.fresh(rows, cols);
-                self.linear(terms, Write::Set, then, &mut out);
-                made = out;
-                &made
-            }
-        };
-        for (x, gw) in xs.iter().zip(gws) {
-            self.weight_gradient(x, g, gw, gb.take());
-        }
-    }
+    /// `xᵀ · g` of every left operand `x: [m, k]` of `xs` to one of `gws`, `[k, n]` each, and the column
+    /// sums of `g: [m, n]` to `gb: [1, n]`.
+    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, gws: &mut [Mat], gb: Option<&mut Mat>);
 
     /// Sparse rows times a dense matrix: `a: [m, k]`, `b: [k, n]`, `out: [m, n]`; `values: [1, E]`
     /// stand in for those of `a`. Counted as a dense layer, not as aggregation.
@@ -271,45 +246,20 @@ pub trait Backend {
     fn relation_gradient(&self, edges: Typed<'_>, x: &Mat, g: &Mat, out: &mut Mat);
 
     /// [`Backend::spmm`] with `values: [1, edges]` in the place of those of `a`; writes.
-    /// Computed on the host unless the device has its own way, as all of the following that work on
-    /// attention coefficients, one number an edge.
-    fn spmm_values(&self, a: &Sparse, values: &Mat, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-        let (values, x, mut host) = (self.download(values), self.download(x), self.download(out));
-        let csr = ops::with_values(a, values.as_slice());
-        spmm_into(&Par::new(1), csr, rows, &x, &mut host);
-        *out = self.upload(host);
-    }
+    fn spmm_values(&self, a: &Sparse, values: &Mat, rows: Range<usize>, x: &Mat, out: &mut Mat);
 
     /// `out[e] = ⟨p[row_e, :], q[col_e, :]⟩`: the gradient of an edge's value; `a: [m, n]`,
     /// `p: [m, d]`, `q: [n, d]`, `out: [1, edges]`.
-    fn edge_dots(&self, a: &Sparse, p: &Mat, q: &Mat, out: &mut Mat) {
-        let mut host = vec![0.0; a.n_edges()];
-        let (p, q) = (self.download(p), self.download(q));
-        sddmm_into(&Par::new(1), a.view(), 0..a.rows(), 1, &p, &q, &mut host);
-        *out = self.upload(ops::row(host));
-    }
+    fn edge_dots(&self, a: &Sparse, p: &Mat, q: &Mat, out: &mut Mat);
 
     /// `out = values` after dropout with a key and a probability, the mask that
     /// [`Backend::attention`] has for one head; row and column `k` of `a: [n, n]` are vertex
     /// `drop.ids[k]`, `values, out: [1, edges]`.
-    fn edge_dropout(&self, a: &Sparse, drop: Dropout<'_>, values: &Mat, out: &mut Mat) {
-        let mut host = vec![0.0; a.n_edges()];
-        let values = self.download(values);
-        let values = values.as_slice().expect("standard layout");
-        coefficients::drop_into(&Par::new(1), a.view(), drop.on_host(), values, &mut host);
-        *out = self.upload(ops::row(host));
-    }
+    fn edge_dropout(&self, a: &Sparse, drop: Dropout<'_>, values: &Mat, out: &mut Mat);
 
     /// Softmax over each row's edges of LeakyReLU of the sum of both ends' scores;
     /// `a: [m, n]`, `el: [n, 1]`, `er: [m, 1]`, `alpha: [1, edges]`.
-    fn coefficients(&self, a: &Sparse, slope: f32, el: &Mat, er: &Mat, alpha: &mut Mat) {
-        let mut host = vec![0.0; a.n_edges()];
-        let (el, er) = (self.download(el), self.download(er));
-        let scores = (el.as_slice(), er.as_slice());
-        let scores = scores.0.zip(scores.1).expect("standard layout");
-        coefficients::coefficients_into(&Par::new(1), a.view(), slope, scores, &mut host);
-        *alpha = self.upload(ops::row(host));
-    }
+    fn coefficients(&self, a: &Sparse, slope: f32, el: &Mat, er: &Mat, alpha: &mut Mat);
 
     /// The gradient of both ends' scores into `to = (del: [n, 1], der: [m, 1])` from that of the
     /// coefficients, `dalpha: [1, edges]`.
@@ -320,32 +270,13 @@ pub trait Backend {
         made: Coefficients<'_>,
         dalpha: &Mat,
         to: (&mut Mat, &mut Mat),
-    ) {
-        let Coefficients { el, er, alpha } = made;
-        let host = [el, er, alpha, dalpha].map(|x| self.download(x));
-        let [el, er, alpha, dalpha] = host
-            .each_ref()
-            .map(|x| x.as_slice().expect("standard layout"));
-        let made = coefficients::Made { el, er, alpha };
-        let (mut del, mut der) = (vec![0.0; el.len()], vec![0.0; er.len()]);
-        let into = (&mut del[..], &mut der[..]);
-        coefficients::coefficients_backward(&Par::new(1), a.view(), slope, made, dalpha, into);
-        *to.0 = self.upload(ops::row(del)).reshape(a.n_cols(), 1);
-        *to.1 = self.upload(ops::row(der)).reshape(a.rows(), 1);
-    }
+    );
 
     /// Sums of the columns of `g: [n, d]` into `out: [1, d]`.
     fn column_sums(&self, g: &Mat, out: &mut Mat);
 
-    /// `out[i, :] = x[rows[i], :]`.
-    fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat);
-
-    /// `out[first + i, :] = x[from + i, :]` for `n` rows.
-    fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize);
-
     /// A rectangle of `n` rows and `width` columns of `x` to a place in `out`, the rest of which
-    /// stays: what a rank does between rows and columns. Computed on the host unless the device has
-    /// its own way.
+    /// stays: what a rank does between rows and columns.
     fn copy_block(
         &self,
         x: &Mat,
@@ -353,12 +284,7 @@ pub trait Backend {
         size: (usize, usize),
         out: &mut Mat,
         to: Corner<'_>,
-    ) {
-        let (x, mut host) = (self.download(x), self.download(out));
-        let (from, to) = (from.on_host(), to.on_host());
-        copy_block_into(&Par::new(1), &x, from, size, &mut host, to);
-        *out = self.upload(host);
-    }
+    );
 
     /// `out[rows[i], :] += g[i, :]`, in the order of `i`.
     fn scatter_add_rows(&self, g: &Mat, rows: &Kept<u32>, out: &mut Mat);
@@ -368,34 +294,16 @@ pub trait Backend {
     fn softmax_xent(&self, logits: &Mat, target: Target<'_>, grad: &mut Mat) -> f64;
 
     /// Writes the gradient of the mean sigmoid cross-entropy into `grad: [n, c]` (zero outside the
-    /// mask) and returns the unscaled sum of the losses. Computed on the host unless the device has
-    /// its own way.
-    fn sigmoid_bce(&self, logits: &Mat, target: MultiTarget<'_>, grad: &mut Mat) -> f64 {
-        let logits = self.download(logits);
-        let mut out = kernels::Mat::zeros(logits.dim());
-        let (labels, mask) = (target.labels, target.mask);
-        let par = Par::new(1);
-        let loss = kernels::bce::sigmoid_bce(&par, &logits, labels, mask, target.scale, &mut out);
-        *grad = self.upload(out);
-        loss
-    }
+    /// mask) and returns the unscaled sum of the losses.
+    fn sigmoid_bce(&self, logits: &Mat, target: MultiTarget<'_>, grad: &mut Mat) -> f64;
 
     /// `out[e, :] = z[u, :] · z[v, :]`, element by element, for each pair; `z: [n, d]`,
-    /// `out: [pairs, d]`. Computed on the host unless the device has its own way.
-    fn pair_products(&self, pairs: &Pairs, z: &Mat, out: &mut Mat) {
-        let mut host = kernels::Mat::zeros(out.dim());
-        products_into(&Par::new(1), pairs, &self.download(z), &mut host);
-        *out = self.upload(host);
-    }
+    /// `out: [pairs, d]`.
+    fn pair_products(&self, pairs: &Pairs, z: &Mat, out: &mut Mat);
 
     /// The gradient of the rows `z: [n, d]` into `g: [n, d]`, from that of their products
-    /// `gp: [pairs, d]`. Computed on the host unless the device has its own way.
-    fn pair_products_backward(&self, pairs: &Pairs, z: &Mat, gp: &Mat, g: &mut Mat) {
-        let mut host = kernels::Mat::zeros(g.dim());
-        let (z, gp) = (self.download(z), self.download(gp));
-        products_backward_into(&Par::new(1), pairs, &z, &gp, &mut host);
-        *g = self.upload(host);
-    }
+    /// `gp: [pairs, d]`.
+    fn pair_products_backward(&self, pairs: &Pairs, z: &Mat, gp: &Mat, g: &mut Mat);
 
     /// One step of gradient descent on `w` with gradient `g`; the `velocity`, zero before the first
     /// step, is there with momentum. All of one shape.

@@ -76,12 +76,6 @@ pub(super) fn with_values<'a>(a: &'a Sparse, values: Option<&'a [f32]>) -> Csr<'
     }
 }
 
-/// Numbers as a matrix of one row.
-pub(super) fn row(numbers: Vec<f32>) -> kernels::Mat {
-    let shape = (1, numbers.len());
-    kernels::Mat::from_shape_vec(shape, numbers).expect("as many as there are")
-}
-
 /// Which operand of a product is transposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {

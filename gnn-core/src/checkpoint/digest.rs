@@ -1,29 +1,13 @@
 //! Whether a checkpoint is of the same training.
 
 use crate::dataset::Dataset;
-use crate::spec::{RunSpec, find_key};
+use crate::spec::{Role, RunSpec, find_key};
 use crate::store::checksum;
 
-/// Keys that may have another value when a run goes on: how long it is, what is looked at on the way,
-/// and where it runs. None of them changes a bit of an epoch.
-pub const MAY_CHANGE: &[&str] = &[
-    "epochs",
-    "checkpoint_every",
-    "patience",
-    "target",
-    "eval_every",
-    "warmup",
-    "threads",
-    "launch",
-    "stall",
-    "timeout",
-    "limit",
-    "link",
-    "slow",
-    "trace",
-    "sync",
-    "name",
-];
+/// Whether that key may have another value when a run goes on.
+pub fn may_change(name: &str) -> bool {
+    find_key(name).is_some_and(|key| key.role == Role::Course)
+}
 
 /// A number that is the same for requests which train alike on data of the same sizes. Keys at their
 /// defaults are not in it, so that a key which is new does not make old checkpoints worthless.
@@ -41,7 +25,7 @@ pub fn digest(spec: &RunSpec, data: &Dataset) -> u64 {
     );
     for (name, value) in spec.to_pairs() {
         let default = find_key(&name).is_some_and(|key| (key.get)(&plain) == value);
-        if !default && !MAY_CHANGE.contains(&name.as_str()) {
+        if !default && !may_change(&name) {
             text.push_str(&format!("{name} = {value}\n"));
         }
     }

@@ -33,7 +33,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use digest::{MAY_CHANGE, digest};
+pub use digest::{digest, may_change};
 pub use folder::{Checkpoints, Found, find};
 pub use state::{Snapshot, State};
 

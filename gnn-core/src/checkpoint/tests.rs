@@ -6,8 +6,9 @@
 
 use super::*;
 use crate::plan::Plan;
-use crate::spec::{RunSpec, Value, find_key};
-use crate::strategy::{self, STRATEGIES};
+use crate::spec::{RunSpec, Value};
+use crate::strategy::tests::stages;
+use crate::strategy::{self, Entry, STRATEGIES, find_in};
 use crate::{Outcome, World, work};
 use std::path::Path;
 
@@ -19,15 +20,24 @@ fn with<'a>(pairs: Pairs<'a>, more: Pairs<'a>) -> Vec<(&'a str, &'a str)> {
     [pairs, more].concat()
 }
 
+/// The strategies there are, and one whose ranks hold some layers each.
+fn entries() -> &'static [Entry] {
+    static ALL: std::sync::OnceLock<Vec<Entry>> = std::sync::OnceLock::new();
+    ALL.get_or_init(|| [STRATEGIES, &[stages::ENTRY]].concat())
+}
+
 /// Trains in `folder`, from `start` epochs on.
 fn run(folder: &Path, ranks: usize, pairs: Pairs<'_>, start: usize) -> Outcome {
     let ours = [("data", DATA), ("hidden", "8"), ("seed", "5")];
     let all = ours.iter().chain(pairs);
     let all = all.map(|(k, v)| (*k, Value::from_word(v)));
-    let mut spec = RunSpec::from_pairs(all).expect("valid pairs");
+    let all = all.map(|(k, v)| (k.to_owned(), v));
+    let mut spec = RunSpec::from_pairs_in(entries(), all).expect("valid pairs");
     spec.ranks = ranks;
     let n = if spec.data == "karate" { 34 } else { 120u32 };
-    let owner = (0..n).flat_map(|v| (v % ranks as u32).to_le_bytes());
+    let entry = find_in(entries(), &spec.strategy).expect("registered");
+    let parts = entry.cut_into(&spec).map_or(1, |parts| parts.count as u32);
+    let owner = (0..n).flat_map(|v| (v % parts).to_le_bytes());
     std::fs::write(folder.join("part.bin"), owner.collect::<Vec<u8>>()).expect("writes");
     let plan = Plan {
         spec,
@@ -40,7 +50,7 @@ fn run(folder: &Path, ranks: usize, pairs: Pairs<'_>, start: usize) -> Outcome {
         partition_method: String::new(),
         verdicts: crate::store::Verdicts::none(),
     };
-    work(&plan, folder, World::Threads(ranks), STRATEGIES).expect("trains")
+    work(&plan, folder, World::Threads(ranks), entries()).expect("trains")
 }
 
 /// What rank 0 wrote of each epoch, but for times.
@@ -162,6 +172,15 @@ fn so_has_one_of_every_optimiser_and_model_and_of_links() {
     goes_on(3, &[&[("strategy", "neutrontp")], decoupled].concat());
 }
 
+/// Every rank writes the layers that it holds, and takes them back.
+#[test]
+fn so_has_one_whose_ranks_hold_some_layers_each() {
+    for (ranks, model) in [(2, "gcnii"), (4, "sage"), (4, "resgcn")] {
+        let stages: Pairs<'_> = &[("strategy", "stages"), ("layers", "3"), ("model", model)];
+        goes_on(ranks, stages);
+    }
+}
+
 #[test]
 fn the_last_two_whole_checkpoints_are_kept_and_damaged_ones_passed_over() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -234,7 +253,7 @@ fn keys_that_may_change_are_keys_and_all_others_count() {
         let pairs = pairs.iter().map(|(k, v)| (*k, Value::from_word(v)));
         digest(&RunSpec::from_pairs(pairs).expect("valid pairs"), &data)
     };
-    assert!(MAY_CHANGE.iter().all(|name| find_key(name).is_some()));
+    assert!(may_change("epochs") && !may_change("lr") && !may_change("bound"));
     let plain = of(&[]);
     let free = [
         ("epochs", "7"),

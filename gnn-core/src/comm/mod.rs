@@ -1,26 +1,31 @@
 //! Ranks and messages.
 //!
 //! A [`Transport`] moves words between two ranks; the [`Communicator`] builds the collectives on
-//! it, meters every byte and every blocked nanosecond, and is all that a strategy sees.
+//! it, meters every byte and every blocked nanosecond, and is all that a strategy sees. Some of the ranks
+//! make a [`Communicator::group`], which is one more.
 //!
 //! A strategy with work in the background has a hub beside it, through which threads exchange letters.
 
 mod blocking;
 mod communicator;
 mod covered;
+mod group;
 mod hub;
 mod link;
 mod mail;
+mod members;
 mod operation;
 mod port;
 mod skew;
+mod tags;
 mod threads;
 mod transport;
 mod wait;
+mod wire;
 
+pub use crate::spec::Link;
 pub use communicator::{Communicator, GIVEN_UP, Label, Ticket};
 pub(crate) use hub::with_hub;
-pub use link::Link;
 pub(crate) use link::{behind_link, same_clock};
 pub use mail::{Address, Letter, MailLane, Mailbox, Post, unreadable};
 pub use skew::Skew;

@@ -1,10 +1,12 @@
 //! The state of one posted operation.
 
+use super::members::Members;
 use super::transport::{Handle, Transport, Words};
 use super::{Label, Progress};
 use crate::error::Result;
 use crate::record::{Meter, Op, SpanPhase, now_ns};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// What to do once the messages of a stage are complete.
 pub(super) enum Then {
@@ -19,10 +21,23 @@ pub(super) enum Then {
 
 /// One message that the operation still expects, or has.
 pub(super) struct Part {
+    /// By its name in the world.
     pub(super) peer: usize,
     pub(super) handle: Option<Handle>,
     pub(super) words: Words,
     pub(super) seen_ns: Option<u64>,
+}
+
+impl Part {
+    /// Words that are there.
+    pub(super) fn here(peer: usize, words: Words) -> Part {
+        Part {
+            peer,
+            handle: None,
+            words,
+            seen_ns: None,
+        }
+    }
 }
 
 /// A posted operation.
@@ -30,6 +45,8 @@ pub(super) struct Posted {
     pub(super) label: Label,
     pub(super) op: Op,
     pub(super) tag: u16,
+    /// Who takes part.
+    pub(super) members: Rc<Members>,
     /// One entry a rank; a part without a handle is complete.
     pub(super) parts: Vec<Part>,
     pub(super) then: Then,

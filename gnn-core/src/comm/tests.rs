@@ -7,6 +7,8 @@ use crate::spec::RunSpec;
 use crate::testing::world;
 use proptest::prelude::*;
 
+mod groups;
+
 const LABEL: Label = Label {
     layer: 3,
     direction: Direction::Forward,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-struct Letter {
+struct Envelope {
     from: usize,
     tag: u16,
     words: Words,
@@ -16,8 +16,8 @@ struct Letter {
 /// One rank's end of an in-process world.
 pub struct ThreadTransport {
     rank: usize,
-    peers: Vec<Sender<Letter>>,
-    inbox: Receiver<Letter>,
+    peers: Vec<Sender<Envelope>>,
+    inbox: Receiver<Envelope>,
     /// Arrived, but not asked for yet.
     arrived: HashMap<(usize, u16), VecDeque<Words>>,
     /// Asked for, in order, per sender and tag.
@@ -87,7 +87,7 @@ impl Transport for ThreadTransport {
     }
 
     fn post_send(&mut self, to: usize, tag: u16, words: Words) -> Result<()> {
-        let letter = Letter {
+        let letter = Envelope {
             from: self.rank,
             tag,
             words,

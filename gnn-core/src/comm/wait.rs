@@ -1,7 +1,8 @@
 //! How a rank waits for what it has posted, and what that is counted as.
 
-use super::communicator::{Communicator, GIVEN_UP};
+use super::communicator::GIVEN_UP;
 use super::operation::{Open, Posted};
+use super::wire::Wire;
 use crate::error::{Error, Result};
 use crate::record::trace::Stretch;
 use crate::record::{SpanPhase, now_ns};
@@ -15,7 +16,7 @@ const ASK_EVERY: u32 = 64;
 /// More than the longest sleep takes.
 const SLEEP_NS: u64 = 300_000;
 
-impl Communicator {
+impl Wire {
     /// Waits until every part of an operation is there.
     ///
     /// # Errors
@@ -53,6 +54,9 @@ impl Communicator {
                     peer: Some(peer as u32),
                     reason: GIVEN_UP.into(),
                 });
+            }
+            if tries >= SPINS {
+                self.advance_others()?;
             }
             self.rest(tries, arrives);
             tries = tries.saturating_add(1);

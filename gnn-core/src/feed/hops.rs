@@ -2,12 +2,12 @@
 
 use crate::backend::{Kept, Mat, Write};
 use crate::ctx::Ctx;
+use crate::dataset::Rows;
 use crate::error::{Error, Result};
 use crate::graph::{Block, Relations};
 use crate::head::PairBatch;
 use crate::model::{Aggregate, At, Edges, Input};
 use crate::record::Direction;
-use crate::strategy::Rows;
 
 /// A mini-batch, ready to be trained on.
 pub struct Batch {

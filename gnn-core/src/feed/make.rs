@@ -7,10 +7,10 @@ use super::seeds::Seeds;
 use super::stats::Stats;
 use super::task::DrawAt;
 use crate::backend::Kept;
+use crate::dataset::Rows;
 use crate::error::Result;
 use crate::head::PairBatch;
 use crate::sample::Without;
-use crate::strategy::Rows;
 use std::sync::Arc;
 
 /// A batch that a thread has made for another.

@@ -7,11 +7,11 @@ use super::make::{MadeBatch, Maker};
 use super::stats::{HopStats, Stats};
 use super::task::{DrawAt, HopTask};
 use crate::backend::Kept;
+use crate::dataset::Rows;
 use crate::error::Result;
 use crate::head::PairBatch;
 use crate::record::now_ns;
 use crate::sample::{Hop, Without};
-use crate::strategy::Rows;
 use std::ops::Range;
 
 /// A batch in the making.

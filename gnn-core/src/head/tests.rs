@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::dataset::load_for;
+use crate::evaluation::{Evaluation, evaluate};
 use crate::spec::Value;
 use crate::strategy::{Setup, find, single};
 use crate::testing::{bytes_predicted, bytes_sent, world};
@@ -15,12 +16,10 @@ fn spec(pairs: &[(&str, &str)]) -> RunSpec {
 }
 
 fn setup(spec: &RunSpec) -> Setup {
-    Setup {
-        data: Arc::new(
-            load_for(spec.data_spec(), &crate::store::Verdicts::none()).expect("generated"),
-        ),
-        owner: None,
-    }
+    Setup::of(
+        Arc::new(load_for(spec.data_spec(), &crate::store::Verdicts::none()).expect("generated")),
+        None,
+    )
 }
 
 /// Evaluations before the first and after the last epoch, and the losses.

@@ -243,31 +243,9 @@ pub(super) fn backward(
             cx.backend.axpby(1.0, later_del, 1.0, &mut del);
             cx.backend.axpby(1.0, later_der, 1.0, &mut der);
         }
-        let Some(((src, dst), (d_src, d_dst))) = vectors.zip(of_vectors.as_mut()) else {
-            return Ok(());
-        };
-        let local;
-        let own = if n == n_src {
-            &del
-        } else {
-            let mut first = cx.backend.fresh(n, h);
-            cx.backend.copy_rows(&del, 0, n, &mut first, 0);
-            local = first;
-            &local
-        };
-        let mut terms = [
-            ScoreTerm {
-                ds: own,
-                a: src,
-                da: d_src,
-            },
-            ScoreTerm {
-                ds: &der,
-                a: dst,
-                da: d_dst,
-            },
-        ];
-        cx.backend.score_backward(&z, &mut terms, dz);
+        if let Some((vectors, of_vectors)) = vectors.zip(of_vectors.as_mut()) {
+            finish_own(cx, &z, vectors, (&del, &der), of_vectors, dz);
+        }
         Ok(())
     })?;
     if let Some(((d_src, _), remote)) = of_vectors.as_mut().zip(remote_src) {
@@ -282,6 +260,41 @@ pub(super) fn backward(
         scores: vectors.is_none().then_some((del, der)),
         vectors: of_vectors,
     })
+}
+
+/// Completes this rank's rows of `dz` with what their scores give, and writes the gradient of the
+/// attention vectors as far as these rows go.
+fn finish_own(
+    cx: &Ctx,
+    z: &Mat,
+    (src, dst): (&Mat, &Mat),
+    (del, der): (&Mat, &Mat),
+    (d_src, d_dst): &mut (Mat, Mat),
+    dz: &mut Mat,
+) {
+    let (n, heads) = der.dim();
+    let local;
+    let own = if n == del.nrows() {
+        del
+    } else {
+        let mut first = cx.backend.fresh(n, heads);
+        cx.backend.copy_rows(del, 0, n, &mut first, 0);
+        local = first;
+        &local
+    };
+    let mut terms = [
+        ScoreTerm {
+            ds: own,
+            a: src,
+            da: d_src,
+        },
+        ScoreTerm {
+            ds: der,
+            a: dst,
+            da: d_dst,
+        },
+    ];
+    cx.backend.score_backward(z, &mut terms, dz);
 }
 
 /// Completes the remote rows of `dz` with what their scores give, and returns that part of the

@@ -39,6 +39,10 @@ impl Round {
 }
 
 impl Layer for Round {
+    fn d_out(&self) -> usize {
+        self.width
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::FIXED_WEIGHTS)
     }

@@ -7,7 +7,9 @@
 //! # Not done
 //! Basis decomposition: every relation has a weight of its own.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Round, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{
+    After, Beside, Facts, Flow, Grad, Layer, Round, Saved, Site, Tensor, Weights, Widths,
+};
 use super::rgcn::check;
 use super::seam::{edges_of, with_room};
 use crate::backend::{Backend, Mat, Term, Then, Write};
@@ -26,6 +28,14 @@ pub(super) struct RelationDense {
 }
 
 impl Layer for RelationDense {
+    fn d_out(&self) -> usize {
+        self.relations * self.d_out
+    }
+
+    fn beside(&self) -> Beside {
+        Beside::BeginsResidual(self.d_out)
+    }
+
     fn tensors(&self) -> Vec<Tensor> {
         vec![
             Tensor::weights("weights", self.d_in, self.d_out, self.relations),
@@ -88,6 +98,22 @@ impl RelationRound {
 }
 
 impl Layer for RelationRound {
+    fn d_out(&self) -> usize {
+        if self.last {
+            self.width
+        } else {
+            self.relations * self.width
+        }
+    }
+
+    fn beside(&self) -> Beside {
+        if self.last {
+            Beside::ReadsResidual
+        } else {
+            Beside::Nothing
+        }
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::RELATIONS)
     }

@@ -1,6 +1,6 @@
 //! Layers that read no other vertex: before, between and after message passing.
 
-use super::layer::{After, Flow, Grad, Layer, Saved, Site, Tensor, Weights};
+use super::layer::{After, Beside, Flow, Grad, Layer, Saved, Site, Tensor, Weights};
 use super::norm;
 use crate::backend::{Term, Then};
 use crate::error::Result;
@@ -18,6 +18,18 @@ pub(super) struct Dense {
 }
 
 impl Layer for Dense {
+    fn d_out(&self) -> usize {
+        self.d_out
+    }
+
+    fn beside(&self) -> Beside {
+        if self.begins {
+            Beside::BeginsResidual(self.d_out)
+        } else {
+            Beside::Nothing
+        }
+    }
+
     fn tensors(&self) -> Vec<Tensor> {
         vec![
             Tensor::weight("weight", self.d_in, self.d_out),
@@ -81,6 +93,10 @@ pub(super) struct NormDense {
 }
 
 impl Layer for NormDense {
+    fn d_out(&self) -> usize {
+        self.d_out
+    }
+
     fn tensors(&self) -> Vec<Tensor> {
         let mut tensors = norm::tensors(self.d_in).to_vec();
         tensors.push(Tensor::weight("weight", self.d_in, self.d_out));

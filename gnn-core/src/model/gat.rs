@@ -8,7 +8,9 @@
 //! averaged. Coefficients are dropped by `attention_dropout`.
 
 use super::attention::{self, Heads, Kept, Vectors};
-use super::layer::{After, Facts, Flow, Grad, Layer, Round, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{
+    After, Beside, Facts, Flow, Grad, Layer, Round, Saved, Site, Tensor, Weights, Widths,
+};
 use crate::backend::{Backend, Mat, Term, Then};
 use crate::error::Result;
 use crate::rng::Purpose;
@@ -79,21 +81,24 @@ pub(super) fn heads(site: &Site<'_>, heads: usize, dropout: f32) -> Heads {
 }
 
 impl Layer for Gat {
+    fn d_out(&self) -> usize {
+        if self.averages {
+            self.width
+        } else {
+            self.heads * self.width
+        }
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::ATTENTION)
     }
 
     fn tensors(&self) -> Vec<Tensor> {
-        let d_out = if self.averages {
-            self.width
-        } else {
-            self.heads * self.width
-        };
         vec![
             Tensor::weight("weight", self.d_in, self.heads * self.width),
             Tensor::weight("att_src", self.heads, self.width),
             Tensor::weight("att_dst", self.heads, self.width),
-            Tensor::row("bias", d_out, 0.0),
+            Tensor::row("bias", self.d_out(), 0.0),
         ]
     }
 
@@ -162,6 +167,18 @@ pub(super) struct AttentionRound {
 }
 
 impl Layer for AttentionRound {
+    fn d_out(&self) -> usize {
+        self.width
+    }
+
+    fn beside(&self) -> Beside {
+        if self.first {
+            Beside::Nothing
+        } else {
+            Beside::ReadsScores
+        }
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::ATTENTION)
     }

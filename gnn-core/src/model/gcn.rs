@@ -4,7 +4,9 @@
 //! Kipf & Welling, ICLR 2017, eq. 2: `Y = Â X W + b`, `Â = D^-1/2 (A + I) D^-1/2`. The weights of
 //! Â are in the block that the aggregate multiplies by.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Parts, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{
+    After, Facts, Flow, Grad, Layer, Products, Saved, Site, Tensor, Weights, Widths,
+};
 use crate::backend::{Mat, Rows, Term, Then};
 use crate::error::Result;
 
@@ -20,6 +22,10 @@ pub(super) struct Gcn {
 }
 
 impl Layer for Gcn {
+    fn d_out(&self) -> usize {
+        self.d_out
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::FIXED_WEIGHTS)
     }
@@ -97,7 +103,7 @@ impl Layer for Gcn {
         mut site: Site<'_>,
         saved: Saved,
         grad: Grad,
-    ) -> Result<(Weights, Parts)> {
+    ) -> Result<(Weights, Products)> {
         let (weights, gz) = self.of_product(&mut site, &saved, grad.g)?;
         Ok((weights, vec![(gz, WEIGHT)]))
     }

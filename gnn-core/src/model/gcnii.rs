@@ -6,7 +6,7 @@
 //! `Y = ((1 - α) Â X + α H₀) ((1 - β) I + β W)`, `β = ln(λ / l + 1)` in the l-th such layer. A dense
 //! layer with ReLU makes `H₀` out of the features, another makes logits out of the last layer.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{After, Beside, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
 use crate::backend::{Mat, Term, Then};
 use crate::error::Result;
 use std::cell::OnceCell;
@@ -45,6 +45,14 @@ impl Gcnii {
 }
 
 impl Layer for Gcnii {
+    fn d_out(&self) -> usize {
+        self.width
+    }
+
+    fn beside(&self) -> Beside {
+        Beside::ReadsResidual
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts {
             swappable: false,

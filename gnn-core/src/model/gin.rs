@@ -45,6 +45,10 @@ fn inner() -> After<'static> {
 }
 
 impl Layer for Gin {
+    fn d_out(&self) -> usize {
+        self.d_out
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::FIXED_WEIGHTS)
     }

@@ -82,10 +82,7 @@ fn check(name: &str, golden: Golden) {
     data.features = Features::Dense(x.expect("n rows"));
     data.labels = golden.labels.clone();
     data.train = golden.train.clone();
-    let setup = Setup {
-        data: Arc::new(data),
-        owner: None,
-    };
+    let setup = Setup::of(Arc::new(data), None);
     let golden = &golden;
     world(&spec, 1, |cx, _| {
         let (mut training, _) = single::reference(setup.clone(), cx).expect("builds");

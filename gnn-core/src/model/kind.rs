@@ -13,28 +13,7 @@ use super::rgcn::Rgcn;
 use super::sage::Sage;
 use crate::backend::Act;
 use crate::graph::Propagation;
-use crate::spec::RunSpec;
-use serde::{Deserialize, Serialize};
-
-/// A model a run can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ModelKind {
-    /// Graph convolution, symmetric normalisation with self loops.
-    Gcn,
-    /// GraphSAGE with mean aggregation.
-    Sage,
-    /// Graph isomorphism network, ε learnt.
-    Gin,
-    /// Graph attention, multi-head.
-    Gat,
-    /// Relational graph convolution with basis decomposition.
-    Rgcn,
-    /// GCN with initial residual and identity mapping.
-    Gcnii,
-    /// GCN in pre-activation residual blocks with LayerNorm.
-    Resgcn,
-}
+use crate::spec::{ModelKind, RunSpec};
 
 /// The widths that a data set and a task ask of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,38 +67,6 @@ impl Stage {
 }
 
 impl ModelKind {
-    /// Every model.
-    pub const ALL: &'static [ModelKind] = &[
-        ModelKind::Gcn,
-        ModelKind::Sage,
-        ModelKind::Gin,
-        ModelKind::Gat,
-        ModelKind::Rgcn,
-        ModelKind::Gcnii,
-        ModelKind::Resgcn,
-    ];
-    /// Their names, in the same order.
-    pub const NAMES: &'static [&'static str] =
-        &["gcn", "sage", "gin", "gat", "rgcn", "gcnii", "resgcn"];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ModelKind::Gcn => "gcn",
-            ModelKind::Sage => "sage",
-            ModelKind::Gin => "gin",
-            ModelKind::Gat => "gat",
-            ModelKind::Rgcn => "rgcn",
-            ModelKind::Gcnii => "gcnii",
-            ModelKind::Resgcn => "resgcn",
-        }
-    }
-
-    /// The model of that name.
-    pub fn from_name(name: &str) -> Option<ModelKind> {
-        Self::ALL.iter().copied().find(|m| m.name() == name)
-    }
-
     /// How the graph's edges are weighted for it.
     pub fn propagation(self) -> Propagation {
         match self {
@@ -134,6 +81,12 @@ impl ModelKind {
     /// Whether it has a decoupled form: dense layers first, then rounds of propagation.
     pub fn decouples(self) -> bool {
         !matches!(self, ModelKind::Gcnii | ModelKind::Resgcn)
+    }
+
+    /// Whether edges have parameters of their own in its layers, which then read whole rows of
+    /// neighbours. Its decoupled form makes them before the rows propagate.
+    pub fn has_edge_parameters(self) -> bool {
+        matches!(self, ModelKind::Gat | ModelKind::Rgcn)
     }
 
     /// Its layers.
@@ -321,10 +274,4 @@ fn resgcn(spec: &RunSpec, shape: Shape) -> Vec<Stage> {
     stages.extend(blocks);
     stages.push(Stage::new(last, Act::None, Drop::Inside));
     stages
-}
-
-impl std::fmt::Display for ModelKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
 }

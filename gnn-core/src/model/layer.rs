@@ -48,7 +48,7 @@ pub type Weights = Vec<Mat>;
 
 /// Terms of a gradient: each matrix is to be multiplied with the transposed of a layer's tensor, by
 /// number.
-pub type Parts = Vec<(Mat, usize)>;
+pub type Products = Vec<(Mat, usize)>;
 
 /// One tensor of a layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -427,8 +427,29 @@ pub enum Round {
     },
 }
 
+/// What a layer has to do with what passes beside the rows, [`Flow::h0`] and scores of attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// Nothing.
+    Nothing,
+    /// It begins the initial residual, of so many columns.
+    BeginsResidual(usize),
+    /// It reads the initial residual.
+    ReadsResidual,
+    /// It reads the scores that an earlier layer has made.
+    ReadsScores,
+}
+
 /// A layer with its exact backward.
 pub trait Layer {
+    /// Columns of its output.
+    fn d_out(&self) -> usize;
+
+    /// What it has to do with what passes beside the rows.
+    fn beside(&self) -> Beside {
+        Beside::Nothing
+    }
+
     /// What strategies may know; none for a layer that reads no other vertex.
     fn facts(&self) -> Option<Facts> {
         None
@@ -486,7 +507,7 @@ pub trait Layer {
     ///
     /// # Panics
     /// Where [`Layer::in_parts`] says no.
-    fn backward_in_parts(&self, _: Site<'_>, _: Saved, _: Grad) -> Result<(Weights, Parts)> {
+    fn backward_in_parts(&self, _: Site<'_>, _: Saved, _: Grad) -> Result<(Weights, Products)> {
         unreachable!("the gradient of this layer's input is no sum of products")
     }
 

@@ -330,7 +330,7 @@ impl Epoch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::head::evaluate;
+    use crate::evaluation::evaluate;
     use crate::spec::Value;
     use crate::strategy::{Setup, find};
     use crate::testing::{random_dataset, world};
@@ -353,7 +353,7 @@ mod tests {
         let data = Arc::new(data);
         let most = world(spec, 1, |cx, meter| {
             let data = Arc::clone(&data);
-            let setup = Setup { data, owner: None };
+            let setup = Setup::of(data, None);
             let build = find("single").expect("registered").build;
             let mut built = build(setup, cx).expect("builds");
             for epoch in 0..2 {

@@ -2,10 +2,12 @@
 //!
 //! A layer is an *aggregate* on a block and an *update* on rows ([`Layer`]). It reaches other
 //! vertices only through an [`Aggregate`], so no model knows any strategy, and strategies know no
-//! more of a model than [`Facts`] and [`Model::aggregations`].
+//! more of a model than [`Facts`] and [`Model::aggregations`]. A rank may hold some of the layers only;
+//! what passes to those of another is a [`Crossing`].
 
 mod attention;
 mod batch_facts;
+mod crossing;
 mod decoupled;
 mod decoupled_rgcn;
 mod dense;
@@ -26,10 +28,12 @@ mod sage;
 mod seam;
 mod stack;
 
+pub use crate::spec::ModelKind;
+pub use crossing::Crossing;
 pub use input::{Input, SparseInput};
-pub use kind::{AggregateFirst, ModelKind, Shape};
+pub use kind::{AggregateFirst, Shape};
 pub use layer::{
-    After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Tensor, Weights, Widths,
+    After, Beside, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Tensor, Weights, Widths,
 };
 pub use memory::Memory;
 pub use optimiser::Optimiser;

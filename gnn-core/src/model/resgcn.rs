@@ -23,6 +23,10 @@ pub(super) struct ResBlock {
 }
 
 impl Layer for ResBlock {
+    fn d_out(&self) -> usize {
+        self.width
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::FIXED_WEIGHTS)
     }

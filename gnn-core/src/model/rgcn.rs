@@ -85,6 +85,10 @@ pub(super) fn check(block: &Block, relations: usize) -> Result<()> {
 }
 
 impl Layer for Rgcn {
+    fn d_out(&self) -> usize {
+        self.d_out
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::RELATIONS)
     }

@@ -5,7 +5,9 @@
 //! two-matrix form: `Y = X W_self + mean_{u∈N(v)}(x_u) W_neigh + b`. A vertex without in-neighbours
 //! has the mean 0.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Parts, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{
+    After, Facts, Flow, Grad, Layer, Products, Saved, Site, Tensor, Weights, Widths,
+};
 use crate::backend::{Mat, Rows, Term, Then};
 use crate::error::Result;
 
@@ -22,6 +24,10 @@ pub(super) struct Sage {
 }
 
 impl Layer for Sage {
+    fn d_out(&self) -> usize {
+        self.d_out
+    }
+
     fn facts(&self) -> Option<Facts> {
         Some(Facts::FIXED_WEIGHTS)
     }
@@ -113,7 +119,7 @@ impl Layer for Sage {
         mut site: Site<'_>,
         saved: Saved,
         grad: Grad,
-    ) -> Result<(Weights, Parts)> {
+    ) -> Result<(Weights, Products)> {
         let (weights, [gz, g]) = self.of_product(&mut site, &saved, grad.g)?;
         Ok((weights, vec![(gz, W_NEIGH), (g, W_SELF)]))
     }

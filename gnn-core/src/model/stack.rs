@@ -2,25 +2,28 @@
 
 use super::kind::{Drop, Shape, Stage};
 use super::layer::{After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Weights};
-use super::{Aggregate, At, Input, ModelKind, RoundSite};
+use super::{Aggregate, At, Crossing, Input, ModelKind, RoundSite};
 use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Rows, Term, Then};
 use crate::checkpoint::State;
 use crate::ctx::Ctx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::{Direction, Pass};
 use crate::rng::{self, Purpose};
 use crate::spec::RunSpec;
 use std::ops::Range;
 
-/// A model with its weights. Every rank holds the same weights.
+/// A model with its weights, or some of its layers with theirs. Ranks that hold a layer hold the same
+/// weights of it.
 pub struct Model {
     kind: ModelKind,
     pub(super) stages: Vec<Stage>,
+    /// The layers whose weights are here.
+    held: Range<usize>,
     dropout: f32,
     seed: u64,
     /// Whether backward gives the gradient of the features, for features that are learnt.
     pub input_gradient: bool,
-    /// Weights by layer.
+    /// Weights by layer; of a layer that is not held, none.
     pub weights: Vec<Weights>,
 }
 
@@ -46,11 +49,39 @@ pub type Ready<'a> = &'a mut dyn FnMut(&mut Ctx, usize, Weights) -> Result<()>;
 impl Model {
     /// The model of a request, with weights from the request's seed, on the device.
     pub fn new(spec: &RunSpec, backend: &dyn Backend, shape: Shape) -> Model {
+        Model::of_layers(spec, backend, shape, 0..Model::count(spec, shape))
+    }
+
+    /// Number of layers that the model of a request has, those included that read no other vertex.
+    pub fn count(spec: &RunSpec, shape: Shape) -> usize {
+        spec.model.stages(spec, shape).len()
+    }
+
+    /// Some layers of the model of a request, with the weights that they have in the whole. It goes
+    /// forward and back by [`Model::forward_layers`] and [`Model::backward_layers`]; what passes between
+    /// its ends and the ranks that hold the layers beside them is a [`Crossing`].
+    ///
+    /// # Panics
+    /// When the model has no such layers.
+    pub fn of_layers(
+        spec: &RunSpec,
+        backend: &dyn Backend,
+        shape: Shape,
+        held: Range<usize>,
+    ) -> Model {
         let stages = spec.model.stages(spec, shape);
+        assert!(
+            held.start <= held.end && held.end <= stages.len(),
+            "layers {held:?} of {}",
+            stages.len()
+        );
         let weights = stages
             .iter()
             .enumerate()
             .map(|(l, stage)| {
+                if !held.contains(&l) {
+                    return Weights::new();
+                }
                 let host = init(stage.layer.as_ref(), spec.seed, l);
                 host.into_iter().map(|w| backend.upload(w)).collect()
             })
@@ -58,6 +89,7 @@ impl Model {
         Model {
             kind: spec.model,
             stages,
+            held,
             dropout: spec.dropout as f32,
             seed: spec.seed,
             input_gradient: false,
@@ -70,9 +102,27 @@ impl Model {
         self.kind
     }
 
-    /// Number of layers, those included that read no other vertex.
+    /// Number of layers, those included that read no other vertex and those that are not held.
     pub fn layers(&self) -> usize {
         self.stages.len()
+    }
+
+    /// The layers whose weights are here.
+    pub fn held(&self) -> Range<usize> {
+        self.held.clone()
+    }
+
+    /// What passes to layer `layer` from the one before.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] between rounds of attention, which have their scores in common.
+    pub fn crossing(&self, layer: usize) -> Result<Crossing> {
+        let (before, after) = self.stages.split_at(layer);
+        Crossing::between(before, after).ok_or_else(|| Error::Unsupported {
+            what: format!("a decoupled {} cut before layer {layer}", self.kind),
+            reason: "its rounds of attention share the scores that the first one makes".into(),
+            help: "keep the rounds on one rank, or set decoupled = false".into(),
+        })
     }
 
     /// A layer.
@@ -90,7 +140,7 @@ impl Model {
         })
     }
 
-    /// Number of weights.
+    /// Number of weights of the layers that are held.
     pub fn parameters(&self) -> usize {
         self.weights.iter().flatten().map(Mat::len).sum()
     }
@@ -122,7 +172,7 @@ impl Model {
         self.stages[0].layer.aggregates_features()
     }
 
-    /// The aggregations of one training epoch, in order.
+    /// The aggregations of one training epoch in the layers that are held, in order.
     pub fn aggregations(&self, sparse: bool) -> Vec<Aggregation> {
         let widths = |l: usize| {
             let wanted = l > 0 || self.input_gradient;
@@ -135,9 +185,11 @@ impl Model {
                 width,
             })
         };
-        let forward = (0..self.layers())
+        let forward = self
+            .held()
             .filter_map(|l| aggregation(l, Direction::Forward, widths(l).forward));
-        let backward = (0..self.layers())
+        let backward = self
+            .held()
             .rev()
             .filter_map(|l| aggregation(l, Direction::Backward, widths(l).backward));
         forward.chain(backward).collect()
@@ -189,8 +241,8 @@ impl Model {
         }
     }
 
-    /// Logits `[n_local, d_out]`. `ids` are the global vertex ids of the rows; in training,
-    /// dropout is applied and the tape kept.
+    /// Logits `[n_local, d_out]` of a whole model. `ids` are the global vertex ids of the rows; in
+    /// training, dropout is applied and the tape kept.
     ///
     /// # Errors
     /// Whatever the aggregation meets.
@@ -234,6 +286,12 @@ impl Model {
         (0..self.layers()).find(is_round).unwrap_or(self.layers())
     }
 
+    /// What the rounds of propagation behind the dense layers do; none where there are no rounds.
+    pub fn rounds(&self, backend: &dyn Backend) -> Vec<Round> {
+        let round = |l| self.layer(l).round(backend, &self.weights[l]);
+        (0..self.layers()).filter_map(round).collect()
+    }
+
     /// The rounds of propagation from layer `first` on.
     fn round_sites(&self, cx: &Ctx, first: usize, direction: Direction) -> Vec<RoundSite<'_>> {
         let site = |layer: usize| {
@@ -260,7 +318,7 @@ impl Model {
     }
 
     /// Some layers, from what the layer before them made (dropout of the features is not done
-    /// here) to what the layer after them takes.
+    /// here) to what the layer after them takes. Rows that go forward in several chunks have a tape each.
     ///
     /// # Errors
     /// Whatever the aggregation meets.
@@ -297,7 +355,7 @@ impl Model {
         Ok((flow, Tape { saved }))
     }
 
-    /// Weight gradients from `g`, the gradient of the logits `[n_local, d_out]`, last layer
+    /// Weight gradients of a whole model from `g`, the gradient of the logits `[n_local, d_out]`, last layer
     /// first; `ready` gets each layer's as soon as they exist, so that they can travel while
     /// earlier layers are computed. Gives the gradient of the features if
     /// [`Model::input_gradient`] asks for it.

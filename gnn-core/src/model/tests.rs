@@ -79,10 +79,7 @@ fn check(spec: &RunSpec, data: &Arc<Dataset>, seed: u64) {
         spec.model, spec.layers, spec.hidden, spec.decoupled
     );
     world(spec, 1, |cx, _| {
-        let setup = Setup {
-            data: Arc::clone(data),
-            owner: None,
-        };
+        let setup = Setup::of(Arc::clone(data), None);
         let (mut training, _) = single::reference(setup.clone(), cx).expect("builds");
         let mut weights = randomise(training.model_mut(), cx.backend.as_ref(), seed);
         let dense = matches!(data.features, Features::Dense(_));

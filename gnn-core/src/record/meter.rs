@@ -34,6 +34,37 @@ pub struct Blocked {
     pub waiting: u64,
 }
 
+/// Where bytes are copied to and from, by somebody who keeps a device and the host apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// From the host to the device.
+    HostToDevice,
+    /// Back.
+    DeviceToHost,
+    /// Within the device.
+    OnDevice,
+}
+
+/// What was copied along one route.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Nanoseconds of copying.
+    pub ns: u64,
+}
+
+/// What was copied along every route.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Copies([Copied; 3]);
+
+impl std::ops::Index<Route> for Copies {
+    type Output = Copied;
+    fn index(&self, route: Route) -> &Copied {
+        &self.0[route as usize]
+    }
+}
+
 /// What one rank did in one epoch, apart from time and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
@@ -67,6 +98,8 @@ pub struct Meter {
     most_held: Cell<u64>,
     largest: Cell<u64>,
     most_on_device: Cell<Option<u64>>,
+    route: Cell<Option<Route>>,
+    copies: Cell<Copies>,
     /// Rows kept over epochs, in bytes on the host and on a device of its own.
     cached: Cell<[u64; 2]>,
     predicted: RefCell<BTreeMap<PredictedLane, u64>>,
@@ -192,6 +225,9 @@ impl Meter {
             Phase::Copy => t.copy += ns,
             _ => t.add_compute(pass, ns),
         });
+        if let (Phase::Copy, Some(route)) = (phase, self.route()) {
+            self.copies(route, |copied| copied.ns += ns);
+        }
     }
 
     /// Keeps a span of an epoch, where spans are kept.
@@ -371,6 +407,38 @@ impl Meter {
     /// The most bytes that a device with a budget held at one moment; none without such a device.
     pub fn most_on_device(&self) -> Option<u64> {
         self.most_on_device.get()
+    }
+
+    fn copies(&self, route: Route, change: impl FnOnce(&mut Copied)) {
+        if self.counts() {
+            let mut copies = self.copies.get();
+            change(&mut copies.0[route as usize]);
+            self.copies.set(copies);
+        }
+    }
+
+    /// The route that is being copied along.
+    pub fn route(&self) -> Option<Route> {
+        self.route.get()
+    }
+
+    /// Copies from now on go along a route, or none; returns the one before.
+    pub fn set_route(&self, route: Option<Route>) -> Option<Route> {
+        self.route.replace(route)
+    }
+
+    /// Copies `bytes` along a route: the time of copying in `f` is that route's.
+    pub fn copying<T>(&self, route: Route, bytes: u64, f: impl FnOnce() -> T) -> T {
+        let before = self.set_route(Some(route));
+        self.copies(route, |copied| copied.bytes += bytes);
+        let result = f();
+        self.set_route(before);
+        result
+    }
+
+    /// Takes what was copied along every route since the last call.
+    pub fn take_copies(&self) -> Copies {
+        self.copies.take()
     }
 
     /// Takes the epoch's times and work, and starts anew.

@@ -16,7 +16,7 @@ pub mod trace;
 pub(crate) use gnn_data::clock::give_back;
 pub use gnn_data::clock::{self, now_ns};
 pub use holds::Holds;
-pub use meter::{Lane, Meter, Traffic, Work};
+pub use meter::{Copied, Copies, Lane, Meter, Route, Traffic, Work};
 pub use partition::part_rows;
 pub use phase::{Direction, Freshness, Op, Pass, Phase, SpanPhase, Stream};
 pub(crate) use recorder::host_name;

@@ -11,6 +11,7 @@
 //! | features | the rank's own, as its backend stores them: exact |
 //! | parameters | weights, gradients, the optimiser's moments: exact |
 //! | halo | rows of others in the layer and direction that moves most, and the messages with them: exact sizes, of which not all need exist at once |
+//! | device | what chunks hold on a device with a budget: exact |
 //! | activations | what the host's pool of buffers has grown to after two epochs and evaluations, without the above: by a model of that pool |
 //! | set-up | the data set as every rank reads it, and what is made of it before a rank keeps its part: by a formula |
 //!
@@ -26,7 +27,7 @@ use crate::comm::{Post, ThreadTransport, Transport, with_hub};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Task};
 use crate::error::{Error, Result};
-use crate::head::evaluate;
+use crate::evaluation::evaluate;
 use crate::plan::Plan;
 use crate::record::{Direction, Holds, Lane, Meter, Op, Pass, RankFacts, Traffic, Work};
 use crate::spec::{FeatureStorage, OptimiserKind, RunSpec};
@@ -44,6 +45,8 @@ pub struct Rehearsed {
     pub sent: BTreeMap<Lane, Traffic>,
     /// Bytes of training; none where nobody can say.
     pub memory: Option<Holds>,
+    /// The most bytes on a device with a budget; none without one.
+    pub device: Option<u64>,
     /// Bytes of set-up at its fullest moment, for a rank that is a process.
     pub setup: usize,
     /// Bytes of the data set in it, which ranks of one process share.
@@ -66,21 +69,15 @@ impl Rehearsed {
     }
 }
 
-/// Rehearses `plan` on the data that it names; `owner` as [`Setup::owner`].
+/// Rehearses `plan` on the data that it names and their parts.
 ///
 /// # Errors
 /// Whatever building the strategy meets; [`Error::Unsupported`] for a strategy that looks into
 /// matrices which have no elements.
-pub fn rehearse(
-    plan: &Plan,
-    data: Arc<Dataset>,
-    owner: Option<Arc<Vec<u32>>>,
-    entries: &[Entry],
-) -> Result<Vec<Rehearsed>> {
+pub fn rehearse(plan: &Plan, setup: Setup, entries: &[Entry]) -> Result<Vec<Rehearsed>> {
     let entry = find_in(entries, &plan.spec.strategy)?;
     let plan = Arc::new(plan.clone());
-    let setup_bytes = reading(&data, &plan.spec);
-    let setup = Setup { data, owner };
+    let setup_bytes = reading(&setup.data, &plan.spec);
     let mut all = std::thread::scope(|scope| {
         let worlds = ThreadTransport::world(plan.spec.ranks);
         let setups = std::iter::repeat_n(setup, plan.spec.ranks);
@@ -241,6 +238,7 @@ fn run(
         facts,
         sent,
         memory,
+        device: meter.most_on_device(),
         setup: 0,
         data: 0,
         work,

@@ -62,9 +62,9 @@ fn every_strategy_sends_and_computes_what_it_rehearsed() {
             let plan = plan(&pairs);
             let data = Arc::new(random_dataset(300, 1500, 12, 4, false, 3));
             let owner = (ranks > 1 && entry.cut).then(|| owner(300, ranks));
-            let all = rehearse(&plan, Arc::clone(&data), owner.clone(), STRATEGIES);
-            let all = all.expect("rehearses");
-            let real = trained(&plan, &Setup { data, owner });
+            let setup = Setup::of(data, owner);
+            let all = rehearse(&plan, setup.clone(), STRATEGIES).expect("rehearses");
+            let real = trained(&plan, &setup);
             for (rank, (seen, (sent, work, most))) in all.iter().zip(real).enumerate() {
                 let what = format!("{} on {ranks}, rank {rank}", entry.name);
                 assert_eq!(seen.sent, sent, "{what}");
@@ -90,7 +90,7 @@ fn parts_of_memory_are_what_they_are_called() {
     let plan = plan(&[("strategy", "halo"), ("ranks", "2"), ("dropout", "0")]);
     let data = Arc::new(random_dataset(200, 900, 10, 3, false, 4));
     let owner = owner(200, 2);
-    let all = rehearse(&plan, data, Some(owner), STRATEGIES).expect("rehearses");
+    let all = rehearse(&plan, Setup::of(data, Some(owner)), STRATEGIES).expect("rehearses");
     for rank in &all {
         let memory = rank.memory.expect("full-graph training is known");
         let own = rank.facts.owned_nodes as usize;
@@ -112,12 +112,48 @@ fn models_and_tasks_are_rehearsed() {
             let plan = plan(&[("strategy", "halo"), ("ranks", "2"), ("model", model)]);
             let data = Arc::new(data.clone());
             let owner = Some(owner(80, 2));
-            let all = rehearse(&plan, Arc::clone(&data), owner.clone(), STRATEGIES);
-            let all = all.expect("rehearses");
-            let real = trained(&plan, &Setup { data, owner });
+            let setup = Setup::of(data, owner);
+            let all = rehearse(&plan, setup.clone(), STRATEGIES).expect("rehearses");
+            let real = trained(&plan, &setup);
             for (seen, (sent, work, _)) in all.iter().zip(real) {
                 assert_eq!((&seen.sent, seen.work), (&sent, work), "{model}");
             }
         }
     }
+}
+
+/// What a rehearsal says of a device with a budget is what the run has there, for models whose edges have
+/// values of their own too.
+#[test]
+fn bytes_on_a_device_with_a_budget_are_foreseen() {
+    let data = Arc::new(random_dataset(200, 900, 10, 6, false, 4));
+    for (model, decoupled) in [("gcn", "false"), ("sage", "true"), ("gat", "true")] {
+        let pairs = [
+            ("strategy", "neutrontp"),
+            ("ranks", "2"),
+            ("model", model),
+            ("decoupled", decoupled),
+            ("device_mem", "6000"),
+        ];
+        let plan = plan(&pairs);
+        let all =
+            rehearse(&plan, Setup::of(Arc::clone(&data), None), STRATEGIES).expect("rehearses");
+        let entry = find_in(STRATEGIES, "neutrontp").expect("registered");
+        let real = world(&plan.spec, 2, |cx, meter| {
+            let setup = Setup::of(Arc::clone(&data), None);
+            let mut built = (entry.build)(setup, cx).expect("builds");
+            for epoch in 0..2 {
+                cx.epoch = epoch;
+                built.strategy.epoch(cx).expect("trains");
+            }
+            meter.most_on_device()
+        });
+        for (seen, real) in all.iter().zip(real) {
+            assert_eq!(seen.device, real, "{model}");
+            assert!(real.is_some_and(|bytes| bytes <= 6000), "{model}");
+        }
+    }
+    let none = plan(&[("strategy", "neutrontp"), ("ranks", "2")]);
+    let all = rehearse(&none, Setup::of(data, None), STRATEGIES).expect("rehearses");
+    assert!(all.iter().all(|seen| seen.device.is_none()));
 }

@@ -1,19 +1,19 @@
 //! The one table of keys that a run understands.
 
 use super::{
-    Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, OptimiserKind, RunSpec, Scorer,
-    Slow, TaskKind, Value, VertexOrder,
+    Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, Link, ModelKind, OptimiserKind,
+    RunSpec, Scorer, Slow, TaskKind, Value, VertexOrder,
 };
-use crate::comm::Link;
 use crate::error::{Error, Result};
-use crate::model::ModelKind;
 use gnn_data::knobs::spelled;
 
 /// The type of a key's value, for help and completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum KeyType {
-    /// Free text.
-    Text,
+    /// Free text, and what stands for it in help.
+    Text(&'static str),
+    /// A name that a registry knows, or what it makes of other text: a path, a name with knobs.
+    Name(Registry),
     /// A whole number in a range.
     Int(i64, i64),
     /// A decimal number in a half-open range.
@@ -26,12 +26,54 @@ pub enum KeyType {
     Switch,
 }
 
+/// What a key is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// What an epoch computes.
+    Result,
+    /// How long a run is, what is looked at on the way, and where it runs: it changes no bit of an epoch.
+    Course,
+}
+
+/// Where names are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registry {
+    /// Data sets.
+    Data,
+    /// Strategies.
+    Strategies,
+    /// Partitioners.
+    Partitioners,
+    /// Runs there were.
+    Runs,
+}
+
+impl KeyType {
+    /// What stands for a value in help.
+    pub const fn placeholder(self) -> &'static str {
+        match self {
+            KeyType::Text(placeholder) => placeholder,
+            KeyType::Name(Registry::Runs) => "RUN",
+            KeyType::Name(_) => "NAME",
+            KeyType::Int(..) => "N",
+            KeyType::Float(..) => "X",
+            KeyType::Seconds(..) => "SECONDS",
+            KeyType::Choice(_) => "KIND",
+            KeyType::Switch => "true|false",
+        }
+    }
+}
+
 /// One key: its name, its type, what it means, and how it is read and written.
 pub struct Key {
-    /// Name in a TOML file and a cell; a flag writes `-` for `_`.
+    /// Name in a TOML file and a cell.
     pub name: &'static str,
+    /// The same as a flag, with `-` for `_`.
+    pub flag: &'static str,
     /// Short flag, if it has one.
     pub short: Option<char>,
+    /// What it is about; a run that goes on may have other values of [`Role::Course`].
+    pub role: Role,
     /// What values it takes.
     pub kind: KeyType,
     /// One line for help.
@@ -60,7 +102,7 @@ pub fn find_key(name: &str) -> Option<&'static Key> {
 
 fn wrong(key: &Key, got: &Value) -> Error {
     let expected = match key.kind {
-        KeyType::Text => "text".to_owned(),
+        KeyType::Text(_) | KeyType::Name(_) => "text".to_owned(),
         KeyType::Int(lo, hi) => format!("a whole number from {lo} to {hi}"),
         KeyType::Float(lo, hi) => format!("a number from {lo} to below {hi}"),
         KeyType::Seconds(lo, hi) => format!("seconds from {lo} to below {hi}, such as 30s"),
@@ -160,10 +202,18 @@ fn limit(name: &str, value: &Value) -> Result<u64> {
 const NONE: &str = "none";
 
 macro_rules! keys {
-    ($($name:ident $short:expr, $kind:expr, $doc:literal, $read:ident => $into:expr, $get:expr;)*) => {
+    ($($name:ident $role:ident $short:expr, $kind:expr, $doc:literal, $read:ident => $into:expr, $get:expr;)*) => {
         /// Every key of a run, in the order in which help lists them.
         pub const KEYS: &[Key] = &[$(Key {
             name: stringify!($name),
+            flag: {
+                const DASHED: [u8; stringify!($name).len()] = dashed(stringify!($name));
+                match std::str::from_utf8(&DASHED) {
+                    Ok(flag) => flag,
+                    Err(_) => panic!("a key's name is ASCII"),
+                }
+            },
+            role: Role::$role,
             short: $short,
             kind: $kind,
             doc: $doc,
@@ -177,6 +227,18 @@ macro_rules! keys {
             get: |spec| ($get)(&spec.$name),
         }),*];
     };
+}
+
+/// A key's name as a flag.
+const fn dashed<const N: usize>(name: &str) -> [u8; N] {
+    let mut flag = [0; N];
+    let mut k = 0;
+    while k < N {
+        let byte = name.as_bytes()[k];
+        flag[k] = if byte == b'_' { b'-' } else { byte };
+        k += 1;
+    }
+    flag
 }
 
 const MAX: i64 = i64::MAX;
@@ -196,57 +258,61 @@ fn same(s: String) -> String {
 fn size(n: i64) -> usize {
     n as usize
 }
+/// The value that a word of [`KeyType::Choice`] names.
+fn named<T>(found: Option<T>) -> T {
+    found.expect("the choices are the type's own names")
+}
 fn number(x: &f64) -> Value {
     Value::Float(*x)
 }
 
 keys! {
-    data None, KeyType::Text, "catalogue name, karate, sbm:…, rmat:…, or a path", word => same, |s: &String| text(s);
-    split None, KeyType::Text, "which split of the data: standard, a number or a name", word => same, |s: &String| text(s);
-    task None, KeyType::Choice(&["node", "link"]), "what to learn: the classes of vertices, or links", word => |s: String| if s == "link" { TaskKind::Link } else { TaskKind::Node }, |t: &TaskKind| text(if *t == TaskKind::Link { "link" } else { "node" });
-    scorer None, KeyType::Choice(&["dot", "mlp"]), "how two embeddings become the score of a link", word => |s: String| if s == "mlp" { Scorer::Mlp } else { Scorer::Dot }, |s: &Scorer| text(if *s == Scorer::Mlp { "mlp" } else { "dot" });
-    embedding None, KeyType::Int(1, MAX_WIDTH), "width of the embeddings that links are scored with", int => size, count;
-    negatives None, KeyType::Int(1, 1000), "pairs without an edge drawn for each training edge", int => size, count;
-    model None, KeyType::Choice(ModelKind::NAMES), "model to train", word => |s: String| ModelKind::from_name(&s).expect("the choice list is ModelKind::NAMES"), |m: &ModelKind| text(m.name());
-    layers None, KeyType::Int(1, MAX_LAYERS), "number of layers", int => size, count;
-    hidden None, KeyType::Int(1, MAX_WIDTH), "hidden width", int => size, count;
-    decoupled None, KeyType::Choice(&["true", "false"]), "dense layers first, then as many rounds of propagation", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
-    heads None, KeyType::Int(1, 1024), "GAT: attention heads, of the hidden width each, but for the last layer", int => size, count;
-    out_heads None, KeyType::Int(1, 1024), "GAT: attention heads of the last layer, averaged", int => size, count;
-    attention_dropout None, KeyType::Float(0.0, 1.0), "GAT: probability of dropping an attention coefficient", float => |x| x, number;
-    bases None, KeyType::Int(0, 1 << 16), "R-GCN: bases that relations share; 0 gives each a weight of its own", int => size, count;
-    alpha None, KeyType::Float(0.0, 1.0), "GCNII: share of the initial residual", float => |x| x, number;
-    lambda None, KeyType::Float(0.0, 1e6), "GCNII: layer l maps by (1 - b) I + b W, b = ln(lambda / l + 1)", float => |x| x, number;
-    strategy Some('s'), KeyType::Text, "how the work is divided among ranks", word => same, |s: &String| text(s);
-    ranks Some('n'), KeyType::Int(1, MAX_RANKS), "number of ranks", int => size, count;
-    epochs None, KeyType::Int(1, 1_000_000_000), "number of epochs", int => size, count;
-    lr None, KeyType::Float(0.0, 1e6), "learning rate", float => |x| x, number;
-    optimizer None, KeyType::Choice(OptimiserKind::NAMES), "how weights follow their gradients", word => |s: String| match s.as_str() { "sgd" => OptimiserKind::Sgd, "adamw" => OptimiserKind::Adamw, _ => OptimiserKind::Adam }, |o: &OptimiserKind| text(o.name());
-    momentum None, KeyType::Float(0.0, 1.0), "momentum of sgd", float => |x| x, number;
-    weight_decay None, KeyType::Float(0.0, 1e6), "weight decay: L2 in the gradient, or beside it with adamw", float => |x| x, number;
-    weight_decay_dense None, KeyType::Float(-1.0, 1e6), "weight decay of layers that read no other vertex (GCNII's first and last); below 0, the same", float => |x| x, number;
-    decay None, KeyType::Choice(&["all", "first"]), "layers whose weights decay", word => |s: String| if s == "first" { Decay::First } else { Decay::All }, |d: &Decay| text(if *d == Decay::First { "first" } else { "all" });
-    dropout None, KeyType::Float(0.0, 1.0), "probability of dropping a layer's input element", float => |x| x, number;
-    feature_norm None, KeyType::Choice(&["none", "row"]), "scale feature rows to sum 1", word => |s: String| if s == "row" { FeatureNorm::Row } else { FeatureNorm::None }, |f: &FeatureNorm| text(if *f == FeatureNorm::Row { "row" } else { "none" });
-    feature_storage None, KeyType::Choice(&["f32", "bf16"]), "how features are stored; bf16 rounds them to 8 bits and halves what the first aggregation reads", word => |s: String| if s == "bf16" { FeatureStorage::Bf16 } else { FeatureStorage::F32 }, |f: &FeatureStorage| text(if *f == FeatureStorage::Bf16 { "bf16" } else { "f32" });
-    first_aggregate None, KeyType::Choice(&["every-epoch", "once"]), "when the features, which never change, are aggregated; once needs dropout 0", word => |s: String| if s == "once" { FirstAggregate::Once } else { FirstAggregate::EveryEpoch }, |f: &FirstAggregate| text(if *f == FirstAggregate::Once { "once" } else { "every-epoch" });
-    vertex_order None, KeyType::Choice(VertexOrder::NAMES), "order of vertices in memory: as given, by degree, or auto for by degree where aggregation gains from it", word => |s: String| VertexOrder::of(&s), |o: &VertexOrder| text(o.name());
-    seed None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
-    threads None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
-    launch None, KeyType::Choice(&["auto", "threads", "mpi", "slurm"]), "where ranks run", word => |s: String| match s.as_str() { "threads" => Launch::Threads, "mpi" => Launch::Mpi, "slurm" => Launch::Slurm, _ => Launch::Auto }, |l: &Launch| text(match l { Launch::Auto => "auto", Launch::Threads => "threads", Launch::Mpi => "mpi", Launch::Slurm => "slurm" });
-    backend None, KeyType::Choice(crate::backend::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
-    partition None, KeyType::Text, "partitioner: metis, chunk, hash, random, ldg, fennel, bytegnn or hongtu; knobs after a colon, metis:balance=train+edges", word => same, |s: &String| text(s);
-    eval_every None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
-    patience None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;
-    target None, KeyType::Float(0.0, 1.0), "validation score until which training is timed, time_to_target_ms in the frame runs; 0: 99 % of the run's own best", float => |x| x, number;
-    checkpoint_every None, KeyType::Int(0, MAX), "write a checkpoint every so many epochs and after the last, for --resume; 0 is never", int => size, count;
-    warmup None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;
-    stall None, KeyType::Seconds(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;
-    timeout None, KeyType::Seconds(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
-    limit None, KeyType::Text, "memory that a rank may need by its plan, 2GB; a run that would need more is refused, none never", limit => |n| n, |n: &u64| if *n == 0 { text(NONE) } else { text(&n.to_string()) };
-    link None, KeyType::Text, "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NONE), |l| text(&l.to_string()));
-    slow None, KeyType::Text, "slow one rank down on purpose, for teaching: 2:3x makes rank 2's compute take 3 times as long; or none", slow => |s| s, |s: &Option<Slow>| s.map_or(text(NONE), |s| text(&s.to_string()));
-    trace None, KeyType::Switch, "keep what each rank did when: the frame spans, halobook trace, the plot gantt", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
-    sync None, KeyType::Switch, "finish every collective where it is posted and every operation of a device where it is asked for: slower, with the same results; the first thing to try when a run fails", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
-    name None, KeyType::Text, "free name of the run", word => same, |s: &String| text(s);
+    data Result None, KeyType::Name(Registry::Data), "catalogue name, karate, sbm:…, rmat:…, or a path", word => same, |s: &String| text(s);
+    split Result None, KeyType::Text("NAME"), "which split of the data: standard, a number or a name", word => same, |s: &String| text(s);
+    task Result None, KeyType::Choice(TaskKind::NAMES), "what to learn: the classes of vertices, or links", word => |s: String| named(TaskKind::from_name(&s)), |v: &TaskKind| text(v.name());
+    scorer Result None, KeyType::Choice(Scorer::NAMES), "how two embeddings become the score of a link", word => |s: String| named(Scorer::from_name(&s)), |v: &Scorer| text(v.name());
+    embedding Result None, KeyType::Int(1, MAX_WIDTH), "width of the embeddings that links are scored with", int => size, count;
+    negatives Result None, KeyType::Int(1, 1000), "pairs without an edge drawn for each training edge", int => size, count;
+    model Result None, KeyType::Choice(ModelKind::NAMES), "model to train", word => |s: String| named(ModelKind::from_name(&s)), |v: &ModelKind| text(v.name());
+    layers Result None, KeyType::Int(1, MAX_LAYERS), "number of layers", int => size, count;
+    hidden Result None, KeyType::Int(1, MAX_WIDTH), "hidden width", int => size, count;
+    decoupled Result None, KeyType::Choice(&["true", "false"]), "dense layers first, then as many rounds of propagation", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
+    heads Result None, KeyType::Int(1, 1024), "GAT: attention heads, of the hidden width each, but for the last layer", int => size, count;
+    out_heads Result None, KeyType::Int(1, 1024), "GAT: attention heads of the last layer, averaged", int => size, count;
+    attention_dropout Result None, KeyType::Float(0.0, 1.0), "GAT: probability of dropping an attention coefficient", float => |x| x, number;
+    bases Result None, KeyType::Int(0, 1 << 16), "R-GCN: bases that relations share; 0 gives each a weight of its own", int => size, count;
+    alpha Result None, KeyType::Float(0.0, 1.0), "GCNII: share of the initial residual", float => |x| x, number;
+    lambda Result None, KeyType::Float(0.0, 1e6), "GCNII: layer l maps by (1 - b) I + b W, b = ln(lambda / l + 1)", float => |x| x, number;
+    strategy Result Some('s'), KeyType::Name(Registry::Strategies), "how the work is divided among ranks", word => same, |s: &String| text(s);
+    ranks Result Some('n'), KeyType::Int(1, MAX_RANKS), "number of ranks", int => size, count;
+    epochs Course None, KeyType::Int(1, 1_000_000_000), "number of epochs", int => size, count;
+    lr Result None, KeyType::Float(0.0, 1e6), "learning rate", float => |x| x, number;
+    optimizer Result None, KeyType::Choice(OptimiserKind::NAMES), "how weights follow their gradients", word => |s: String| named(OptimiserKind::from_name(&s)), |v: &OptimiserKind| text(v.name());
+    momentum Result None, KeyType::Float(0.0, 1.0), "momentum of sgd", float => |x| x, number;
+    weight_decay Result None, KeyType::Float(0.0, 1e6), "weight decay: L2 in the gradient, or beside it with adamw", float => |x| x, number;
+    weight_decay_dense Result None, KeyType::Float(-1.0, 1e6), "weight decay of layers that read no other vertex (GCNII's first and last); below 0, the same", float => |x| x, number;
+    decay Result None, KeyType::Choice(Decay::NAMES), "layers whose weights decay", word => |s: String| named(Decay::from_name(&s)), |v: &Decay| text(v.name());
+    dropout Result None, KeyType::Float(0.0, 1.0), "probability of dropping a layer's input element", float => |x| x, number;
+    feature_norm Result None, KeyType::Choice(FeatureNorm::NAMES), "scale feature rows to sum 1", word => |s: String| named(FeatureNorm::from_name(&s)), |v: &FeatureNorm| text(v.name());
+    feature_storage Result None, KeyType::Choice(FeatureStorage::NAMES), "how features are stored; bf16 rounds them to 8 bits and halves what the first aggregation reads", word => |s: String| named(FeatureStorage::from_name(&s)), |v: &FeatureStorage| text(v.name());
+    first_aggregate Result None, KeyType::Choice(FirstAggregate::NAMES), "when the features, which never change, are aggregated; once needs dropout 0", word => |s: String| named(FirstAggregate::from_name(&s)), |v: &FirstAggregate| text(v.name());
+    vertex_order Result None, KeyType::Choice(VertexOrder::NAMES), "order of vertices in memory: as given, by degree, or auto for by degree where aggregation gains from it", word => |s: String| named(VertexOrder::from_name(&s)), |v: &VertexOrder| text(v.name());
+    seed Result None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
+    threads Course None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
+    launch Course None, KeyType::Choice(Launch::NAMES), "where ranks run", word => |s: String| named(Launch::from_name(&s)), |v: &Launch| text(v.name());
+    backend Result None, KeyType::Choice(super::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
+    partition Result None, KeyType::Name(Registry::Partitioners), "partitioner; knobs after a colon, metis:balance=train+edges; halobook partition --help lists them", word => same, |s: &String| text(s);
+    eval_every Course None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
+    patience Course None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;
+    target Course None, KeyType::Float(0.0, 1.0), "validation score until which training is timed, time_to_target_ms in the frame runs; 0: 99 % of the run's own best", float => |x| x, number;
+    checkpoint_every Course None, KeyType::Int(0, MAX), "write a checkpoint every so many epochs and after the last, for --resume; 0 is never", int => size, count;
+    warmup Course None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;
+    stall Course None, KeyType::Seconds(0.1, 1e9), "seconds without progress that count as a stall", float => |x| x, number;
+    timeout Course None, KeyType::Seconds(0.0, 1e9), "seconds after which the run is ended; 0 is never", float => |x| x, number;
+    limit Course None, KeyType::Text("SIZE"), "memory that a rank may need by its plan, 2GB; a run that would need more is refused, none never", limit => |n| n, |n: &u64| if *n == 0 { text(NONE) } else { text(&n.to_string()) };
+    link Course None, KeyType::Text("RATE,LATENCY"), "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NONE), |l| text(&l.to_string()));
+    slow Course None, KeyType::Text("R:Fx"), "slow one rank down on purpose, for teaching: 2:3x makes rank 2's compute take 3 times as long; or none", slow => |s| s, |s: &Option<Slow>| s.map_or(text(NONE), |s| text(&s.to_string()));
+    trace Course None, KeyType::Switch, "keep what each rank did when: the frame spans, halobook trace, the plot gantt", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
+    sync Course None, KeyType::Switch, "finish every collective where it is posted and every operation of a device where it is asked for: slower, with the same results; the first thing to try when a run fails", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
+    name Course None, KeyType::Text("TEXT"), "free name of the run", word => same, |s: &String| text(s);
 }

@@ -1,28 +1,32 @@
 //! What the user wrote: one flat set of `key = value` pairs.
 //!
 //! Command-line flags, TOML keys and the body of a `%%gnn` cell are the same names and are parsed
-//! by [`RunSpec::from_pairs`]. [`KEYS`] is the only list of them: listing, completion, help and
-//! "did you mean" all read it. Keys that are not in the table are a strategy's own knobs and are
-//! checked against its entry.
+//! by [`RunSpec::from_pairs`], which lies beside the strategies that it asks. [`KEYS`] is the only
+//! list of them: listing, completion, help and "did you mean" all read it. Keys that are not in the
+//! table are a strategy's own knobs and are checked against its entry.
 
 mod keys;
+mod link;
+mod model;
 mod size;
 mod slow;
 mod time;
+mod words;
 
 pub use gnn_data::dataset::{FeatureNorm, FeatureStorage, TaskKind};
 pub use gnn_data::knobs::{Knob, Knobs, Value};
-pub use keys::{KEYS, Key, KeyType, find_key, normalise};
+pub use keys::{KEYS, Key, KeyType, Registry, Role, find_key, normalise};
+pub use link::Link;
+pub use model::ModelKind;
 pub use size::bytes;
 pub use slow::Slow;
 pub use time::seconds;
 
-use crate::comm::Link;
 use crate::dataset::DataSpec;
-use crate::error::{Error, Result};
-use crate::model::ModelKind;
-use crate::strategy::{Entry, STRATEGIES, find_in};
 use serde::{Deserialize, Serialize};
+
+/// The devices that a request can name.
+pub const DEVICES: &[&str] = &["cpu", "cuda"];
 
 /// When the first layer aggregates the input features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,22 +51,6 @@ pub enum VertexOrder {
     Degree,
 }
 
-impl VertexOrder {
-    pub(crate) const NAMES: &'static [&'static str] = &["auto", "given", "degree"];
-
-    fn of(name: &str) -> VertexOrder {
-        match name {
-            "given" => VertexOrder::Given,
-            "degree" => VertexOrder::Degree,
-            _ => VertexOrder::Auto,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        VertexOrder::NAMES[self as usize]
-    }
-}
-
 /// How two vertices' embeddings become the score of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -83,20 +71,6 @@ pub enum OptimiserKind {
     Adamw,
     /// Gradient descent, with momentum if asked.
     Sgd,
-}
-
-impl OptimiserKind {
-    /// Their names.
-    pub const NAMES: &'static [&'static str] = &["adam", "adamw", "sgd"];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            OptimiserKind::Adam => "adam",
-            OptimiserKind::Adamw => "adamw",
-            OptimiserKind::Sgd => "sgd",
-        }
-    }
 }
 
 /// Which layers' weights decay.
@@ -285,109 +259,6 @@ impl Default for RunSpec {
 }
 
 impl RunSpec {
-    /// Builds a request from pairs; a later pair overrides an earlier one.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] for a value of the wrong type or out of range, [`Error::UnknownName`] for
-    /// a key, model, strategy or partitioner nobody knows, with the nearest right name.
-    pub fn from_pairs<I, K>(pairs: I) -> Result<RunSpec>
-    where
-        I: IntoIterator<Item = (K, Value)>,
-        K: AsRef<str>,
-    {
-        RunSpec::from_pairs_in(STRATEGIES, pairs)
-    }
-
-    /// [`RunSpec::from_pairs`], of a program that has these strategies.
-    ///
-    /// # Errors
-    /// As [`RunSpec::from_pairs`].
-    pub fn from_pairs_in<I, K>(strategies: &[Entry], pairs: I) -> Result<RunSpec>
-    where
-        I: IntoIterator<Item = (K, Value)>,
-        K: AsRef<str>,
-    {
-        let mut spec = RunSpec::default();
-        let mut rest = Vec::new();
-        for (key, value) in pairs {
-            let key = normalise(key.as_ref());
-            match find_key(&key) {
-                Some(known) => (known.set)(&mut spec, &value)?,
-                None => rest.push((key, value)),
-            }
-        }
-        let entry = find_in(strategies, &spec.strategy)?;
-        spec.check_names()?;
-        spec.knobs = entry.parse_knobs(rest)?;
-        (entry.settle)(&mut spec)?;
-        spec.check_first_aggregate()?;
-        spec.check_model()?;
-        spec.check_slow()?;
-        Ok(spec)
-    }
-
-    fn check_names(&self) -> Result<()> {
-        crate::partition::Method::parse(&self.partition)?;
-        if !crate::backend::DEVICES.contains(&self.backend.as_str()) {
-            return Err(Error::Spec {
-                key: "backend".into(),
-                reason: format!("expected cpu or cuda, got {}", self.backend),
-                help: "leave the key out, or write backend = \"cpu\"".into(),
-            });
-        }
-        Ok(())
-    }
-
-    fn check_model(&self) -> Result<()> {
-        if self.decoupled && !self.model.decouples() {
-            return Err(Error::Spec {
-                key: "decoupled".into(),
-                reason: format!("{} has no decoupled form", self.model),
-                help: "set decoupled = false, or choose another model, for example gcn".into(),
-            });
-        }
-        if self.decoupled && self.model == ModelKind::Rgcn && self.bases > 0 {
-            return Err(Error::Spec {
-                key: "bases".into(),
-                reason: "relations have weights of their own in the decoupled form".into(),
-                help: "set bases = 0, or decoupled = false".into(),
-            });
-        }
-        if self.decoupled && self.model == ModelKind::Gat && self.out_heads != 1 {
-            return Err(Error::Spec {
-                key: "out_heads".into(),
-                reason: format!("the decoupled form has one head, got {}", self.out_heads),
-                help: "leave out_heads out, or set decoupled = false".into(),
-            });
-        }
-        Ok(())
-    }
-
-    fn check_slow(&self) -> Result<()> {
-        match self.slow {
-            Some(slow) if slow.rank as usize >= self.ranks => Err(Error::Spec {
-                key: "slow".into(),
-                reason: format!("there is no rank {} of {}", slow.rank, self.ranks),
-                help: format!(
-                    "name a rank from 0 to {}, or set slow = \"none\"",
-                    self.ranks - 1
-                ),
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    fn check_first_aggregate(&self) -> Result<()> {
-        if self.first_aggregate == FirstAggregate::Once && self.dropout > 0.0 {
-            return Err(Error::Spec {
-                key: "first_aggregate".into(),
-                reason: format!("once is not exact with dropout {}", self.dropout),
-                help: "set dropout = 0, or aggregate the features every epoch".into(),
-            });
-        }
-        Ok(())
-    }
-
     /// What this run asks of its data.
     pub fn data_spec(&self) -> DataSpec<'_> {
         DataSpec {

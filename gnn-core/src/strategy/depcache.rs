@@ -227,10 +227,7 @@ mod tests {
             let pairs = pairs.map(|(k, v)| (k, Value::from_word(v)));
             let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
             let all = world(&spec, 3, |cx, meter| {
-                let setup = Setup {
-                    data: Arc::clone(&data),
-                    owner: Some(Arc::clone(&owner)),
-                };
+                let setup = Setup::of(Arc::clone(&data), Some(Arc::clone(&owner)));
                 let mut built = build(setup, cx).expect("builds");
                 cx.pass(Pass::Forward);
                 meter.take_times();

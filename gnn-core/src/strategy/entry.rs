@@ -4,6 +4,7 @@ use super::{Built, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
+use crate::partition::Parts;
 use crate::spec::{KEYS, Knob, Knobs, RunSpec, Value};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +53,9 @@ pub struct Entry {
     /// Whether vertices are cut by the run's partitioner; if not, the strategy gives them owners itself,
     /// and [`Setup::owner`] is none.
     pub cut: bool,
+    /// Into what that partitioner cuts, one part a rank unless an entry says otherwise; [`Setup::owner`]
+    /// and [`Setup::nested`] are the two levels.
+    pub parts: fn(&RunSpec) -> Parts,
     /// Whether it works in the background and so needs letters beside collectives.
     pub background: bool,
     /// Whether it writes down what later epochs need ([`Strategy::save`](super::Strategy::save)), so
@@ -78,6 +82,7 @@ impl Entry {
         exact: Exact::Unclaimed,
         determinism: |_| Determinism::SameRanks,
         cut: true,
+        parts: |spec| Parts::of(spec.ranks),
         background: false,
         resumes: false,
         settle: |_| Ok(()),
@@ -90,6 +95,12 @@ impl Entry {
             })
         },
     };
+
+    /// Into what the vertices of a run are cut before its ranks start; none where nothing is cut.
+    pub fn cut_into(&self, spec: &RunSpec) -> Option<Parts> {
+        let parts = (self.parts)(spec);
+        (self.cut && parts.total() != 1).then_some(parts)
+    }
 
     /// Settings out of the pairs that no run key took.
     ///

@@ -1,5 +1,6 @@
-//! Weight gradients of all ranks: each layer's start their all-reduce as soon as they exist, and travel
-//! while earlier layers are computed.
+//! Weight gradients of all ranks, or of a group: each layer's start their all-reduce as soon as they exist,
+//! and travel while earlier layers are computed. Where a rank has a layer's gradients in several parts, one
+//! for each chunk of its rows, it adds them up before they travel, in the order in which they come.
 
 use crate::backend::Mat;
 use crate::comm::{Label, Ticket};
@@ -12,6 +13,8 @@ use kernels::par::split_rows;
 /// The gradients of a model's weights, and those on their way.
 pub(super) struct Reduction {
     gradients: Vec<Weights>,
+    /// Of a layer, what chunks so far have added.
+    added: Vec<Weights>,
     tickets: Vec<(usize, Ticket)>,
 }
 
@@ -22,6 +25,7 @@ impl Reduction {
         let of_layer = |w: &Weights| -> Weights { w.iter().map(zeros).collect() };
         Reduction {
             gradients: weights.iter().map(of_layer).collect(),
+            added: weights.iter().map(|_| Weights::new()).collect(),
             tickets: Vec::new(),
         }
     }
@@ -36,6 +40,7 @@ impl Reduction {
             for dst in (0..ranks).filter(|&r| r != me) {
                 // My part of the peer's chunk goes to it, then my summed chunk.
                 let bytes = 4 * (len(dst) + len(me)) as u64;
+                let dst = cx.comm.world_rank(dst);
                 lanes.push(((layer as u16, Direction::Grad, dst as u32), bytes));
             }
         }
@@ -50,11 +55,30 @@ impl Reduction {
         }
     }
 
-    /// This rank's gradients of a layer are there.
+    /// One chunk's gradients of a layer are there, and more chunks' follow; the last one's are
+    /// [`Reduction::ready`].
+    pub(super) fn add(&mut self, cx: &Ctx, layer: usize, grads: Weights) {
+        let sums = &mut self.added[layer];
+        if sums.is_empty() {
+            *sums = grads;
+            return;
+        }
+        for (sum, g) in sums.iter_mut().zip(&grads) {
+            cx.backend.axpby(1.0, g, 1.0, sum);
+        }
+    }
+
+    /// This rank's gradients of a layer are there, or those of its last chunk.
     ///
     /// # Errors
     /// Whatever the communicator meets.
     pub(super) fn ready(&mut self, cx: &mut Ctx, layer: usize, grads: Weights) -> Result<()> {
+        let grads = if self.added[layer].is_empty() {
+            grads
+        } else {
+            self.add(cx, layer, grads);
+            std::mem::take(&mut self.added[layer])
+        };
         if cx.size() == 1 {
             self.gradients[layer] = grads;
             return Ok(());

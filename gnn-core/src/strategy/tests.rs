@@ -10,22 +10,26 @@ mod features;
 mod feeds;
 mod learnt;
 mod order;
+mod parts;
 mod sampled;
 mod seams;
+pub(crate) mod stages;
 mod written;
 
 use super::{Entry, Exact, STRATEGIES, Setup};
+use crate::backend::{Backend, Cpu, Metered};
 use crate::dataset::Dataset;
 use crate::model::ModelKind;
 use crate::partition;
 use crate::record::rows::StaleRow;
-use crate::record::{Direction, Pass, PredictedLane, Work};
+use crate::record::{Copies, Direction, Meter, Pass, PredictedLane, Work};
 use crate::rng;
 use crate::spec::{RunSpec, Value, VertexOrder};
-use crate::testing::{bytes_predicted, bytes_sent, random_dataset, with_relations, world};
+use crate::testing::{bytes_predicted, bytes_sent, random_dataset, with_relations, world_on};
 use kernels::Mat;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 const EPOCHS: u64 = 3;
@@ -48,6 +52,8 @@ pub(super) struct Trained {
     pub(super) largest: u64,
     /// Most bytes on a device with a budget.
     pub(super) on_device: Option<u64>,
+    /// What was copied to and from such a device in the last epoch.
+    pub(super) copies: Copies,
 }
 
 impl Trained {
@@ -114,16 +120,26 @@ pub(super) fn train_epochs(
     ranks: usize,
     epochs: u64,
 ) -> Vec<Trained> {
+    let cpu = |meter| Box::new(Metered::new(Cpu::new(1), meter)) as Box<dyn Backend>;
+    train_on(entry, spec, data, owner, (ranks, epochs), cpu)
+}
+
+/// [`train_epochs`], each rank on a device of its own that `open` makes.
+pub(super) fn train_on(
+    entry: &Entry,
+    spec: &RunSpec,
+    data: &Arc<Dataset>,
+    owner: Option<Vec<u32>>,
+    (ranks, epochs): (usize, u64),
+    open: impl Fn(Rc<Meter>) -> Box<dyn Backend> + Sync,
+) -> Vec<Trained> {
     let owner = owner.map(Arc::new);
-    world(spec, ranks, |cx, meter| {
-        let setup = Setup {
-            data: Arc::clone(data),
-            owner: owner.clone(),
-        };
+    world_on(spec, ranks, open, |cx, meter| {
+        let setup = Setup::of(Arc::clone(data), owner.clone());
         let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let (mut losses, mut gradients) = (Vec::new(), Vec::new());
         let (mut sent, mut predicted) = (Vec::new(), Vec::new());
-        let mut work = Work::default();
+        let (mut work, mut copies) = (Work::default(), Copies::default());
         for epoch in 0..epochs {
             cx.epoch = epoch;
             bytes_sent(meter);
@@ -132,6 +148,7 @@ pub(super) fn train_epochs(
             sent.push(bytes_sent(meter));
             predicted.push(bytes_predicted(&built, meter));
             work = meter.take_times().1;
+            copies = meter.take_copies();
             gradients = built
                 .strategy
                 .gradients()
@@ -152,6 +169,7 @@ pub(super) fn train_epochs(
             work,
             largest: meter.largest(),
             on_device: meter.most_on_device(),
+            copies,
         }
     })
 }

@@ -27,7 +27,7 @@ pub mod prelude {
     pub use gnn_core::record::Direction;
     pub use gnn_core::spec::{Knob, Knobs, RunSpec, Value};
     pub use gnn_core::strategy::full_graph::block_rows::{BlockRows, Trip};
-    pub use gnn_core::strategy::full_graph::exchange::{Exchange, Strategy};
+    pub use gnn_core::strategy::full_graph::exchange::{Exchange, ExchangeRule as Strategy};
     pub use gnn_core::strategy::{Built, Determinism, Entry, Exact, Setup};
 }
 

@@ -327,6 +327,7 @@ fn ring(n: u32, parts: u32, picture: bool) -> launcher::partition::Report {
         predicted_ms: 1.0,
         types: Vec::new(),
         cached: false,
+        nested: None,
         matrix,
         picture: picture.then(|| Picture {
             owner: (0..n).map(owner).collect(),

@@ -1,13 +1,12 @@
 //! The line magics. None of them needs rustc.
 
-use halobook::plot::View;
+use halobook::plot::{KINDS, View};
 use halobook::{Run, df_html};
 use launcher::LogQuery;
 use launcher::jobs::Target;
 
 use super::{Session, background, report};
 use crate::front::{Failure, Outcome, Shown};
-use crate::magic::table::PLOTS;
 use crate::magic::{Line, help};
 
 /// Carries out a line magic.
@@ -96,7 +95,7 @@ fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     }
     let (name, kind) = match line.args.as_slice() {
         [] => ("latest", "curve"),
-        [only] if PLOTS.contains(&only.as_str()) => ("latest", only.as_str()),
+        [only] if KINDS.iter().any(|kind| kind.0 == only) => ("latest", only.as_str()),
         [name] => (name.as_str(), "curve"),
         [name, kind, ..] => (name.as_str(), kind.as_str()),
     };

@@ -2,6 +2,7 @@
 
 use std::process::{Command, ExitStatus};
 
+use gnn_core::spec::{KeyType, find_key};
 use launcher::store::{self, Manifest, Status};
 
 use super::bound::Thing;
@@ -9,7 +10,6 @@ use super::follow::Follower;
 use super::{Session, program, report, supervised};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::TrainRequest;
-use crate::magic::table;
 
 /// Trains, shows the card, binds the run, and returns its table; with `--bg` only until the run
 /// has started.
@@ -101,10 +101,9 @@ pub(super) fn keys(request: &TrainRequest, command: &mut Command) {
     if let Some(file) = &request.config {
         command.args(["--config", file]);
     }
-    let gnn = table::find("gnn");
     for (key, value) in &request.pairs {
-        let flag = gnn.and_then(|magic| magic.flag(key));
-        if flag.is_some_and(|flag| flag.value.is_some()) && key.len() > 1 {
+        let known = find_key(key).filter(|known| known.kind != KeyType::Switch);
+        if known.is_some() && key.len() > 1 {
             command.arg(format!("--{key}")).arg(value);
         } else {
             command.arg("--set").arg(format!("{key}={value}"));

@@ -3,10 +3,11 @@
 use super::body;
 use super::compiled::{self, RanksRequest, StrategyRequest};
 use super::flags::{self, Parsed};
-use super::run_flags::SWEEP_OWN;
 use super::table::{self, Kind, Magic};
 use crate::front::Failure;
-use crate::text;
+use gnn_core::error::nearest;
+use gnn_core::spec::{KeyType, find_key};
+use launcher::flags::SWEEP;
 
 /// What is to be done with a cell.
 #[derive(Debug, PartialEq)]
@@ -243,7 +244,7 @@ fn magic_of(line: &str) -> Result<(&'static Magic, usize), Refusal> {
         help,
     };
     let Some(magic) = table::find(word) else {
-        let near = text::nearest(word, table::MAGICS.iter().map(|magic| magic.name));
+        let near = nearest(word, table::MAGICS.iter().map(|magic| magic.name));
         return Err(refuse(
             format!("there is no magic {spelled}"),
             match near.and_then(table::find) {
@@ -307,12 +308,13 @@ fn check(parsed: Parsed, line: &str, rest: &str) -> Result<CheckRequest, Refusal
 }
 
 fn sweep(parsed: Parsed, line: &str, rest: &str) -> Result<SweepRequest, Refusal> {
-    let is_own = |name: &str| SWEEP_OWN.iter().any(|flag| flag.long == name);
-    // Whether it is waited for is said of what is started, be it a run or a sweep.
+    // What is said of anything that is started, be it a run or a sweep.
+    const STARTED: [&str; 3] = ["bg", "force", "dry-run"];
+    let is_own = |name: &str| SWEEP.iter().any(|flag| flag.name == name);
     let (own, flags) = parsed
         .flags
         .into_iter()
-        .partition(|(name, _)| is_own(name) && *name != "bg");
+        .partition(|(name, _)| is_own(name) && !STARTED.contains(name));
     let runs = train(Parsed { flags, ..parsed }, line, rest, true)?;
     let force = runs.force.then_some(("force", String::new()));
     Ok(SweepRequest {
@@ -355,7 +357,6 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
             "force" => request.force = true,
             "verify" => request.verify = true,
             "repeat" => request.repeat = Some(value),
-            "trace" | "sync" => request.pairs.push((name.to_owned(), "true".into())),
             "set" => match value.split_once('=') {
                 Some((key, value)) => request
                     .pairs
@@ -369,6 +370,9 @@ fn train(parsed: Parsed, line: &str, rest: &str, lists: bool) -> Result<TrainReq
                     });
                 }
             },
+            key if find_key(key).is_some_and(|key| key.kind == KeyType::Switch) => {
+                request.pairs.push((key.to_owned(), "true".into()));
+            }
             key => request.pairs.push((key.to_owned(), value)),
         }
     }

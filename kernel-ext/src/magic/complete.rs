@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use gnn_core::partition::PARTITIONERS;
+use halobook::plot::KINDS;
+
 use super::flags;
 use super::table::{self, Kind, MAGICS, Magic, Value};
 
@@ -16,14 +19,6 @@ pub struct Found {
 
 /// Looks names up that the table does not hold: strategies and runs.
 pub type Names<'a> = &'a dyn Fn(Value) -> Vec<String>;
-
-/// The built-in data sets and the catalogue's names.
-const DATA: &[&str] = &[
-    "karate",
-    "sbm:nodes=1000,classes=4",
-    "rmat:scale=10,edge-factor=8",
-    "cora",
-];
 
 /// Completes at a byte offset; `None` when the place is Rust.
 pub fn at(code: &str, position: usize, names: Names<'_>) -> Option<Found> {
@@ -194,10 +189,11 @@ fn body(
         return result;
     }
     let typed = piece.trim_start();
+    let takes_keys = magic.flags.iter().any(|flag| flag.key);
     let items = magic
         .flags
         .iter()
-        .filter(|flag| flag.value.is_some() && flag.long != "set")
+        .filter(|flag| flag.key || (takes_keys && flag.long == "output"))
         .map(|flag| flag.long.replace('-', "_"))
         .filter(|key| key.starts_with(&typed.replace('-', "_")))
         .map(|key| (format!("{key} = "), "key".to_owned()))
@@ -208,11 +204,20 @@ fn body(
     }
 }
 
+/// What needs no file, and the catalogue's names.
+fn data() -> Vec<String> {
+    let built_in = gnn_core::dataset::catalogue().iter().map(|e| e.name);
+    let fetched = launcher::datasets::ALL.iter().map(|e| e.name);
+    built_in.chain(fetched).map(str::to_owned).collect()
+}
+
 fn found(value: Value, typed: &str, range: Range<usize>, names: Names<'_>) -> Found {
     let words: Vec<String> = match value {
         Value::Free => Vec::new(),
         Value::OneOf(words) => words.iter().map(|&word| word.to_owned()).collect(),
-        Value::Data => DATA.iter().map(|&word| word.to_owned()).collect(),
+        Value::Data => data(),
+        Value::Partitioner => PARTITIONERS.iter().map(|e| e.name.to_owned()).collect(),
+        Value::Plot => KINDS.iter().map(|kind| kind.0.to_owned()).collect(),
         Value::Strategy | Value::Run => names(value),
     };
     let items = words

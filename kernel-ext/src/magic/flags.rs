@@ -2,7 +2,7 @@
 
 use super::action::Refusal;
 use super::table::{Flag, Magic};
-use crate::text;
+use gnn_core::error::nearest;
 
 /// A magic's line, taken apart.
 #[derive(Debug, Default, PartialEq)]
@@ -136,7 +136,7 @@ fn take(
 }
 
 fn unknown(magic: &Magic, line: &str, word: &Word, name: &str) -> Refusal {
-    let near = text::nearest(name, magic.flags.iter().map(|flag| flag.long));
+    let near = nearest(name, magic.flags.iter().map(|flag| flag.long));
     refuse(
         line,
         word,

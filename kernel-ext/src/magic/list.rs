@@ -1,24 +1,8 @@
 //! The one table of magics.
 
-use super::own_flags::{BIND_RUN, PARTITION_FLAGS, RANKS_FLAGS};
-use super::run_flags::{GNN_FLAGS, PLAN_FLAGS, SWEEP_FLAGS};
+use super::own_flags::{BIND_RUN, RANKS_FLAGS};
+use super::run_flags::{GNN_FLAGS, PARTITION_FLAGS, PLAN_FLAGS, SWEEP_FLAGS};
 use super::table::{Kind, Magic, Value, switch, value};
-
-/// The kinds of `%plot`.
-pub const PLOTS: &[&str] = &[
-    "curve",
-    "curve-seconds",
-    "stack",
-    "balance",
-    "gantt",
-    "matrix",
-    "matrix-layers",
-    "stale",
-    "plan",
-    "speedup",
-    "pareto",
-    "partition",
-];
 
 /// Every magic there is.
 pub const MAGICS: &[Magic] = &[
@@ -225,7 +209,7 @@ say how near: `+- 0.01` or `within 5 %`. Words in quotes before a colon say what
     Magic {
         name: "plot",
         kind: Kind::Line,
-        args: &[("RUN", Value::Run), ("KIND", Value::OneOf(PLOTS))],
+        args: &[("RUN", Value::Run), ("KIND", Value::Plot)],
         flags: &[
             value(
                 "epoch",

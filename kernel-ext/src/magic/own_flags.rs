@@ -2,65 +2,8 @@
 
 use super::table::{Flag, Value, switch, value};
 
-/// The partitioners.
-pub const METHODS: &[&str] = &[
-    "metis", "chunk", "hash", "random", "ldg", "fennel", "bytegnn", "hongtu",
-];
-
 /// Layouts of what ranks print.
 pub const GROUPS: &[&str] = &["same", "rank", "order", "type", "none"];
-
-/// Flags of `%partition`, those of `halobook partition` and `output`.
-pub(super) const PARTITION_FLAGS: &[Flag] = &[
-    value("ranks", Some('n'), "N", Value::Free, "number of parts"),
-    value(
-        "output",
-        Some('o'),
-        "NAME",
-        Value::Free,
-        "bind the frame to this variable",
-    ),
-    value(
-        "data",
-        None,
-        "NAME",
-        Value::Data,
-        "data set: a name, a built-in or a path",
-    ),
-    value(
-        "method",
-        None,
-        "NAME",
-        Value::OneOf(METHODS),
-        "partitioner; knobs after a colon, metis:slack=0.1",
-    ),
-    value(
-        "balance",
-        None,
-        "LIST",
-        Value::OneOf(gnn_core::partition::BALANCES),
-        "what METIS balances; several separated by commas",
-    ),
-    value(
-        "set",
-        None,
-        "KNOB=VALUE",
-        Value::Free,
-        "a knob of the partitioner",
-    ),
-    value("seed", None, "N", Value::Free, "seed"),
-    value("split", None, "NAME", Value::Free, "split of the data"),
-    value(
-        "mem",
-        None,
-        "SIZE",
-        Value::Free,
-        "memory the partitioner may use: 2GB",
-    ),
-    value("time", None, "SECONDS", Value::Free, "time it may use"),
-    switch("no-cache", "cut anew, keep nothing"),
-    switch("dry-run", "say what it would need, cut nothing"),
-];
 
 /// Binds the run that a line magic is about.
 pub(super) const BIND_RUN: Flag = value(
@@ -126,7 +69,7 @@ pub(super) const RANKS_FLAGS: &[Flag] = &[
         "partition",
         None,
         "NAME",
-        Value::OneOf(METHODS),
+        Value::Partitioner,
         "how it is cut (default metis)",
     ),
     value(

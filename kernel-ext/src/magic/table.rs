@@ -1,7 +1,9 @@
 //! What a magic is made of: flags, documentation and what completes where.
 
-pub use super::list::{MAGICS, PLOTS};
-pub use super::own_flags::METHODS;
+use gnn_core::spec::{Key, KeyType, Registry};
+use launcher::flags::CommandFlag;
+
+pub use super::list::MAGICS;
 
 /// Where a magic stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +25,27 @@ pub enum Value {
     Data,
     /// A strategy's name.
     Strategy,
+    /// A partitioner's name, knobs behind it.
+    Partitioner,
+    /// A kind of plot.
+    Plot,
     /// A run: a bound name, an id or `latest`.
     Run,
+}
+
+impl Value {
+    /// What completes where a value of this type stands.
+    const fn of(kind: KeyType) -> Value {
+        match kind {
+            KeyType::Choice(words) => Value::OneOf(words),
+            KeyType::Switch => Value::OneOf(&["true", "false"]),
+            KeyType::Name(Registry::Data) => Value::Data,
+            KeyType::Name(Registry::Strategies) => Value::Strategy,
+            KeyType::Name(Registry::Partitioners) => Value::Partitioner,
+            KeyType::Name(Registry::Runs) => Value::Run,
+            _ => Value::Free,
+        }
+    }
 }
 
 /// A flag of a magic.
@@ -38,6 +59,42 @@ pub struct Flag {
     pub value: Option<(&'static str, Value)>,
     /// One line.
     pub doc: &'static str,
+    /// Whether it is a key of a run, which a cell's body can hold.
+    pub key: bool,
+}
+
+impl Flag {
+    /// A key of a run as a flag.
+    pub const fn of_key(key: &Key) -> Flag {
+        Flag {
+            key: true,
+            ..Flag::of_kind(key.flag, key.short, key.kind, key.doc)
+        }
+    }
+
+    /// A command's own flag.
+    pub const fn of_command(flag: &CommandFlag) -> Flag {
+        Flag::of_kind(flag.name, flag.short, flag.kind, flag.doc)
+    }
+
+    const fn of_kind(
+        long: &'static str,
+        short: Option<char>,
+        kind: KeyType,
+        doc: &'static str,
+    ) -> Flag {
+        let value = match kind {
+            KeyType::Switch => None,
+            kind => Some((kind.placeholder(), Value::of(kind))),
+        };
+        Flag {
+            long,
+            short,
+            value,
+            doc,
+            key: false,
+        }
+    }
 }
 
 /// A magic.
@@ -70,6 +127,7 @@ pub(super) const fn value(
         short,
         value: Some((name, value)),
         doc,
+        key: false,
     }
 }
 
@@ -79,6 +137,7 @@ pub(super) const fn switch(long: &'static str, doc: &'static str) -> Flag {
         short: None,
         value: None,
         doc,
+        key: false,
     }
 }
 

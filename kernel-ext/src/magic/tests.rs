@@ -3,6 +3,7 @@
 
 use super::action::Refusal;
 use super::*;
+use gnn_core::spec::Value;
 
 fn train(cell: &str) -> TrainRequest {
     match expand(cell) {
@@ -199,15 +200,58 @@ fn magics_complete() {
 }
 
 #[test]
-fn the_partitioners_are_those_of_the_registry() {
-    let known = gnn_core::partition::PARTITIONERS.iter().map(|e| e.name);
-    assert!(known.eq(table::METHODS.iter().copied()));
-    let plots: Vec<&str> = halobook::plot::KINDS.iter().map(|k| k.0).collect();
-    assert!(table::PLOTS.iter().all(|kind| plots.contains(kind)));
+fn what_is_in_a_registry_completes() {
+    let texts = |code: &str| -> Vec<String> {
+        let found = complete::at(code, code.len(), &names).expect("a magic");
+        found.items.into_iter().map(|(text, _)| text).collect()
+    };
+    let methods = gnn_core::partition::PARTITIONERS.iter().map(|e| e.name);
+    assert!(methods.eq(texts("%partition --method ")));
+    let kinds = halobook::plot::KINDS.iter().map(|kind| kind.0);
+    assert!(kinds.clone().eq(texts("%plot r1 ")));
+    let page = help::page("plot").bundle["text/plain"].to_string();
+    assert!(kinds.clone().all(|kind| page.contains(kind)));
+    let data = texts("%%gnn --data ");
+    let built_in = gnn_core::dataset::catalogue().iter().map(|e| e.name);
+    let fetched = launcher::datasets::ALL.iter().map(|e| e.name);
+    assert!(built_in.chain(fetched).eq(data));
     let Action::Refused(refusal) = expand("%partition karate -o 1st") else {
         panic!("a name that cannot be bound");
     };
     assert!(refusal.message.contains("1st"));
+}
+
+/// A key that is added to the table is a flag, a line of a body and a line of the manual page by itself.
+#[test]
+fn every_key_is_a_flag_a_line_of_a_body_and_on_the_page() {
+    use gnn_core::spec::{KEYS, KeyType};
+    let texts = |code: &str| -> Vec<String> {
+        let found = complete::at(code, code.len(), &names).expect("a magic");
+        found.items.into_iter().map(|(text, _)| text).collect()
+    };
+    for magic in ["gnn", "sweep"] {
+        let (flags, keys) = (
+            texts(&format!("%%{magic} --")),
+            texts(&format!("%%{magic}\n")),
+        );
+        let page = help::page(magic).bundle["text/plain"].to_string();
+        for key in KEYS {
+            assert!(flags.contains(&format!("--{}", key.flag)), "{}", key.name);
+            assert!(keys.contains(&format!("{} = ", key.name)), "{}", key.name);
+            assert!(page.contains(&format!("--{}", key.flag)), "{}", key.name);
+        }
+        // Beside the keys, only what the result is bound to stands in a body.
+        assert_eq!(keys.len(), KEYS.len() + 1);
+    }
+    for key in KEYS {
+        let (flag, want) = match key.kind {
+            KeyType::Switch => (format!("--{}", key.flag), "true"),
+            _ => (format!("--{} 7", key.flag), "7"),
+        };
+        let request = train(&format!("%%gnn {flag}\n"));
+        assert_eq!(pairs(&request), [format!("{}={want}", key.flag)]);
+    }
+    assert!(texts("%%ranks\n").is_empty());
 }
 
 #[test]
@@ -243,6 +287,38 @@ fn every_magic_has_a_page_and_is_found() {
         assert!(text.contains(magic.summary), "{}", magic.name);
         assert!(help::at(&magic.spelling(), magic.spelling().len()).is_some());
     }
+}
+
+/// Cells of the manual and the README. What they do is for whoever executes them.
+#[test]
+fn cells_of_the_manual_are_read() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let pages = std::fs::read_dir(root.join("notebooks/manual")).expect("the manual");
+    let pages = pages.map(|page| page.expect("a page").path());
+    let mut count = 0;
+    for page in pages.chain([root.join("README.md")]) {
+        let text = std::fs::read_to_string(&page).expect("text");
+        for block in text.split("\n```text\n").skip(1) {
+            let cell = block.split("\n```").next().unwrap_or_default();
+            if !cell.starts_with('%') {
+                continue;
+            }
+            count += 1;
+            match expand(cell) {
+                Action::Refused(refusal) => {
+                    panic!("{}: {cell}\n{:?}", page.display(), refusal.failure());
+                }
+                Action::Train(request) => {
+                    let pairs = request.pairs.into_iter();
+                    let pairs = pairs.map(|(key, value)| (key, Value::from_word(&value)));
+                    let spec = gnn_core::spec::RunSpec::from_pairs(pairs);
+                    assert!(spec.is_ok(), "{cell}: {:?}", spec.err());
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(count > 10, "{count} cells");
 }
 
 #[test]

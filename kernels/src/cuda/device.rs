@@ -1,12 +1,9 @@
-//! A device: a driver, and the memory that was taken from it.
+//! A device: a driver, and what is made in the memory that was taken from it.
 
+use super::memory::Memory;
 use super::{Arg, Driver, Error, Gemm, Launch, Mark};
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Kept memory comes in multiples of this.
-const GRAIN: usize = 512;
+use std::sync::Arc;
 
 /// Numbers that are the same bytes on host and device.
 ///
@@ -36,8 +33,7 @@ unsafe impl Plain for u64 {}
 /// stream, so nobody still reads it when the next owner writes.
 pub struct Device {
     driver: Box<dyn Driver>,
-    /// Idle memory by size.
-    idle: Mutex<BTreeMap<usize, Vec<u64>>>,
+    memory: Memory,
 }
 
 impl Device {
@@ -45,8 +41,37 @@ impl Device {
     pub fn new(driver: Box<dyn Driver>) -> Arc<Device> {
         Arc::new(Device {
             driver,
-            idle: Mutex::default(),
+            memory: Memory::default(),
         })
+    }
+
+    /// From now on no more than `bytes` are taken from the driver at once, idle memory included: what
+    /// would exceed them is refused. What was taken before counts.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where the driver has less to give, or more is in use already.
+    pub fn limit(&self, bytes: usize) -> Result<(), Error> {
+        self.memory.limit(self.driver.as_ref(), bytes)
+    }
+
+    /// Whether its memory is kept for the next owner, and comes in multiples of [`super::GRAIN`].
+    pub fn keeps_memory(&self) -> bool {
+        self.driver.keeps_memory()
+    }
+
+    /// Bytes that a buffer of `bytes` takes.
+    pub fn room(&self, bytes: usize) -> usize {
+        super::memory::room(self.driver.keeps_memory(), bytes)
+    }
+
+    /// Bytes in use now.
+    pub fn used_bytes(&self) -> usize {
+        self.memory.used()
+    }
+
+    /// The most bytes that were ever in use at once.
+    pub fn most_bytes(&self) -> usize {
+        self.memory.most()
     }
 
     /// What a person calls it.
@@ -55,15 +80,27 @@ impl Device {
     }
 
     /// Memory for `len` numbers, its content unspecified.
+    ///
+    /// # Panics
+    /// Where there is not as much, as the CPU kernels do; [`Device::try_fresh`] says so instead.
     pub fn fresh<T: Plain>(self: &Arc<Self>, len: usize) -> Buf<T> {
-        let (at, bytes) = self.take(len * size_of::<T>());
-        Buf {
+        self.must(self.try_fresh(len))
+    }
+
+    /// [`Device::fresh`], for somebody who can do without.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] or what the driver said, where there is not as much.
+    pub fn try_fresh<T: Plain>(self: &Arc<Self>, len: usize) -> Result<Buf<T>, Error> {
+        let bytes = len * size_of::<T>();
+        let (at, bytes) = self.memory.take(self.driver.as_ref(), bytes)?;
+        Ok(Buf {
             device: Arc::clone(self),
             at,
             bytes,
             len,
             plain: PhantomData,
-        }
+        })
     }
 
     /// `from` on the device.
@@ -133,40 +170,11 @@ impl Device {
     fn must<T>(&self, answer: Result<T, Error>) -> T {
         answer.unwrap_or_else(|e| panic!("{}: {e}", self.name()))
     }
-
-    /// Memory of at least `bytes`, and how much it is: the smallest idle one that fits without
-    /// wasting more than an eighth.
-    fn take(&self, bytes: usize) -> (u64, usize) {
-        if !self.driver.keeps_memory() {
-            return (self.must(self.driver.alloc(bytes)), bytes);
-        }
-        let bytes = bytes.next_multiple_of(GRAIN).max(GRAIN);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut fits = idle.range_mut(bytes..=bytes + bytes / 8);
-        if let Some((size, at)) = fits.find_map(|(size, list)| Some((*size, list.pop()?))) {
-            return (at, size);
-        }
-        drop(idle);
-        let at = self.driver.alloc(bytes).unwrap_or_else(|_| {
-            self.trim();
-            self.must(self.driver.alloc(bytes))
-        });
-        (at, bytes)
-    }
-
-    /// Gives idle memory back to the driver.
-    fn trim(&self) {
-        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
-        for at in idle.into_values().flatten() {
-            // SAFETY: nobody owns idle memory.
-            unsafe { self.driver.free(at) };
-        }
-    }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        self.trim();
+        self.memory.trim(self.driver.as_ref());
     }
 }
 
@@ -272,13 +280,9 @@ impl<T: Plain> Buf<T> {
 
 impl<T: Plain> Drop for Buf<T> {
     fn drop(&mut self) {
-        if !self.device.driver.keeps_memory() {
-            // SAFETY: it was taken from this driver, and its owner is gone.
-            return unsafe { self.device.driver.free(self.at) };
-        }
-        let idle = self.device.idle.lock();
-        let mut idle = idle.unwrap_or_else(PoisonError::into_inner);
-        idle.entry(self.bytes).or_default().push(self.at);
+        let (device, taken) = (&self.device, (self.at, self.bytes));
+        // SAFETY: it was taken from this memory, and its owner is gone.
+        unsafe { device.memory.put(device.driver.as_ref(), taken) };
     }
 }
 

@@ -67,6 +67,14 @@ pub trait Driver: Send + Sync {
         true
     }
 
+    /// Bytes that could be allocated now; none where the driver does not know.
+    ///
+    /// # Errors
+    /// When the device failed.
+    fn free_bytes(&self) -> Result<Option<usize>, Error> {
+        Ok(None)
+    }
+
     /// Memory, its content unspecified, aligned for every vector.
     ///
     /// # Errors

@@ -19,6 +19,16 @@ pub enum Error {
         /// Its output.
         log: String,
     },
+    /// More memory than there is, or than a limit leaves.
+    #[error("no memory for {asked} bytes: {free} of {limit} are free")]
+    Memory {
+        /// Bytes that were asked for.
+        asked: usize,
+        /// Bytes that could be had.
+        free: usize,
+        /// Bytes that there are, or may be used.
+        limit: usize,
+    },
     /// A call that a driver or library refused.
     #[error("{op}: {reason}")]
     Call {

@@ -24,6 +24,7 @@ mod cache;
 mod device;
 mod driver;
 mod error;
+mod memory;
 #[cfg(feature = "cuda")]
 mod nvidia;
 pub mod nvrtc;
@@ -37,11 +38,12 @@ mod tests;
 pub use device::{Buf, Device, Plain};
 pub use driver::{Arg, Driver, Gemm, Launch, Mark};
 pub use error::Error;
+pub use memory::{GRAIN, room};
 #[cfg(feature = "cuda")]
 pub use nvidia::Nvidia;
 pub use shim::Shim;
 pub use source::{FAMILIES, Family};
-pub use sparse::{Moves, Pieces, SparseOn};
+pub use sparse::{Moves, Pieces, SparseNeed, SparseOn};
 
 /// How many GPUs there are, with all that training on one needs: driver, cuBLAS, NVRTC. Starts
 /// nothing on them.

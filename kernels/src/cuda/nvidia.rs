@@ -86,16 +86,6 @@ impl Nvidia {
             .bind_to_thread()
             .map_err(failed("reaching the GPU"))
     }
-
-    /// Free and total bytes of the GPU's memory.
-    ///
-    /// # Errors
-    /// When the device failed.
-    pub fn memory(&self) -> Result<(usize, usize), Error> {
-        self.context
-            .mem_get_info()
-            .map_err(failed("asking the GPU"))
-    }
 }
 
 /// Looks for the libraries: cudarc panics where one is missing.
@@ -158,6 +148,12 @@ fn load(context: &Arc<CudaContext>, sm: u32) -> Result<HashMap<&'static str, Cud
 impl Driver for Nvidia {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn free_bytes(&self) -> Result<Option<usize>, Error> {
+        let info = self.context.mem_get_info();
+        let (free, _) = info.map_err(failed("asking the GPU"))?;
+        Ok(Some(free))
     }
 
     fn alloc(&self, bytes: usize) -> Result<u64, Error> {

@@ -39,7 +39,7 @@ families! {
     "spmm": [
         "spmm_1_1", "spmm_1_2", "spmm_1_4", "spmm_4_1", "spmm_4_2", "spmm_4_4", "spmm_bf16_1_1",
         "spmm_bf16_1_2", "spmm_bf16_1_4", "spmm_bf16_4_1", "spmm_bf16_4_2", "spmm_bf16_4_4",
-        "to_bf16", "combine_sum", "spmm_max", "combine_max", "spmm_max_backward",
+        "to_bf16", "combine_sum",
     ],
     "gat": [
         "gat_lse", "combine_lse", "gat_sum_1_1", "gat_sum_1_2", "gat_sum_1_4", "gat_sum_4_1",
@@ -48,10 +48,12 @@ families! {
     ],
     "edges": [
         "sddmm_1_1", "sddmm_1_2", "sddmm_1_4", "sddmm_4_1", "sddmm_4_2", "sddmm_4_4", "sddmm_any",
-        "edge_sum", "edge_softmax", "edge_softmax_backward", "head_dots", "head_outer_add",
+        "edge_sum", "edge_softmax", "edge_softmax_backward", "edge_scores", "edge_slopes",
+        "edge_dropout", "head_dots", "head_outer_add",
     ],
+    "pairs": ["pair_products", "pair_gradients"],
     "rspmm": ["rspmm", "rspmm_t", "rspmm_coef", "rspmm_coef_sum"],
-    "rows": ["gather_1", "gather_4", "scatter_add", "sparse_dropout"],
+    "rows": ["copy_block_1", "copy_block_4", "scatter_add", "sparse_dropout"],
     "then": ["then_1", "then_4", "axpby"],
     "columns": ["column_sums"],
     "layernorm": ["layer_norm", "layer_norm_backward", "layer_norm_params"],

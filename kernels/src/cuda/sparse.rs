@@ -55,6 +55,85 @@ impl Pieces {
     }
 }
 
+/// Bytes that a sparse matrix takes on a device, row after row: for somebody who has to know before.
+#[derive(Clone, Copy, Debug)]
+pub struct SparseNeed {
+    kept: bool,
+    weighted: bool,
+    /// Rows, edges, pieces, long rows.
+    rows: usize,
+    edges: usize,
+    pieces: usize,
+    long: usize,
+}
+
+impl SparseNeed {
+    /// Of no rows; `kept` as the driver's [`super::Driver::keeps_memory`].
+    pub fn new(kept: bool, weighted: bool) -> SparseNeed {
+        SparseNeed {
+            kept,
+            weighted,
+            rows: 0,
+            edges: 0,
+            pieces: 0,
+            long: 0,
+        }
+    }
+
+    /// Of the rows of `a`.
+    pub fn of(kept: bool, a: Csr<'_>) -> SparseNeed {
+        let mut need = SparseNeed::new(kept, a.weights.is_some());
+        for span in a.indptr.windows(2) {
+            need.add((span[1] - span[0]) as usize);
+        }
+        need
+    }
+
+    /// One row more, with so many edges.
+    pub fn add(&mut self, edges: usize) {
+        self.rows += 1;
+        self.edges += edges;
+        if edges > PIECE as usize {
+            self.pieces += edges.div_ceil(PIECE as usize);
+            self.long += 1;
+        }
+    }
+
+    /// Its buffers, by bytes.
+    fn buffers(&self) -> [usize; 7] {
+        let edge = 4 * self.edges;
+        [
+            8 * (self.rows + 1),
+            edge,
+            if self.weighted { edge } else { 0 },
+            4 * self.pieces,
+            8 * self.pieces,
+            4 * self.long,
+            4 * (self.long + 1),
+        ]
+    }
+
+    /// Bytes of the matrix alone: where rows begin, columns, values.
+    pub fn lists(&self) -> usize {
+        self.buffers()[..3].iter().sum()
+    }
+
+    /// Bytes that are copied to the device.
+    pub fn copied(&self) -> usize {
+        self.buffers().iter().sum()
+    }
+
+    /// Bytes that it takes there, and with them what a product with rows of `d` columns takes beside.
+    pub fn room(&self, d: usize) -> usize {
+        let room = |bytes| super::room(self.kept, bytes);
+        let buffers = self.buffers();
+        let unweighted = usize::from(!self.weighted);
+        // Without values there is no buffer for them.
+        let own: usize = buffers.into_iter().map(room).sum();
+        own - unweighted * room(0) + room(4 * self.pieces * d)
+    }
+}
+
 /// The items of a range of rows.
 pub(super) struct Items {
     pub rows: Range<usize>,
@@ -178,11 +257,9 @@ impl SparseOn {
     }
 }
 
-/// Rows `idx: [m]` of a matrix, as a device gathers from them and adds to them.
+/// Rows `idx: [m]` of a matrix, as a device adds to them.
 #[derive(Debug)]
 pub struct Moves {
-    /// The list itself, for gathering.
-    pub(super) rows: Buf<u32>,
     /// One more than the largest row.
     pub(super) bound: usize,
     /// Distinct rows, ascending.
@@ -208,7 +285,6 @@ impl Moves {
         }
         first.push(places.len() as u32);
         Moves {
-            rows: device.upload(rows),
             bound: targets.last().map_or(0, |&r| r as usize + 1),
             targets: device.upload(&targets),
             first: device.upload(&first),
@@ -227,8 +303,8 @@ impl Moves {
         [targets, first, places, Arg::U64(self.targets.len() as u64)]
     }
 
-    /// The list, as ids.
-    pub fn ids(&self) -> &Buf<u32> {
-        &self.rows
+    /// How many rows the list has.
+    pub(super) fn rows(&self) -> usize {
+        self.places.len()
     }
 }

@@ -8,9 +8,8 @@ mod attention;
 mod relations;
 mod rowwise;
 
-use arrays::{arrays, right, value};
-use kernels::{Csr, Mat, Par, dropout, elementwise, linear, loss, rows, sddmm, spmm, spmm_max};
-use ndarray::Array2;
+use arrays::{arrays, value};
+use kernels::{Csr, Mat, Par, dropout, elementwise, linear, loss, rows, sddmm, spmm};
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -48,7 +47,7 @@ fn refused(op: &str, call: impl FnOnce()) {
     assert!(both, "expected a refusal by {op}, got {words}");
 }
 
-/// Every kernel of sums and maxima over a sparse matrix, on one that was checked.
+/// Every kernel of sums over a sparse matrix, on one that was checked.
 fn exercise(par: &Par, a: Csr<'_>, d: usize, fill: f32) {
     let (m, n) = (a.rows(), a.n_cols);
     let x = Mat::from_elem((n, d), fill);
@@ -66,35 +65,6 @@ fn exercise(par: &Par, a: Csr<'_>, d: usize, fill: f32) {
     let mut edge_rows = Mat::zeros((a.n_edges(), d));
     rows::gather_rows_into(par, &x, a.indices, &mut edge_rows);
     rows::scatter_add_rows(par, &edge_rows, a.indices, &mut back);
-    let mut arg = Array2::zeros((m, d));
-    spmm_max::spmm_max_into(par, a, 0..m, &x, &mut out, &mut arg);
-    let places = a.places_t().expect("few edges");
-    spmm_max::spmm_max_backward_into(par, t.view(), &places, &arg, &out, &mut back);
-}
-
-/// Sizes of the kernels by maximum, right and wrong.
-fn maxima_by_size(par: &Par, a: Csr<'_>, d: usize) {
-    let (m, n) = (a.rows(), a.n_cols);
-    each_size(
-        "spmm_max",
-        [n, d, m, d, m, d],
-        |[xr, xc, or, oc, ar, ac]| {
-            let (mut out, mut arg) = (Mat::zeros((or, oc)), Array2::zeros((ar, ac)));
-            spmm_max::spmm_max_into(par, a, 0..m, &Mat::zeros((xr, xc)), &mut out, &mut arg);
-        },
-    );
-    let (t, places) = (a.transpose(), a.places_t().expect("few edges"));
-    each_size(
-        "spmm_max_backward",
-        [m, d, m, d, n, d, places.len()],
-        |[ar, ac, gr, gc, xr, xc, edges]| {
-            let arg = Array2::from_elem((ar, ac), spmm_max::NONE);
-            let (g, mut dx) = (Mat::zeros((gr, gc)), Mat::zeros((xr, xc)));
-            let mut places = places.clone();
-            places.resize(edges, 0);
-            spmm_max::spmm_max_backward_into(par, t.view(), &places, &arg, &g, &mut dx);
-        },
-    );
 }
 
 /// Dense kernels on any shape and any value.
@@ -156,21 +126,11 @@ proptest! {
         run(&mut || spmm::spmm_into(par, a, 0..m, &x, &mut out));
         // The others cut rows by their lengths first, and so believe them.
         prop_assume!(a.indptr.iter().all(|&at| at < 1000));
-        let mut arg = Array2::zeros((m, d));
-        run(&mut || spmm_max::spmm_max_into(par, a, 0..m, &x, &mut out, &mut arg));
-        // As if these arrays were the transposed.
-        let (places, won) = (vec![0; a.indices.len()], Array2::zeros((n, d)));
-        run(&mut || spmm_max::spmm_max_backward_into(par, a, &places, &won, &x, &mut out));
         let mut s = vec![0.5; a.indices.len()];
         run(&mut || sddmm::sddmm_into(par, a, 0..m, 1, &out, &x, &mut s));
         run(&mut || sddmm::spmm_heads_into(par, a, 0..m, 1, &s, &x, &mut out));
         run(&mut || attention::forward(par, a, 1, d, 1.0));
         run(&mut || relations::forward(par, a, 2, d, 1.0));
-    }
-
-    #[test]
-    fn maxima_refuse_wrong_sizes(a in right(), d in 1usize..20) {
-        maxima_by_size(&Par::new(1), a.view(), d);
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl<'a> Runner<'a> {
         let copy = Resolved {
             plan: from.plan.clone(),
             owner: from.owner.clone(),
+            nested: from.nested.clone(),
             report: from.report.clone(),
             starter: from.starter.clone(),
             entry: from.entry,

@@ -1,6 +1,7 @@
 //! Help, generated from the table of keys and the registries.
 
 use super::Command;
+use crate::flags::{self, PAIRS, TRAIN};
 use gnn_core::spec::{KEYS, KeyType, RunSpec};
 use gnn_core::strategy::STRATEGIES;
 use std::fmt::Write;
@@ -30,7 +31,7 @@ pub fn command(command: &Command) -> String {
         text.push_str(&keys());
     }
     if command.name == "sweep" {
-        text.push_str(super::sweep::HELP);
+        text.push_str(&super::sweep::help());
     }
     if command.name == "check" {
         text.push_str(CHECK);
@@ -39,7 +40,7 @@ pub fn command(command: &Command) -> String {
         text.push_str(&super::partition::help());
     }
     if command.name == "plan" {
-        text.push_str(super::plan::HELP);
+        text.push_str(&super::plan::help());
     }
     if command.name == "bench" {
         text.push_str(super::bench::help());
@@ -69,7 +70,7 @@ Exit status: 0 all hold, 1 one does not, 2 a claim was refused.
 fn values(kind: KeyType) -> String {
     const MANY: i64 = 1 << 40;
     match kind {
-        KeyType::Text => "TEXT".into(),
+        KeyType::Text(_) | KeyType::Name(_) => kind.placeholder().into(),
         KeyType::Int(lo, hi) if hi > MANY => format!("{lo}…"),
         KeyType::Int(lo, hi) => format!("{lo}…{hi}"),
         KeyType::Float(lo, hi) if hi >= 1e6 => format!("{lo}…"),
@@ -86,7 +87,7 @@ fn keys() -> String {
     let mut text = String::from("\nKeys (flags here; the same names in a file and in a cell):\n");
     for key in KEYS {
         let short = key.short.map_or(String::from("   "), |c| format!("-{c},"));
-        let name = key.name.replace('_', "-");
+        let name = key.flag;
         let default = (key.get)(&defaults).to_string();
         let default = if default.is_empty() {
             String::new()
@@ -111,22 +112,9 @@ fn keys() -> String {
             );
         }
     }
-    text.push_str(
-        "\nOther flags:\n\
-         \x20     --config FILE        read keys from a TOML file\n\
-         \x20     --set KEY=VALUE      set one key\n\
-         \x20     --run-id ID          name the run's folder\n\
-         \x20     --resume RUN         go on, as a new run of the same request, from the last checkpoint of RUN, which\n\
-         \x20                          has ended; its epochs up to there are in the new run's frames. Beside it only\n\
-         \x20                          --epochs and other keys that change no epoch's result may be given\n\
-         \x20     --bg                 return at once, print the run's id; halobook jobs, wait, attach and stop see\n\
-         \x20                          to it then, also while its data is read\n\
-         \x20     --verify             first train the strategy beside single on a small graph, and note what came of it\n\
-         \x20     --force              start also what by its plan does not fit (--limit, or the free memory)\n\
-         \x20     --dry-run            resolve and check the request, start nothing\n\
-         \x20     --json               end with one JSON object on standard output\n\
-         \x20     --quiet              no progress, no table\n",
-    );
+    text.push_str("\nOther flags:\n");
+    text.push_str(&flags::help(PAIRS));
+    text.push_str(&flags::help(TRAIN));
     text
 }
 
@@ -136,11 +124,7 @@ mod tests {
     fn help_lists_every_key() {
         let text = super::keys();
         for key in gnn_core::spec::KEYS {
-            assert!(
-                text.contains(&format!("--{}", key.name.replace('_', "-"))),
-                "{}",
-                key.name
-            );
+            assert!(text.contains(&format!("--{}", key.flag)), "{}", key.name);
         }
     }
 }

@@ -12,6 +12,8 @@ mod convert;
 mod datasets;
 mod help;
 mod jobs;
+#[cfg(test)]
+mod manual;
 mod outcome;
 mod own;
 mod pace;

@@ -1,29 +1,25 @@
 //! Flags of a command that takes a run's keys, and are no keys.
 
 use crate::Result;
+use crate::flags::{self, CommandFlag};
 use crate::request::{Flag, Pair, parse_flags, parse_flags_with_lists};
 
 /// They, as they were given.
 pub struct Own(Vec<Flag>);
 
 impl Own {
-    /// The keys' pairs, and the other flags: `switches` take no value, `valued` one. With `lists`, a key's
-    /// value may be a list.
+    /// The keys' pairs, and those of `ours` that were given. With `lists`, a key's value may be a list.
     ///
     /// # Errors
     /// As [`parse_flags`].
-    pub fn sort(
-        words: &[String],
-        switches: &[&str],
-        valued: &[&str],
-        lists: bool,
-    ) -> Result<(Vec<Pair>, Own)> {
+    pub fn sort(words: &[String], ours: &[CommandFlag], lists: bool) -> Result<(Vec<Pair>, Own)> {
+        let (switches, valued) = flags::sorted(ours);
         let known = |flag: &str| {
             let flag = flag.replace('_', "-");
-            if switches.contains(&flag.as_str()) {
+            if switches.contains(&flag) {
                 return Some(false);
             }
-            valued.contains(&flag.as_str()).then_some(true)
+            valued.contains(&flag).then_some(true)
         };
         let (pairs, flags) = match lists {
             true => parse_flags_with_lists(words, &known)?,

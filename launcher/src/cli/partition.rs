@@ -1,35 +1,20 @@
 //! `halobook partition`: cut a graph and see what that costs, before any training.
 
 use super::words::Words;
+use crate::flags::{self, PARTITION};
 use crate::partition::{self as cutting, Done, Wanted};
 use crate::{Error, Result, frames};
 use gnn_core::dataset::STANDARD;
-use gnn_core::partition::{Limits, Method, PARTITIONERS, machine_bytes};
+use gnn_core::partition::{Limits, Method, Nested, PARTITIONERS, Parts, machine_bytes};
 use gnn_core::spec::Value;
 use serde_json::json;
 use std::fmt::Write;
 
-const SWITCHES: [&str; 3] = ["json", "dry-run", "no-cache"];
-const VALUED: [&str; 10] = [
-    "data", "n", "ranks", "method", "balance", "seed", "split", "mem", "time", "set",
-];
-
 /// The flags, for help.
 pub fn help() -> String {
-    let mut text = String::from(
-        "\n  --data NAME|PATH   data set, as for train (also without the flag)\n\
-         \x20 -n, --ranks N      number of parts [2]\n\
-         \x20 --method NAME      partitioner [metis]; knobs after a colon: metis:slack=0.1\n\
-         \x20 --balance LIST     what METIS balances: work, or a list of vertices, edges, train, val, test, types, type-edges\n\
-         \x20 --set KNOB=VALUE   a knob of the partitioner\n\
-         \x20 --seed N           seed [0]\n\
-         \x20 --split NAME       split of the data [standard]\n\
-         \x20 --mem SIZE         memory the partitioner may use [what the machine has free]\n\
-         \x20 --time SECONDS     time it may use\n\
-         \x20 --dry-run          say what it would need, cut nothing\n\
-         \x20 --no-cache         cut anew, keep nothing\n\
-         \x20 --json             the frame as JSON lines, then one object\n\n\
-         Cuts are kept in $HALOBOOK_HOME/partitions by the content of what was cut.\n\nMethods:\n",
+    let mut text = format!(
+        "\n{}\nCuts are kept in $HALOBOOK_HOME/partitions by the content of what was cut.\n\nMethods:\n",
+        flags::help(PARTITION)
     );
     for entry in PARTITIONERS {
         let _ = writeln!(text, "  {:<9} {}", entry.name, entry.about);
@@ -46,20 +31,20 @@ pub fn help() -> String {
 
 /// `halobook partition`.
 pub fn partition(words: &[String]) -> Result<i32> {
-    let words = Words::sort(words, &SWITCHES, &VALUED)?;
+    let words = Words::of(words, PARTITION)?;
     let wanted = wanted(&words)?;
     if words.has("dry-run") {
         let need = cutting::foresee(&wanted)?;
         let free = machine_bytes();
         if words.has("json") {
             let seen = json!({
-                "method": wanted.method.label(), "parts": wanted.parts,
+                "method": wanted.method.label(), "parts": wanted.parts.count,
                 "predicted_bytes": need.bytes, "predicted_ms": need.ms, "limit_bytes": wanted.limits.bytes,
             });
             println!("{seen}");
         } else {
             println!(
-                "{} into {} parts needs {} of memory beside the data set and {:.1} s ({} free)",
+                "{} into {} needs {} of memory beside the data set and {:.1} s ({} free)",
                 wanted.method.label(),
                 wanted.parts,
                 megabytes(need.bytes),
@@ -101,10 +86,9 @@ fn wanted(words: &Words) -> Result<Wanted> {
             "write halobook partition --data karate -n 2; `halobook datasets` lists names",
         )
     })?;
-    let parts = words
-        .number::<usize>("n")?
-        .or(words.number("ranks")?)
-        .unwrap_or(2);
+    let count = words.number("n")?.or(words.number("ranks")?).unwrap_or(2);
+    let nested = words.value("nested").map(Nested::parse).transpose()?;
+    let parts = Parts::of(count).each(nested.unwrap_or_default());
     let mut pairs: Vec<(String, Value)> = Vec::new();
     for set in words.values("set") {
         let (key, value) = set.split_once('=').ok_or_else(|| {
@@ -159,7 +143,7 @@ fn megabytes(bytes: u64) -> String {
 
 fn summary(done: &Done) -> serde_json::Value {
     let r = &done.report;
-    json!({
+    let mut object = json!({
         "partition_id": done.id, "method": r.method, "parts": r.parts, "cut_share": r.cut_share,
         "hash_cut_share": r.hash_cut_share, "alpha": r.alpha, "hash_alpha": r.hash_alpha,
         "node_balance": r.node_balance, "edge_balance": r.edge_balance,
@@ -167,7 +151,11 @@ fn summary(done: &Done) -> serde_json::Value {
         "partition_peak_bytes": r.peak_bytes, "predicted_bytes": r.predicted_bytes,
         "predicted_ms": r.predicted_ms,
         "types": r.types, "cached": r.cached, "frame": done.dir.join("partition.parquet"),
-    })
+    });
+    if let Some(nested) = &r.nested {
+        object["nested"] = json!(nested);
+    }
+    object
 }
 
 /// The frame as people read it, then the whole in a few lines.
@@ -216,6 +204,17 @@ fn table(done: &Done) -> String {
         "largest part over the mean: {:.3} of vertices, {:.3} of edges, {:.3} of training vertices",
         r.node_balance, r.edge_balance, r.train_balance
     );
+    if let Some(second) = &r.nested {
+        let _ = writeln!(
+            text,
+            "each part again into {}: cuts {} of the edges within parts, replication factor {:.3}; \
+             largest over the mean: {:.3} of vertices",
+            second.each,
+            percent(Some(second.cut_share)),
+            second.alpha,
+            second.node_balance
+        );
+    }
     for facts in r.types.iter().take(TYPES) {
         let _ = writeln!(
             text,

@@ -2,6 +2,7 @@
 
 use super::Program;
 use super::own::Own;
+use crate::flags::{self, PLAN};
 use crate::manifest::Manifest;
 use crate::plan::{self as planning, Done, Wanted, size};
 use crate::request::{Pair, parse_pairs};
@@ -12,17 +13,17 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
 
-const SWITCHES: [&str; 1] = ["json"];
-const VALUED: [&str; 1] = ["like"];
-
 /// What `--help` adds.
-pub const HELP: &str = "
-Keys are those of `halobook train`; beside them:
-      --like RUN           the settings of a run; keys that are given go over them
-  -n, --ranks LIST         one number of ranks or several: 1,2,4
-      --limit SIZE         memory that a rank may need; what does not fit is named
-      --json               the frame as JSON lines, then one object
+pub fn help() -> String {
+    let flags = flags::help(PLAN);
+    format!("{BEFORE}{flags}{AFTER}")
+}
 
+const BEFORE: &str = "
+Keys are those of `halobook train`, where -n takes one number of ranks or several: 1,2,4. Beside them:
+";
+
+const AFTER: &str = "
   halobook plan --data sbm:nodes=20000,classes=8,feat=64,degree=20 -s halo -n 1,2,4 --limit 2GB
 
 Nothing is trained. Every rank builds its part from the real data and the real cut and goes through an epoch
@@ -40,7 +41,7 @@ What nobody can say is left out.
 
 /// Runs the command.
 pub fn plan(words: &[String], program: &Program) -> Result<i32> {
-    let (mut pairs, own) = Own::sort(words, &SWITCHES, &VALUED, true)?;
+    let (mut pairs, own) = Own::sort(words, PLAN, true)?;
     if let Some(run) = own.value("like") {
         let mut all = settings(&run)?;
         all.append(&mut pairs);
@@ -109,22 +110,28 @@ fn counts(pairs: &mut Vec<Pair>) -> Result<Vec<usize>> {
     })
 }
 
-/// The items in which ranks are compared, in the order of columns.
-const SHOWN: [&str; 7] = [
+/// The items in which ranks are compared, in the order of columns; a device only where one has a budget.
+const SHOWN: [&str; 8] = [
     "graph",
     "features",
     "activations",
     "halo",
+    DEVICE,
     "setup",
     "memory",
     "epoch_bytes",
 ];
 
+const DEVICE: &str = "device";
+
 /// A line a rank; what does not fit, below.
 fn text(done: &Done) -> String {
     const RANKS: usize = 16;
     let mut text = format!("{:>5} {:>5}", "ranks", "rank");
-    for name in SHOWN.iter().chain(&["epoch_time"]) {
+    let device = done.rows.iter().any(|row| row.item == DEVICE);
+    let shown = SHOWN.into_iter().filter(|name| device || *name != DEVICE);
+    let shown: Vec<&str> = shown.collect();
+    for name in shown.iter().chain(&["epoch_time"]) {
         // Writing to a String cannot fail.
         let _ = write!(text, " {name:>12}");
     }
@@ -142,7 +149,7 @@ fn text(done: &Done) -> String {
             done.rows.iter().find(mine)
         };
         let _ = write!(text, "{count:>5} {rank:>5}");
-        for name in SHOWN {
+        for name in &shown {
             let shown = of(name).map_or("-".into(), |row| size(row.value as u64));
             let _ = write!(text, " {shown:>12}");
         }

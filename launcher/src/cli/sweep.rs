@@ -3,6 +3,7 @@
 use super::background::Work;
 use super::own::Own;
 use super::{Program, background};
+use crate::flags::{self, SWEEP};
 use crate::sweep::{self, Condition, Ended, Event, Grid, Request, Row, Standing, Sweep};
 use crate::tail::Tail;
 use crate::{Error, Result, store, sys};
@@ -11,13 +12,13 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
-const SWITCHES: [&str; 8] = [
-    "json", "quiet", "resume", "zip", "in-order", "dry-run", "bg", "force",
-];
-const VALUED: [&str; 4] = ["sweep-id", "jobs", "repeat", "stop-if"];
-
 /// What `--help` adds.
-pub const HELP: &str = "
+pub fn help() -> String {
+    let flags = flags::help(SWEEP);
+    format!("{BEFORE}{flags}{AFTER}")
+}
+
+const BEFORE: &str = "
 Keys are those of `halobook train`; a list sweeps its key, and several lists are crossed:
 
   halobook sweep --data karate --strategy [halo,sancus] --ranks [1,2,4] --repeat 5
@@ -26,19 +27,9 @@ A list's elements are separated by commas; texts that hold commas are quoted:
 --set 'fanout=[\"10,25\", \"5,5\"]'. A file (--config) may hold lists, too.
 
 Other flags:
-      --repeat K           each setting with K seeds, from the request's seed on
-      --zip                lists side by side, all of one length, instead of crossed
-      --jobs K             settings at a time [1]
-      --in-order           in the order of the lists instead of a drawn one
-      --resume             take over finished runs of equal requests from earlier sweeps
-      --stop-if CONDITION  no further setting once a row meets it: \"test >= 0.8\"
-      --force              start also settings that by their plan do not fit
-      --dry-run            list the settings in their order, start nothing
-      --bg                 return once it is under way; jobs, wait, attach and stop see to it
-      --sweep-id ID        name the sweep's folder
-      --json               end with one JSON object on standard output
-      --quiet              no progress, no table
+";
 
+const AFTER: &str = "
 An interrupt finishes what runs and leaves the rest; a second one ends what runs. Finished rows
 are kept: `halobook sweep … --resume` goes on. A setting that is refused or fails is a row.
 ";
@@ -46,7 +37,7 @@ are kept: `halobook sweep … --resume` goes on. A setting that is refused or fa
 /// Runs the command.
 pub fn sweep(given: &[String], program: &Program) -> Result<i32> {
     let (words, detached) = background::detached(given);
-    let (pairs, own) = Own::sort(&words, &SWITCHES, &VALUED, true)?;
+    let (pairs, own) = Own::sort(&words, SWEEP, true)?;
     if own.has("bg") && !own.has("dry-run") {
         let id = own.value("sweep-id").unwrap_or_else(store::new_id);
         return background::start(&Work::sweep(&id), &words, own.has("json"));

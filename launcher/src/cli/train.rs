@@ -6,23 +6,22 @@ use super::outcome::{self, Said};
 use super::own::Own;
 use super::progress::{Progress, Shown};
 use super::{Program, background, sweep, verify};
+use crate::flags::{PAIRS, TRAIN};
 use crate::manifest::Manifest;
 use crate::request::parse_pairs;
 use crate::resolve::{Resolved, resolve_with};
 use crate::resume::resolve_resumed;
 use crate::{Error, Options, Result, prepare, store, strategies, sys};
+use gnn_core::partition::Parts;
 use gnn_core::strategy::find_in;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-const SWITCHES: [&str; 6] = ["json", "dry-run", "quiet", "bg", "force", "verify"];
-const VALUED: [&str; 3] = ["run-id", "resume", "repeat"];
-
 /// Runs the command.
 pub fn train(given: &[String], program: &Program) -> Result<i32> {
     let (words, detached) = background::detached(given);
-    let (pairs, own) = Own::sort(&words, &SWITCHES, &VALUED, false)?;
+    let (pairs, own) = Own::sort(&words, TRAIN, false)?;
     if own.has("repeat") {
         return repeated(given, &own, program);
     }
@@ -163,11 +162,7 @@ fn also_our_flags(error: Error) -> Error {
             nearest: None,
             ..
         }) if kind == "key" => {
-            let ours = SWITCHES
-                .iter()
-                .chain(&VALUED)
-                .copied()
-                .chain(["config", "set"]);
+            let ours = TRAIN.iter().chain(PAIRS).map(|flag| flag.name);
             match gnn_core::error::nearest(got, ours) {
                 Some(near) => Error::refused(
                     format!("unknown flag '{got}'; did you mean '--{near}'?"),
@@ -193,14 +188,14 @@ fn dry_json(resolved: &Resolved) -> String {
 }
 
 fn part_sizes(resolved: &Resolved) -> Vec<usize> {
-    let ranks = resolved.plan.spec.ranks;
-    let Some(owner) = &resolved.owner else {
+    let spec = &resolved.plan.spec;
+    let (Some(owner), Some(parts)) = (&resolved.owner, resolved.entry.cut_into(spec)) else {
         // Who is not cut by a partitioner has equal shares.
-        let bounds = kernels::par::split_rows(resolved.data.nodes, ranks);
+        let bounds = kernels::par::split_rows(resolved.data.nodes, spec.ranks);
         return bounds.windows(2).map(|b| b[1] - b[0]).collect();
     };
-    let mut sizes = vec![0; ranks];
-    owner.iter().for_each(|&rank| sizes[rank as usize] += 1);
+    let mut sizes = vec![0; parts.count];
+    owner.iter().for_each(|&part| sizes[part as usize] += 1);
     sizes
 }
 
@@ -236,6 +231,10 @@ fn dry_text(resolved: &Resolved) -> String {
         plan.threads,
         part_sizes(resolved),
     );
+    let parts = resolved.entry.cut_into(&plan.spec);
+    if let Some(parts) = parts.filter(|p| *p != Parts::of(plan.spec.ranks)) {
+        let _ = writeln!(text, "# vertices are cut into {parts}");
+    }
     for note in &resolved.notes {
         let _ = writeln!(text, "# note: {note}");
     }

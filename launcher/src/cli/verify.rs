@@ -2,8 +2,10 @@
 
 use super::Program;
 use super::own::Own;
+use crate::flags::JSON;
 use crate::verify::{Request, verify as compare};
 use crate::{Error, Result, strategies};
+use gnn_core::checkpoint::may_change;
 use gnn_core::spec::RunSpec;
 use gnn_core::strategy::{Entry, Exact, find_in};
 use serde_json::json;
@@ -24,7 +26,7 @@ pub fn verify(words: &[String], program: &Program) -> Result<i32> {
     if name.starts_with('-') {
         return Err(usage());
     }
-    let (mut pairs, own) = Own::sort(words, &["json"], &[], true)?;
+    let (mut pairs, own) = Own::sort(words, &[JSON], true)?;
     find_in(strategies::known(program.strategies), name)?;
     let (ranks, rest): (Vec<_>, Vec<_>) = pairs.drain(..).partition(|pair| pair.0 == "ranks");
     let ranks = match ranks.last() {
@@ -47,30 +49,12 @@ pub fn verify(words: &[String], program: &Program) -> Result<i32> {
     Ok(i32::from(!verdict.exact()))
 }
 
-/// Keys that a comparison has values of its own for, or that change no number.
-const NOT_COMPARED: &[&str] = &[
-    "data",
-    "split",
-    "strategy",
-    "ranks",
-    "epochs",
-    "launch",
-    "threads",
-    "backend",
-    "eval_every",
-    "patience",
-    "target",
-    "checkpoint_every",
-    "warmup",
-    "stall",
-    "timeout",
-    "limit",
-    "link",
-    "slow",
-    "trace",
-    "sync",
-    "name",
-];
+/// Whether a comparison takes that key from the request: not where it has a value of its own, nor where the key
+/// changes no number.
+fn compared(key: &str) -> bool {
+    const OWN: [&str; 5] = ["data", "split", "strategy", "ranks", "backend"];
+    !OWN.contains(&key) && !may_change(key)
+}
 
 /// `train --verify`: trains the strategy of a request with its settings beside `single` on a small graph;
 /// what came of it, in a line.
@@ -82,9 +66,7 @@ pub(super) fn beside_single(entry: &Entry, spec: &RunSpec) -> Result<String> {
     let request = Request {
         strategy: spec.strategy.clone(),
         ranks: vec![spec.ranks.min(RANKS.len())],
-        pairs: pairs
-            .filter(|(key, _)| !NOT_COMPARED.contains(&key.as_str()))
-            .collect(),
+        pairs: pairs.filter(|(key, _)| compared(key)).collect(),
     };
     let here = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
     let verdict = compare(&here, &request)?;

@@ -1,5 +1,6 @@
 //! The words of the small commands: names in order, and a few flags.
 
+use crate::flags::{self, CommandFlag};
 use crate::{Error, Result};
 
 /// Words sorted into names and flags.
@@ -51,6 +52,18 @@ impl Words {
             }
         }
         Ok(sorted)
+    }
+
+    /// [`Words::sort`] by a table of flags.
+    ///
+    /// # Errors
+    /// As [`Words::sort`].
+    pub fn of(words: &[String], flags: &[CommandFlag]) -> Result<Words> {
+        fn names(of: &[String]) -> Vec<&str> {
+            of.iter().map(String::as_str).collect()
+        }
+        let (switches, valued) = flags::sorted(flags);
+        Words::sort(words, &names(&switches), &names(&valued))
     }
 
     /// The names, in order.

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::resolve::{Resolved, Starter};
 use gnn_core::dataset::Dataset;
 use gnn_core::record::Holds;
-use gnn_core::strategy::Entry;
+use gnn_core::strategy::{Entry, Setup};
 use gnn_core::{Rehearsed, rehearse};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -33,6 +33,9 @@ pub struct Foreseen {
     pub setup: u64,
     /// Bytes of the program; none where the machine was not measured.
     pub program: Option<u64>,
+    /// The most bytes on a device with a budget; none without one.
+    #[serde(default)]
+    pub device: Option<u64>,
     /// Bytes that the rank sends in its first epoch.
     pub bytes: u64,
     /// Milliseconds of an epoch; none where the machine was not measured, or much of the time is spent
@@ -81,8 +84,12 @@ pub fn foresee(
     strategies: &'static [Entry],
     machine: Option<&Machine>,
 ) -> Result<Vec<Foreseen>> {
-    let owner = resolved.owner.clone().map(Arc::new);
-    let ranks = rehearse(&resolved.plan, data, owner, strategies)?;
+    let setup = Setup {
+        data,
+        owner: resolved.owner.clone().map(Arc::new),
+        nested: resolved.nested.clone().map(Arc::new),
+    };
+    let ranks = rehearse(&resolved.plan, setup, strategies)?;
     let shares = resolved.starter == Starter::Threads;
     let label = resolved.starter.label();
     let count = ranks.len() as u64;
@@ -98,6 +105,7 @@ pub fn foresee(
                 false => seen.setup as u64,
             },
             program: program.map(|bytes| if shares { bytes / count } else { bytes }),
+            device: seen.device,
             bytes: seen.bytes(),
             wall_ms: machine.and_then(|m| wall_ms(resolved, seen, m)),
         }

@@ -11,6 +11,7 @@
 //! | `halo` | exact | rows of others in the layer and direction that moves most, with their messages; for mini-batches the copies that are kept |
 //! | `optimizer` | exact | weights, gradients and moments |
 //! | `activations` | modelled | all other matrices, as the pool of buffers keeps them; for mini-batches of expected sizes |
+//! | `device` | exact | the most that chunks hold on a device with a budget (`device_mem`) |
 //! | `setup` | modelled | reading the data and cutting out the part, which is over before training starts |
 //! | `program` | modelled | a rank on 34 vertices, as measured once on this class of machine |
 //! | `memory` | modelled | the rank's process at its fullest: the larger of set-up and 1.2 times training (what an allocator needs beside; 1.05 times for one rank on the full graph), and the program. Ranks that are threads share data and program equally |

@@ -35,6 +35,8 @@ pub fn rows(resolved: &Resolved, seen: &[Foreseen]) -> Vec<PlanRow> {
         add("activations", part(|h| h.activations), "bytes", MODELLED);
         add("halo", part(|h| h.halo), "bytes", EXACT);
         add("optimizer", part(|h| h.parameters), "bytes", EXACT);
+        let device = rank.device.map(|bytes| bytes as f64);
+        add("device", device, "bytes", EXACT);
         add("setup", Some(rank.setup as f64), "bytes", MODELLED);
         let program = rank.program.map(|bytes| bytes as f64);
         add("program", program, "bytes", MODELLED);

@@ -7,7 +7,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use gnn_data::convert::{self, EdgeSource, NpyEdges, Options, TextEdges};
-use gnn_data::dataset::{Limit, STANDARD, load, load_within};
+use gnn_data::dataset::{Limit, STANDARD};
+use gnn_data::load::{load, load_within};
 use gnn_data::store;
 
 /// Bytes that reading may take.

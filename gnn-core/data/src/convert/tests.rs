@@ -7,8 +7,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::{DataSpec, Features, load, load_for};
+use crate::dataset::{DataSpec, Features};
 use crate::graph::{EdgeOptions, Graph};
+use crate::load::{load, load_for};
 use crate::store::{Stored, Verdicts};
 use crate::testing::{random_dataset, with_relations};
 

@@ -12,13 +12,13 @@ use crate::rng::{self, Purpose};
 use crate::{Error, Result};
 
 /// Names that need no file.
-pub(super) const NAMES: [&str; 4] = ["karate", "sbm", "rmat", "like"];
+pub(crate) const NAMES: [&str; 4] = ["karate", "sbm", "rmat", "like"];
 
 /// Makes a data set from its full name, the part behind the colon, and a seed.
 pub(super) type Make = fn(&str, &str, u64) -> Result<Dataset>;
 
 /// The generator of that name.
-pub(super) fn find(name: &str) -> Option<Make> {
+pub(crate) fn find(name: &str) -> Option<Make> {
     match name {
         "karate" => Some(|name, spec, seed| {
             Keys::parse("karate", &[], spec)?;

@@ -14,7 +14,7 @@ pub(super) const MAX_CLASSES: i64 = 1 << 16;
 const MAX_TYPES: i64 = 1 << 15;
 
 /// See [`Dataset::check`]; `file` is where the data came from.
-pub(super) fn dataset(d: &Dataset, file: &str) -> Result<()> {
+pub(crate) fn dataset(d: &Dataset, file: &str) -> Result<()> {
     values(d, file)?;
     // Without classes there is nothing to train on, but links may be predicted, or the graph cut.
     if d.n_classes == 0 {
@@ -24,7 +24,7 @@ pub(super) fn dataset(d: &Dataset, file: &str) -> Result<()> {
 }
 
 /// Refuses a training mask without any vertex.
-pub(super) fn trains(d: &Dataset, file: &str) -> Result<()> {
+pub(crate) fn trains(d: &Dataset, file: &str) -> Result<()> {
     if d.train.contains(&true) {
         return Ok(());
     }

@@ -53,7 +53,7 @@ const ATTEMPTS: u64 = 1000;
 
 /// Makes link prediction the task of `data`, with the pairs of the file `given` or, without one, a
 /// split that depends on the graph alone. Reading the file stays within `limit`.
-pub(super) fn hold_out(
+pub(crate) fn hold_out(
     data: &mut Dataset,
     given: Option<&Path>,
     negatives: usize,
@@ -118,7 +118,7 @@ fn draw(name: &str, graph: &Graph) -> Result<Links> {
 
 /// A given split of a graph that has the training edges alone; pairs without an edge are drawn
 /// beside those that validate and test.
-pub(super) fn given(
+pub(crate) fn given(
     name: &str,
     graph: &Graph,
     [train, val, test]: [Vec<Pair>; 3],

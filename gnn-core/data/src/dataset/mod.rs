@@ -78,20 +78,20 @@
 
 mod about;
 mod archive;
-mod builtin;
-mod check;
+pub(crate) mod builtin;
+pub(crate) mod check;
 mod folder;
-mod format;
+pub(crate) mod format;
 mod karate;
 mod limit;
-mod links;
-mod load;
+pub(crate) mod links;
 mod meta;
 mod npy;
 mod npz;
+mod rows;
 mod source;
 mod spec;
-mod split;
+pub(crate) mod split;
 mod table;
 mod tables;
 mod texts;
@@ -102,8 +102,8 @@ pub use builtin::like::names as look_alikes;
 pub use limit::Limit;
 pub use links::random_pair;
 pub use links::{Links, Pair};
-pub use load::{CatalogueEntry, catalogue, load, load_for, load_split, load_within};
 pub(crate) use npy::Head as NpyHead;
+pub use rows::Rows;
 pub use spec::{DataSpec, FeatureNorm, FeatureStorage, TaskKind};
 pub use split::{STANDARD, random as random_split};
 pub use tables::{Column, EdgeTable, VertexTable};
@@ -113,7 +113,7 @@ use kernels::{CsrBuf, Mat};
 use rayon::prelude::*;
 
 use crate::graph::Graph;
-use crate::store::List;
+use crate::list::List;
 use crate::{Error, Result};
 
 /// Elements that are copied out of a mapped file before it is let go: what lies between them in the file
@@ -405,7 +405,7 @@ impl Dataset {
 }
 
 /// [`Error::Data`] from its four parts.
-fn bad(
+pub(crate) fn bad(
     file: &str,
     place: impl Into<String>,
     reason: impl Into<String>,

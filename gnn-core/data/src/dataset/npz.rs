@@ -94,7 +94,7 @@ fn labels(archive: &mut Archive, meta: &Meta) -> Result<(Vec<i32>, usize, Option
 }
 
 /// Pairs that are trained on, that validate and that test.
-type Parts = [Vec<Pair>; 3];
+type SplitPairs = [Vec<Pair>; 3];
 
 /// The edges. With `edge_type` they are typed, and inverse relations are added unless every edge
 /// already has its reverse or the data says that it is directed. With `edge_split` the graph has the
@@ -104,7 +104,7 @@ fn graph(
     meta: &Meta,
     n: usize,
     limit: &Limit,
-) -> Result<(Graph, Option<Parts>)> {
+) -> Result<(Graph, Option<SplitPairs>)> {
     let file = archive.file.clone();
     let src = archive.vector("edge_src")?.into_ints()?;
     limit.graph(n as u64, 2 * src.len() as u64, &file)?;
@@ -132,7 +132,7 @@ fn graph(
         let split = archive.vector("edge_split")?.into_ints()?;
         same_length("edge_split", split.len(), "save one part an edge")?;
         let (split, _) = check::types(&file, "edge_split", &split, Some(3))?;
-        let mut pairs = Parts::default();
+        let mut pairs = SplitPairs::default();
         let ends = src.iter().zip(&dst).zip(&split);
         ends.for_each(|((&u, &v), &part)| pairs[usize::from(part)].push([u, v]));
         links = Some(pairs);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::STANDARD;
+use crate::words;
 
 /// How feature rows are scaled before training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +14,8 @@ pub enum FeatureNorm {
     /// Each row divided by its sum (rows that sum to zero stay).
     Row,
 }
+
+words!(FeatureNorm { None "none", Row "row" });
 
 /// How dense features are stored while a model is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +32,8 @@ pub enum FeatureStorage {
     Bf16,
 }
 
+words!(FeatureStorage { F32 "f32", Bf16 "bf16" });
+
 /// What is to be learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -38,6 +43,8 @@ pub enum TaskKind {
     /// Which vertices are joined by an edge.
     Link,
 }
+
+words!(TaskKind { Node "node", Link "link" });
 
 /// All that decides which data a run trains on.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -86,7 +86,7 @@ pub fn random(labels: &[i32]) -> [Vec<bool>; 3] {
 }
 
 /// Refuses another split than the standard one, for data that has no others.
-pub(super) fn only_standard(split: &str, what: &str) -> Result<()> {
+pub(crate) fn only_standard(split: &str, what: &str) -> Result<()> {
     if split == STANDARD {
         return Ok(());
     }

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::load::{catalogue, load, load_for, load_split, load_within};
 use crate::store::Verdicts;
 
 mod damaged;

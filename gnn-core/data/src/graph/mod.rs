@@ -13,7 +13,7 @@ pub use row::{RowMut, WeightedRows};
 
 use rayon::prelude::*;
 
-use crate::store::List;
+use crate::list::List;
 use crate::{Error, Result};
 
 /// What to do with edges from a vertex to itself.

@@ -140,7 +140,7 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
-    use crate::dataset::load;
+    use crate::load::load;
     use crate::testing::{random_dataset, with_relations};
 
     #[test]

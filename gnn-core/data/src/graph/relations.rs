@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Block, Graph, check_edges, rows_mut};
 use crate::first::position;
-use crate::store::List;
+use crate::list::List;
 use crate::{Error, Result};
 
 /// Relations at most, the inverse ones included.

@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn the_weighted_load_stays_below_one_and_a_block() {
-        let d = crate::dataset::load("sbm:nodes=2000,classes=4,degree=8", 1).expect("built in");
+        let d = crate::load::load("sbm:nodes=2000,classes=4,degree=8", 1).expect("built in");
         for text in ["bytegnn", "bytegnn:blocks=4", "bytegnn:blocks=0,hops=1"] {
             let method = Method::parse(text).expect("known");
             let request = Request::of(method, &d, 5, 1);

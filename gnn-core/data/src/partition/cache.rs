@@ -37,9 +37,9 @@ const UNUSED: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// A cut as it is kept.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Kept {
-    /// Part of each vertex: `[n]`.
-    pub owner: Vec<u32>,
+pub(super) struct KeptCut {
+    /// Part of each vertex, that of the second level within it as the lower digit: `[n]`.
+    pub labels: Vec<u32>,
     /// Milliseconds that it took.
     pub ms: f64,
     /// Memory that it took.
@@ -74,7 +74,7 @@ impl Cache {
     }
 
     /// The cut of that name, if there is a sound one for `n` vertices and `parts` parts.
-    pub(super) fn get(&self, key: Digest, n: usize, parts: usize) -> Option<Kept> {
+    pub(super) fn get(&self, key: Digest, n: usize, parts: usize) -> Option<KeptCut> {
         let path = self.path(key);
         let kept = decode(&fs::read(&path).ok()?, key, n, parts)?;
         // Its time says when it was used last; where it cannot be set, it counts as unused.
@@ -100,7 +100,7 @@ impl Cache {
     }
 
     /// Keeps a cut.
-    pub(super) fn put(&self, key: Digest, parts: usize, kept: &Kept) -> std::io::Result<()> {
+    pub(super) fn put(&self, key: Digest, parts: usize, kept: &KeptCut) -> std::io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         self.sweep();
         let temporary = self
@@ -162,17 +162,17 @@ impl Cache {
     }
 }
 
-fn encode(key: Digest, parts: usize, kept: &Kept) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER + 4 * kept.owner.len() + CHECKSUM);
+fn encode(key: Digest, parts: usize, kept: &KeptCut) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER + 4 * kept.labels.len() + CHECKSUM);
     bytes.extend(MAGIC);
     bytes.extend(key.to_bytes());
-    bytes.extend((kept.owner.len() as u64).to_le_bytes());
+    bytes.extend((kept.labels.len() as u64).to_le_bytes());
     bytes.extend((parts as u64).to_le_bytes());
     bytes.extend(kept.ms.to_le_bytes());
     bytes.extend(kept.peak_bytes.to_le_bytes());
     bytes.extend(kept.need.ms.to_le_bytes());
     bytes.extend(kept.need.bytes.to_le_bytes());
-    kept.owner
+    kept.labels
         .iter()
         .for_each(|p| bytes.extend(p.to_le_bytes()));
     let checksum = Digest::new().bytes(&bytes).to_bytes();
@@ -180,7 +180,7 @@ fn encode(key: Digest, parts: usize, kept: &Kept) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8], key: Digest, n: usize, parts: usize) -> Option<Kept> {
+fn decode(bytes: &[u8], key: Digest, n: usize, parts: usize) -> Option<KeptCut> {
     if bytes.len() != HEADER + 4 * n + CHECKSUM {
         return None;
     }
@@ -191,12 +191,12 @@ fn decode(bytes: &[u8], key: Digest, n: usize, parts: usize) -> Option<Kept> {
         && u64::from_le_bytes(word(24)) == n as u64
         && u64::from_le_bytes(word(32)) == parts as u64
         && Digest::new().bytes(body).to_bytes() == *checksum;
-    let owner: Vec<u32> = body[HEADER..]
+    let labels: Vec<u32> = body[HEADER..]
         .chunks_exact(4)
         .map(|b| u32::from_le_bytes(b.try_into().expect("chunks of four")))
         .collect();
-    (sound && owner.iter().all(|&p| (p as usize) < parts)).then(|| Kept {
-        owner,
+    (sound && labels.iter().all(|&p| (p as usize) < parts)).then(|| KeptCut {
+        labels,
         ms: f64::from_le_bytes(word(40)),
         peak_bytes: u64::from_le_bytes(word(48)),
         need: Need {
@@ -215,8 +215,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary folder");
         let cache = Cache::new(dir.path().join("cuts"));
         let key = Digest::new().word(7);
-        let kept = Kept {
-            owner: (0..50).map(|v| v % 3).collect(),
+        let kept = KeptCut {
+            labels: (0..50).map(|v| v % 3).collect(),
             ms: 1.5,
             peak_bytes: 99,
             need: Need { bytes: 7, ms: 2.5 },
@@ -250,8 +250,8 @@ mod tests {
         let past = SystemTime::now() - 2 * LEFTOVER;
         let file = File::options().write(true).open(&old).expect("opens");
         file.set_modified(past).expect("sets its time");
-        let kept = Kept {
-            owner: vec![0],
+        let kept = KeptCut {
+            labels: vec![0],
             ms: 0.0,
             peak_bytes: 0,
             need: Need::default(),
@@ -263,13 +263,13 @@ mod tests {
     #[test]
     fn cuts_beyond_the_bound_go_those_used_longest_ago_first() {
         let dir = tempfile::tempdir().expect("temporary folder");
-        let kept = Kept {
-            owner: vec![0; 1000],
+        let kept = KeptCut {
+            labels: vec![0; 1000],
             ms: 0.0,
             peak_bytes: 0,
             need: Need::default(),
         };
-        let size = (HEADER + 4 * kept.owner.len() + CHECKSUM) as u64;
+        let size = (HEADER + 4 * kept.labels.len() + CHECKSUM) as u64;
         let cache = Cache {
             most_bytes: 3 * size,
             ..Cache::new(dir.path())

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::partition::Request;
+use crate::partition::{Nested, Request};
 use kernels::hash::mix64;
 
 /// Bytes hashed at a time; blocks are hashed on any thread and joined in order.
@@ -66,6 +66,12 @@ pub(super) fn of_request(request: &Request) -> Digest {
     for (knob, value) in request.method.knobs.iter() {
         d = d.bytes(knob.as_bytes()).bytes(value.to_string().as_bytes());
     }
+    // Nothing of a second level where there is none, so that cuts kept before there were any are found.
+    d = match request.nested {
+        Nested::No => d,
+        Nested::Again(each) => d.bytes(b"again").word(each as u64),
+        Nested::Ranges(each) => d.bytes(b"ranges").word(each as u64),
+    };
     d.word(request.parts as u64)
         .word(request.seed)
         .word(g.n() as u64)

@@ -177,7 +177,12 @@ impl TwoLevel {
 }
 
 /// Each device's vertices, ascending, cut into ranges of about equal in-edges.
-fn ranges(graph: &Graph, owner: &[u32], devices: usize, chunks: usize) -> Vec<Vec<Vec<u32>>> {
+pub(super) fn ranges(
+    graph: &Graph,
+    owner: &[u32],
+    devices: usize,
+    chunks: usize,
+) -> Vec<Vec<Vec<u32>>> {
     let order = by_owner(owner, devices);
     let mut rest = &order[..];
     (0..devices as u32)
@@ -317,7 +322,7 @@ mod tests {
 
     #[test]
     fn two_levels_cover_the_graph_and_the_order_costs_no_more() {
-        let d = crate::dataset::load("rmat:scale=10,edge-factor=8", 2).expect("built in");
+        let d = crate::load::load("rmat:scale=10,edge-factor=8", 2).expect("built in");
         let method = Method::parse("hongtu:chunks=6").expect("known");
         let request = Request::of(method, &d, 3, 1);
         let two = TwoLevel::of(&request).expect("cuts");

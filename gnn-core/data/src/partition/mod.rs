@@ -10,8 +10,8 @@
 //! | [`HongTu`] | METIS into devices, ranges into chunks, reorganised | HongTu Algorithm 4 |
 //!
 //! A [`Request`] says what is to be cut and how; [`Request::assign`] gives the owner of each
-//! vertex, `LocalPart` what a rank sees of it, [`facts()`] what it costs. [`VertexCut`] is the other
-//! view: edges have owners, vertices replicas.
+//! vertex, [`Nested`] cuts every part again, `LocalPart` is what a rank sees of it, [`facts()`] what it
+//! costs.
 //!
 //! Adding a partitioner is a file here, its `mod` line and its entry in [`PARTITIONERS`]; listing,
 //! completion and the laws in the tests read that slice.
@@ -33,7 +33,9 @@ mod hongtu;
 mod ldg;
 mod metis;
 mod need;
+mod nested;
 mod pace;
+mod parts;
 mod random;
 mod report;
 mod request;
@@ -41,7 +43,6 @@ mod stream;
 mod thin;
 mod types;
 mod undirected;
-mod vertex_cut;
 mod view;
 
 pub use balance::BALANCES;
@@ -57,11 +58,11 @@ pub use hongtu::{HongTu, Throughputs, TwoLevel, Volumes};
 pub use ldg::Ldg;
 pub use metis::Metis;
 pub use need::{Need, machine_bytes};
+pub use parts::{Nested, Parts};
 pub use random::Random;
-pub use report::{Picture, Report};
+pub use report::{Picture, Report, Second};
 pub use request::{Limits, Method, Request};
 pub use types::{TypeFacts, TypeOf, types};
-pub use vertex_cut::VertexCut;
 pub use view::LocalPart;
 
 use crate::knobs::Knob;

@@ -163,7 +163,7 @@ impl<'a> Request<'a> {
     /// [`Error::Spec`] and [`Error::Shape`] as [`Request::assign`].
     pub fn need(&self) -> Result<Need> {
         self.check()?;
-        Ok(self.settled().foreseen())
+        Ok(self.settled().foreseen_nested())
     }
 
     /// The request with its method decided where limits may choose.
@@ -177,11 +177,11 @@ impl<'a> Request<'a> {
         }
         // The least thinning that fits; the most, to be refused with its numbers, if none does.
         // `auto` that nothing had to be dropped for stays what it is, and means `never`.
-        if !self.exceeds(self.foreseen()) {
+        if !self.exceeds(self.foreseen_nested()) {
             return self.clone();
         }
         let coarse = thinned("coarse");
-        if !self.exceeds(coarse.foreseen()) {
+        if !self.exceeds(coarse.foreseen_nested()) {
             return coarse;
         }
         thinned("input")
@@ -222,7 +222,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What this method needs.
+    /// What this method needs for the first level.
     pub(super) fn foreseen(&self) -> Need {
         let n = self.graph.n() as f64;
         let plain = |per_node: f64| Need {
@@ -311,14 +311,14 @@ impl<'a> Request<'a> {
                 method,
                 ..self.clone()
             };
-            let need = other.foreseen();
+            let need = other.foreseen_nested();
             (!self.exceeds(need)).then(|| format!("{text} needs {}", megabytes(need.bytes)))
         });
         Err(Error::Unsupported {
             what: format!(
-                "{} into {} parts of {n} vertices and {edges} edges",
+                "{} into {} of {n} vertices and {edges} edges",
                 self.method.label(),
-                self.parts
+                self.both()
             ),
             reason,
             help: fitting

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
+use crate::partition::facts::by_owner;
 use crate::partition::{Cut, Facts, TypeFacts, types};
 
 /// Most vertices of a graph that is drawn.
@@ -60,6 +61,57 @@ pub struct Report {
     pub matrix: Vec<Vec<u64>>,
     /// The graph, where it is small.
     pub picture: Option<Picture>,
+    /// The second level, where parts are cut again.
+    #[serde(default)]
+    pub nested: Option<Second>,
+}
+
+/// What the second level of a cut is like.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Into how many each part is cut.
+    pub each: u32,
+    /// Copies of a vertex on other parts of its own part, a mean over all vertices (α_h of GNNPipe's
+    /// hybrid).
+    pub alpha: f64,
+    /// Share of the edges within parts that are cut.
+    pub cut_share: f64,
+    /// Vertices of the largest part of a part over an equal share of all.
+    pub node_balance: f64,
+}
+
+impl Second {
+    /// Of a cut into `parts` parts; none where it has one level.
+    fn of(data: &Dataset, cut: &Cut, parts: usize) -> Option<Second> {
+        let (place, each) = (cut.nested.as_ref()?, cut.each);
+        let n = cut.owner.len();
+        let label = |v: usize| cut.owner[v] * each as u32 + place[v];
+        let labels: Vec<u32> = (0..n).map(label).collect();
+        let (mut copies, mut within, mut across) = (0u64, 0u64, 0u64);
+        // The part (plus one) that saw a vertex last; parts come one after the other.
+        let mut seen = vec![0; n];
+        for v in by_owner(&labels, parts * each) {
+            let v = v as usize;
+            let near = data.graph.neighbours(v).iter().map(|&s| s as usize);
+            for s in near.filter(|&s| cut.owner[s] == cut.owner[v]) {
+                within += 1;
+                if labels[s] != labels[v] {
+                    across += 1;
+                    let new = std::mem::replace(&mut seen[s], labels[v] + 1) != labels[v] + 1;
+                    copies += u64::from(new);
+                }
+            }
+        }
+        let mut nodes = vec![0u64; parts * each];
+        labels.iter().for_each(|&l| nodes[l as usize] += 1);
+        let largest = nodes.iter().copied().max().unwrap_or(0) as f64;
+        Some(Second {
+            each: each as u32,
+            alpha: copies as f64 / n.max(1) as f64,
+            cut_share: across as f64 / within.max(1) as f64,
+            node_balance: largest * nodes.len() as f64 / n.max(1) as f64,
+        })
+    }
 }
 
 /// A small graph with its owners.
@@ -109,6 +161,7 @@ impl Report {
             cached: cut.cached,
             matrix: facts.cut.clone(),
             picture: Picture::of(data, &cut.owner),
+            nested: Second::of(data, cut, facts.parts.len()),
         }
     }
 }

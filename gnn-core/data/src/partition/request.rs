@@ -4,7 +4,7 @@
 use crate::dataset::Dataset;
 use crate::graph::Graph;
 use crate::knobs::{Knobs, Value};
-use crate::partition::{PartitionerEntry, find};
+use crate::partition::{Nested, PartitionerEntry, Parts, find};
 use crate::{Error, Result};
 
 /// A partitioner with its knobs.
@@ -117,6 +117,8 @@ pub struct Request<'a> {
     pub graph: &'a Graph,
     /// Into how many parts.
     pub parts: usize,
+    /// How each part is cut again; [`Request::assign`] does not look at it.
+    pub nested: Nested,
     /// Seed of whatever the method draws.
     pub seed: u64,
     /// Training vertices: `[n]` or none.
@@ -138,6 +140,7 @@ impl<'a> Request<'a> {
             method,
             graph,
             parts,
+            nested: Nested::No,
             seed,
             train: &[],
             val: &[],
@@ -156,6 +159,11 @@ impl<'a> Request<'a> {
             node_types: data.node_types.as_deref().unwrap_or_default(),
             ..Request::new(method, &data.graph, parts, seed)
         }
+    }
+
+    /// The same with every part cut again.
+    pub fn nested(self, nested: Nested) -> Request<'a> {
+        Request { nested, ..self }
     }
 
     /// The same with limits.
@@ -186,6 +194,18 @@ impl<'a> Request<'a> {
                 help: "choose at least one rank".into(),
             });
         }
+        if self.nested.count() == 0 || self.total() > u32::MAX as usize {
+            return Err(Error::Spec {
+                key: "parts".into(),
+                reason: format!(
+                    "expected 1 to {} parts in all, got {} times {}",
+                    u32::MAX,
+                    self.parts,
+                    self.nested.count()
+                ),
+                help: "cut each part into at least one".into(),
+            });
+        }
         let n = self.graph.n();
         for (name, len) in [
             ("train mask", self.train.len()),
@@ -202,6 +222,16 @@ impl<'a> Request<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Into what both levels cut.
+    pub(super) fn both(&self) -> Parts {
+        Parts::of(self.parts).each(self.nested)
+    }
+
+    /// Parts of both levels together.
+    pub(super) fn total(&self) -> usize {
+        self.both().total()
     }
 
     /// A knob's number.

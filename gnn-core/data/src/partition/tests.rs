@@ -7,6 +7,7 @@ use super::*;
 use crate::graph::{Block, EdgeOptions, Graph, Propagation, Relations};
 
 mod balances;
+mod nested;
 
 fn graphs() -> impl Strategy<Value = Graph> {
     (0usize..40).prop_flat_map(|n| {
@@ -211,32 +212,6 @@ proptest! {
     }
 
     #[test]
-    fn a_vertex_cut_gives_each_edge_one_part_and_few_replicas(g in graphs(), parts in 1usize..7, seed: u64) {
-        let owner = ask("hash", &g, parts, seed).assign().expect("cuts");
-        let edge_cut = VertexCut::by_destination(&g, &owner, parts);
-        let streamed = VertexCut::streamed(&ask("hash", &g, parts, seed)).expect("cuts");
-        for cut in [&edge_cut, &streamed] {
-            prop_assert_eq!(cut.part.len(), g.n_edges());
-            prop_assert!(cut.part.iter().all(|&p| (p as usize) < parts));
-            let replicas = cut.replicas(&g);
-            prop_assert!(replicas.iter().all(|&r| r >= 1 && r as usize <= parts));
-            prop_assert!(parts > 1 || cut.replication_factor(&g) <= 1.0);
-        }
-        let mut load = vec![0; parts];
-        streamed.part.iter().for_each(|&p| load[p as usize] += 1);
-        let most = (1.05 * g.n_edges() as f64 / parts as f64).ceil() as usize;
-        prop_assert!(load.iter().all(|&l| l <= most));
-        // An edge cut's replicas are its halo, but for vertices that only their own part reads.
-        let halo: Vec<LocalPart> = (0..parts)
-            .map(|r| LocalPart::new(&g.propagation(Propagation::Sum), &owner, r, parts).expect("valid"))
-            .collect();
-        for v in 0..g.n() as u32 {
-            let copies = halo.iter().filter(|l| l.halo.contains(&v)).count() as u32;
-            prop_assert!(edge_cut.replicas(&g)[v as usize] <= copies + 1);
-        }
-    }
-
-    #[test]
     fn any_owner_gives_local_parts_that_agree(g in graphs(), parts in 1usize..6, seed: u64) {
         // Some parts get nothing at all.
         let key = crate::rng::key(seed, 0, crate::rng::Purpose::Partition, 1);
@@ -254,7 +229,7 @@ proptest! {
 
 #[test]
 fn one_part_is_the_whole_graph() {
-    let d = crate::dataset::load("karate", 0).expect("built in");
+    let d = crate::load::load("karate", 0).expect("built in");
     let full = d.graph.propagation(Propagation::GcnSym);
     let l = LocalPart::new(&full, &[0; 34], 0, 1).expect("one part");
     assert_eq!(l.own, (0..34).collect::<Vec<u32>>());
@@ -267,7 +242,7 @@ fn one_part_is_the_whole_graph() {
 
 #[test]
 fn threads_that_ask_for_the_same_cut_make_it_once() {
-    let d = crate::dataset::load("rmat:scale=11", 3).expect("built in");
+    let d = crate::load::load("rmat:scale=11", 3).expect("built in");
     let dir = tempfile::tempdir().expect("temporary folder");
     let cache = Cache::new(dir.path().join("cuts"));
     let ask = |seed: u64| {

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_is_left_is_foreseen_from_some_edges() {
         for data in ["rmat:scale=12,feat=1", "sbm:nodes=4000,degree=20,feat=1"] {
-            let graph = crate::dataset::load(data, 1).expect("built in").graph;
+            let graph = crate::load::load(data, 1).expect("built in").graph;
             let kept = thin(&graph, graph.n_edges().div_ceil(graph.n())).n_edges();
             let share = kept as f64 / graph.n_edges() as f64;
             let foreseen = left(&graph);

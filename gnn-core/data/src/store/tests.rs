@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::{About, DataSpec, Dataset, Features, TaskKind, TypeCount, load, load_for};
+use crate::dataset::{About, DataSpec, Dataset, Features, TaskKind, TypeCount};
+use crate::load::{load, load_for};
 use crate::testing::{random_dataset, with_relations};
 
 /// A folder with a stored graph that is removed when dropped.
@@ -111,7 +112,7 @@ fn a_folder_means_the_graph_in_it_and_rows_are_taken_from_the_map() {
     expected.row_normalise();
     got.features.row_normalise();
     assert_eq!(got.features, expected);
-    let e = crate::dataset::load_split(text(dir.path()), "3", 0).unwrap_err();
+    let e = crate::load::load_split(text(dir.path()), "3", 0).unwrap_err();
     assert!(e.to_string().contains("no split '3'"), "{e}");
 }
 

@@ -11,6 +11,14 @@ use std::sync::{Arc, OnceLock};
 struct ListOn {
     ids: OnceLock<Buf<u32>>,
     moves: OnceLock<Moves>,
+    /// One more than the largest.
+    bound: OnceLock<usize>,
+}
+
+/// A sparse matrix, in the forms that kernels read.
+struct MatrixOn {
+    on: SparseOn,
+    columns: OnceLock<Moves>,
 }
 
 /// Relations of edges, in the forms that kernels read.
@@ -41,15 +49,34 @@ impl Cuda {
             .get_or_init(|| self.keep(|device| device.upload(&bytes())))
     }
 
+    fn matrix<'a>(&self, a: &'a Sparse) -> &'a MatrixOn {
+        a.slot().get_or_init(|| MatrixOn {
+            on: self.keep(|device| SparseOn::new(device, a.view())),
+            columns: OnceLock::new(),
+        })
+    }
+
     pub(super) fn sparse<'a>(&self, a: &'a Sparse) -> &'a SparseOn {
-        a.slot()
-            .get_or_init(|| self.keep(|device| SparseOn::new(device, a.view())))
+        &self.matrix(a).on
+    }
+
+    /// The columns of the edges of `a`, to be added to.
+    pub(super) fn columns<'a>(&self, a: &'a Sparse) -> &'a Moves {
+        let columns = || self.keep(|device| Moves::new(device, a.view().indices));
+        self.matrix(a).columns.get_or_init(columns)
     }
 
     pub(super) fn ids<'a>(&self, list: &'a Kept<u32>) -> &'a Buf<u32> {
         let on: &ListOn = list.slot().get_or_init(ListOn::default);
         on.ids
             .get_or_init(|| self.keep(|device| device.upload(list)))
+    }
+
+    /// One more than the largest of the list, found once.
+    pub(super) fn bound(&self, list: &Kept<u32>) -> usize {
+        let on: &ListOn = list.slot().get_or_init(ListOn::default);
+        let bound = || list.iter().max().map_or(0, |&v| v as usize + 1);
+        *on.bound.get_or_init(bound)
     }
 
     pub(super) fn moves<'a>(&self, list: &'a Kept<u32>) -> &'a Moves {

@@ -8,8 +8,8 @@ use crate::model::ModelKind;
 use crate::record::{Meter, Pass};
 use crate::spec::{RunSpec, Value};
 use crate::strategy::{Setup, find};
-use crate::testing::{random_dataset, with_relations, world, world_on};
-use kernels::cuda::{Device, Error, Shim};
+use crate::testing::{random_dataset, required, shim, with_relations, world, world_on};
+use kernels::cuda::Device;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,10 +18,7 @@ const EPOCHS: u64 = 4;
 /// Losses, logits, and whether times were resolved.
 fn train(spec: &RunSpec, data: &Arc<Dataset>, device: Option<Arc<Device>>) -> (Vec<f64>, Vec<f32>) {
     let train = |cx: &mut crate::ctx::Ctx, meter: &Meter| {
-        let setup = Setup {
-            data: Arc::clone(data),
-            owner: None,
-        };
+        let setup = Setup::of(Arc::clone(data), None);
         let entry = find("single").expect("always there");
         let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let mut losses = Vec::new();
@@ -61,24 +58,6 @@ fn spec(model: ModelKind, dropout: f64) -> RunSpec {
         ("seed", Value::Int(3)),
     ];
     RunSpec::from_pairs(pairs).expect("valid pairs")
-}
-
-/// Whether `HALOBOOK_REQUIRE` lists `what`.
-fn required(what: &str) -> bool {
-    let all = std::env::var("HALOBOOK_REQUIRE").unwrap_or_default();
-    all.split(',').any(|word| word.trim() == what)
-}
-
-/// The host shim, or a skip where there is no C++ compiler.
-fn shim() -> Option<Arc<Device>> {
-    match Shim::open(false) {
-        Ok(shim) => Some(Device::new(Box::new(shim))),
-        Err(e @ Error::Missing { .. }) => {
-            assert!(!required("nvrtc"), "{e}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
 }
 
 /// Every device there is must train `model` as the CPU does.

@@ -103,11 +103,6 @@ impl Backend for Hollow {
         kernels::Mat::zeros(shape)
     }
 
-    fn copy(&self, x: &Mat) -> Mat {
-        self.ledger.moved(2 * x.len());
-        self.made(x.nrows(), x.ncols())
-    }
-
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, _write: Write, _out: &mut Mat) {
         if x.element() == 4 && x.ncols() >= WIDE && !rows.is_empty() {
             // The host makes this of it once, and keeps it.
@@ -126,11 +121,6 @@ impl Backend for Hollow {
             self.ledger.flops(2.0 * (out.len() * inner) as f64);
         }
         self.then_of(then, out);
-    }
-
-    fn weight_gradient(&self, x: &Mat, g: &Mat, _gw: &mut Mat, _gb: Option<&mut Mat>) {
-        let _wide = self.widened(x);
-        self.ledger.flops(2.0 * (x.len() * g.ncols()) as f64);
     }
 
     fn makes_rows(&self, k: usize, n: usize) -> bool {
@@ -282,15 +272,6 @@ impl Backend for Hollow {
 
     fn column_sums(&self, g: &Mat, _out: &mut Mat) {
         self.ledger.moved(g.len());
-    }
-
-    fn gather_rows(&self, _x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
-        self.ledger.list(rows);
-        self.ledger.moved(2 * out.len());
-    }
-
-    fn copy_rows(&self, x: &Mat, _from: usize, n: usize, _out: &mut Mat, _first: usize) {
-        self.ledger.moved(2 * n * x.ncols());
     }
 
     fn copy_block(

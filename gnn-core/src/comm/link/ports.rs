@@ -6,11 +6,11 @@ use std::collections::{BinaryHeap, HashMap};
 
 /// One direction of a rank's port: messages pass one after the other.
 #[derive(Debug, Default)]
-struct Port {
+struct OneWay {
     free_ns: u64,
 }
 
-impl Port {
+impl OneWay {
     /// When a message that is there at `ready_ns` begins to pass.
     fn pass(&mut self, ready_ns: u64, occupies_ns: u64) -> u64 {
         let begins = ready_ns.max(self.free_ns);
@@ -23,12 +23,12 @@ impl Port {
 #[derive(Debug)]
 pub(super) struct Outbound {
     link: Link,
-    port: Port,
+    port: OneWay,
 }
 
 impl Outbound {
     pub(super) fn new(link: Link) -> Outbound {
-        let port = Port::default();
+        let port = OneWay::default();
         Outbound { link, port }
     }
 
@@ -68,7 +68,7 @@ pub(super) struct Parcel(u64);
 #[derive(Debug)]
 pub(super) struct Inbound {
     link: Link,
-    port: Port,
+    port: OneWay,
     next: u64,
     /// By the time of the head, the sender, and the order of announcement.
     ahead: BinaryHeap<Reverse<(u64, usize, Parcel)>>,
@@ -81,7 +81,7 @@ impl Inbound {
     pub(super) fn new(link: Link) -> Inbound {
         Inbound {
             link,
-            port: Port::default(),
+            port: OneWay::default(),
             next: 0,
             ahead: BinaryHeap::new(),
             times: HashMap::new(),

@@ -203,7 +203,7 @@ fn predict(
 }
 
 /// What a strategy of block rows is made of.
-pub struct Parts<'a> {
+pub struct OnBlocks<'a> {
     /// This rank's rows of Â and Âᵀ.
     pub blocks: BlockRows,
     /// The vertices of every rank.
@@ -224,7 +224,7 @@ pub struct Parts<'a> {
 pub fn build<A: Aggregate + 'static>(
     setup: Setup,
     cx: &mut Ctx,
-    seam: impl FnOnce(&mut Ctx, Parts<'_>) -> (A, Vec<Aggregation>),
+    seam: impl FnOnce(&mut Ctx, OnBlocks<'_>) -> (A, Vec<Aggregation>),
 ) -> Result<Built> {
     let (me, ranks, n) = (cx.rank(), cx.size(), setup.data.graph.n());
     let (blocks, members, row) = BlockRows::new(&setup, cx);
@@ -233,7 +233,7 @@ pub fn build<A: Aggregate + 'static>(
     let model = model_of(&setup, cx);
     let input = input_of(setup.data, cx, own);
     let aggregations = aggregations(&model, input.is_sparse(), cx);
-    let parts = Parts {
+    let parts = OnBlocks {
         blocks,
         members: &members,
         model: &model,

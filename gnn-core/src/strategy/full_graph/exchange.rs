@@ -23,8 +23,8 @@ use crate::strategy::halo::{self, Halo};
 use crate::strategy::{Built, Setup};
 use std::collections::BTreeMap;
 
-/// A strategy that decides when remote rows travel.
-pub trait Strategy {
+/// What decides when remote rows travel. Cells know it as `Strategy`.
+pub trait ExchangeRule {
     /// Says what becomes of one exchange: [`Exchange::fetch_fresh`] or [`Exchange::reuse_last`]. Asked for
     /// each layer, forward for rows and backward for their gradients, in the same order on every rank.
     ///
@@ -124,7 +124,7 @@ impl Exchange<'_> {
     /// The rows travel.
     ///
     /// # Errors
-    /// None; it is a result so that it can end [`Strategy::exchange`].
+    /// None; it is a result so that it can end [`ExchangeRule::exchange`].
     pub fn fetch_fresh(&mut self) -> Result<()> {
         self.fresh = Some(true);
         Ok(())
@@ -157,16 +157,16 @@ fn sent(cx: &Ctx, at: At, x: &Mat, n_local: usize) -> Mat {
 ///
 /// # Errors
 /// As for `halo`.
-pub fn build<S: Strategy + 'static>(
+pub fn build<S: ExchangeRule + 'static>(
     setup: Setup,
     cx: &mut Ctx,
     make: impl FnOnce(&Knobs) -> S,
 ) -> Result<Built> {
-    let strategy = make(&cx.plan.spec.knobs);
+    let rule = make(&cx.plan.spec.knobs);
     halo::build_over(setup, cx, true, |halo, _| {
         let deciding = Deciding {
             halo,
-            strategy,
+            rule,
             last: BTreeMap::new(),
             drifts: false,
         };
@@ -177,14 +177,14 @@ pub fn build<S: Strategy + 'static>(
 /// Rows cross the cut when the strategy says so.
 struct Deciding<S> {
     halo: Halo,
-    strategy: S,
+    rule: S,
     /// By layer and whether it is backward.
     last: BTreeMap<(usize, bool), Last>,
     /// Whether the strategy has asked for drift, so that rows have to be kept for it.
     drifts: bool,
 }
 
-impl<S: Strategy> Deciding<S> {
+impl<S: ExchangeRule> Deciding<S> {
     /// Whether an exchange of `x` is to travel.
     fn decide(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<bool> {
         let last = self.last.get(&key(at));
@@ -199,7 +199,7 @@ impl<S: Strategy> Deciding<S> {
             drift: None,
             asked_drift: false,
         };
-        self.strategy.exchange(&mut exchange)?;
+        self.rule.exchange(&mut exchange)?;
         let (fresh, drift) = (exchange.fresh, exchange.drift);
         self.drifts |= exchange.asked_drift;
         let fresh = fresh.ok_or_else(|| Error::Unsupported {
@@ -265,7 +265,7 @@ fn key(at: At) -> (usize, bool) {
     (at.layer, at.direction == Direction::Backward)
 }
 
-impl<S: Strategy> Neighbours for Deciding<S> {
+impl<S: ExchangeRule> Neighbours for Deciding<S> {
     fn pull(
         &mut self,
         cx: &mut Ctx,

@@ -3,12 +3,12 @@
 use super::sync::GradientSync;
 use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
+use crate::dataset::Rows;
 use crate::error::{Error, Result};
 use crate::feed::{Batch, Feed, Hops};
 use crate::head::{Head, PairBatch};
 use crate::model::{Flow, Grad, Input, Model, Tape, Weights};
 use crate::record::Pass;
-use crate::strategy::Rows;
 
 /// What a step works with.
 pub(super) struct Step<'a> {

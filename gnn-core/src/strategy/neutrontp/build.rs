@@ -1,17 +1,18 @@
 //! From a request to a rank's strategy: chunks, owners, and the bytes that will travel.
 
-use super::arena::{Arena, chunk_bytes, slice_bytes};
 use super::attention::Attention;
 use super::chunks::{Count, Owners, Pipeline, Way, bounds, portions, share_out};
+use super::cuts::{Growing, cuts};
 use super::layout::{Columns, Turns};
 use super::rounds::TensorParallel;
 use super::schedule::Schedule;
 use super::traffic::{Traffic, Trip};
 use crate::backend::Sparse;
 use crate::ctx::Ctx;
+use crate::device::{BudgetedDevice, Stores};
 use crate::error::Result;
 use crate::graph::Block;
-use crate::model::{AggregateFirst, Aggregation, Model, ModelKind, Shape};
+use crate::model::{AggregateFirst, Aggregation, Model, Round, Shape};
 use crate::record::Direction;
 use crate::spec::RunSpec;
 use crate::strategy::full_graph::{Prepared, aggregations, input_of, shape_of};
@@ -21,21 +22,25 @@ use crate::strategy::{Built, Rows, Setup};
 /// Chunks of a pipeline for which nobody chose a number or a budget.
 const PIPELINED: usize = 8;
 
-/// Runs steps within the device's budget, where it has one.
-pub(super) fn schedule(spec: &RunSpec, turns: Turns) -> Schedule {
-    let budget = spec.knobs.count("device_mem") as u64;
-    let arena = (budget > 0).then(|| Arena::new(budget));
-    Schedule { arena, turns }
+/// The device that chunks run on, where a request gives it a budget. Everything else is on the host then.
+///
+/// # Errors
+/// As [`BudgetedDevice::open`].
+pub(super) fn device(cx: &mut Ctx) -> Result<Option<BudgetedDevice>> {
+    let budget = cx.plan.spec.knobs.count("device_mem") as u64;
+    let open = (budget > 0).then(|| BudgetedDevice::open(cx, budget));
+    open.transpose()
 }
 
 /// Bounds of the chunks that a request asks for, over vertices that have so many rows in each of
-/// `matrices`. A device holds `width` columns of every source, and of the chunk's rows; edges carry
-/// values where the matrix has them, or `weighted`.
+/// `matrices`. A device, which keeps things as `stores` says, holds `width` columns of every row that
+/// a chunk reads, and of the chunk's own; edges carry values where the matrix has them, or `weighted`.
 ///
 /// # Errors
 /// [`crate::Error::Spec`] when a chunk does not fit into the device.
 pub(super) fn chunk_bounds(
     spec: &RunSpec,
+    stores: Option<Stores>,
     matrices: &[(&Sparse, usize)],
     width: usize,
     weighted: bool,
@@ -46,18 +51,12 @@ pub(super) fn chunk_bounds(
         "auto" => Count::Auto,
         _ => Count::Of(spec.knobs.count("chunks")),
     };
-    let cost = |rows: std::ops::Range<usize>| {
-        let of = |&(a, group): &(&Sparse, usize)| {
-            let rows = rows.start * group..rows.end * group;
-            let csr = a.view();
-            let topology = chunk_bytes(csr, weighted || csr.weights.is_some(), &rows, width);
-            topology + slice_bytes(a.n_cols(), width)
-        };
-        matrices.iter().map(of).max().unwrap_or(0)
-    };
+    let mut need = stores.map(|stores| Growing::new(stores, matrices, width, weighted));
+    let mut grow = |v, begins| need.as_mut().map_or(0, |need| need.add(v, begins));
     let (a, group) = matrices[0];
     let starts = a.view().indptr.iter().step_by(group);
-    bounds(&starts.copied().collect::<Vec<_>>(), count, budget, cost)
+    let starts: Vec<u64> = starts.copied().collect();
+    bounds(&starts, count, budget, &mut grow)
 }
 
 /// What a request's model asks of the cut and of the messages.
@@ -69,7 +68,9 @@ struct Asked {
     d_out: usize,
     /// Layers before the first round, and the last of the rounds.
     ends: [u16; 2],
-    /// Whether edges have coefficients.
+    /// What each round does, where it is decoupled.
+    rounds: Vec<Round>,
+    /// Whether edges have coefficients, made before the first round.
     attends: bool,
     /// Aggregations of an epoch, where it is naive.
     aggregations: Vec<Aggregation>,
@@ -78,14 +79,19 @@ struct Asked {
 impl Asked {
     fn of(model: &Model, shape: Shape, sparse: bool, cx: &Ctx) -> Asked {
         let spec = &cx.plan.spec;
-        let relations = spec.decoupled && spec.model == ModelKind::Rgcn;
-        let dense = model.dense_layers(cx.backend.as_ref());
+        let rounds = model.rounds(cx.backend.as_ref());
+        let dense = model.layers() - rounds.len();
+        let attends = |round: &Round| matches!(round, Round::Attention { .. });
         Asked {
             decoupled: spec.decoupled,
-            group: if relations { shape.relations } else { 1 },
+            group: match rounds.first() {
+                Some(Round::Relations { count, .. }) => *count,
+                _ => 1,
+            },
             d_out: shape.d_out,
             ends: [dense as u16, model.layers() as u16 - 1],
-            attends: spec.model == ModelKind::Gat,
+            attends: rounds.iter().any(attends),
+            rounds,
             aggregations: aggregations(model, sparse && !spec.decoupled, cx),
         }
     }
@@ -96,9 +102,9 @@ impl Asked {
         if !spec.knobs.flag("pipeline") {
             return Pipeline::Off;
         }
-        let several = self.decoupled && spec.layers > 1;
-        let plain = !self.attends && spec.model != ModelKind::Rgcn;
-        if several && plain && spec.knobs.count("device_mem") == 0 {
+        let plain = |round: &Round| matches!(round, Round::Sum { .. });
+        let several = self.rounds.len() > 1 && self.rounds.iter().all(plain);
+        if several && spec.knobs.count("device_mem") == 0 {
             Pipeline::BySource
         } else {
             Pipeline::ByNeed
@@ -117,9 +123,9 @@ impl Asked {
 
     /// Whose columns are one more. What keeps slices for backward needs the same both ways: a model with
     /// coefficients, and one that learns the weight of a vertex's own row.
-    fn turns(&self, spec: &RunSpec) -> Turns {
-        let keeps = self.attends || spec.model == ModelKind::Gin;
-        if self.decoupled && keeps {
+    fn turns(&self) -> Turns {
+        let learns = |round: &Round| matches!(round, Round::Sum { learns: true, .. });
+        if self.attends || self.rounds.iter().any(learns) {
             Turns::Epoch
         } else {
             Turns::Direction
@@ -155,14 +161,14 @@ impl Asked {
 /// one's result.
 type Matrices<'a> = [Vec<(&'a Sparse, usize)>; 2];
 
-fn matrices<'a>(spec: &RunSpec, block: &'a Block, group: usize) -> Result<Matrices<'a>> {
+fn matrices<'a>(asked: &Asked, block: &'a Block) -> Result<Matrices<'a>> {
     let plain = |a| vec![(a, 1)];
-    if !(spec.decoupled && spec.model == ModelKind::Rgcn) {
+    let Some(Round::Relations { count: group, .. }) = asked.rounds.first().copied() else {
         return Ok([plain(block.edges()), plain(block.edges_t())]);
-    }
+    };
     let [a, t] = block.by_relation()?;
     let (mut forward, mut backward) = (vec![(a, 1)], vec![(t, group)]);
-    if spec.layers > 1 {
+    if asked.rounds.len() > 1 {
         let [a, t] = block.within_relations()?;
         forward.insert(0, (a, group));
         backward.insert(0, (t, group));
@@ -175,13 +181,15 @@ fn cut(
     ordered: Ordered,
     asked: &Asked,
     spec: &RunSpec,
-    me: usize,
-    ranks: usize,
+    device: Option<BudgetedDevice>,
+    (me, ranks): (usize, usize),
 ) -> Result<(TensorParallel, Vec<Vec<u32>>)> {
+    let stores = device.as_ref().map(BudgetedDevice::stores);
     let (ids, block) = (ordered.ids().to_vec().into(), ordered.whole);
     let n = block.n_dst;
-    let [over_in, over_out] = matrices(spec, &block, asked.group)?;
-    let chunks = |m: &[(&Sparse, usize)]| chunk_bounds(spec, m, asked.width(ranks), asked.attends);
+    let [over_in, over_out] = matrices(asked, &block)?;
+    let width = asked.width(ranks);
+    let chunks = |m: &[(&Sparse, usize)]| chunk_bounds(spec, stores, m, width, asked.attends);
     let (forward, mut backward) = (chunks(&over_in)?, chunks(&over_out)?);
     let pipeline = asked.pipeline(spec);
     if pipeline == Pipeline::BySource {
@@ -203,18 +211,25 @@ fn cut(
         ranks,
     };
     let way = |a: &Sparse, bounds, groups| Way::new(a.view(), bounds, owners, groups, pipeline);
-    let forward = way(block.edges(), forward, (asked.group, 1));
-    let backward = way(block.edges_t(), backward, (1, asked.group));
+    let mut forward = way(block.edges(), forward, (asked.group, 1));
+    let mut backward = way(block.edges_t(), backward, (1, asked.group));
+    if stores.is_some() {
+        let both = [(&mut forward, over_in), (&mut backward, over_out)];
+        for (way, matrices) in both {
+            let cut = |&(a, group): &(&Sparse, usize)| cuts(a.view(), &way.bounds, group);
+            way.cuts = matrices.iter().map(cut).collect();
+        }
+    }
     let attention = asked.attends.then(|| Attention::new(block.csr(), owners));
     let attention = attention.transpose()?;
-    let turns = asked.turns(spec);
+    let turns = asked.turns();
     let counts: Vec<usize> = members.iter().map(Vec::len).collect();
     let parallel = TensorParallel {
         block,
         ids,
         forward,
         backward,
-        schedule: schedule(spec, turns),
+        schedule: Schedule { device, turns },
         traffic: Traffic {
             trips: asked.trips(&counts),
             turns,
@@ -227,6 +242,7 @@ fn cut(
 
 /// Tensor parallelism, naive or decoupled.
 pub(super) fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
+    let device = device(cx)?;
     let (data, spec) = (&setup.data, cx.plan.spec.clone());
     let (me, ranks) = (cx.rank(), cx.size());
     let shape = Shape {
@@ -237,7 +253,7 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let sparse = data.features.is_sparse();
     let asked = Asked::of(&model, shape, sparse, cx);
     let ordered = Ordered::of(&setup, cx);
-    let (parallel, members) = cut(ordered, &asked, &spec, me, ranks)?;
+    let (parallel, members) = cut(ordered, &asked, &spec, device, (me, ranks))?;
     // What splits and gathers send differs from epoch to epoch and is said in each.
     let made = parallel.attention.iter();
     let predicted = made.flat_map(|a| a.predict(me, asked.ends[0])).collect();

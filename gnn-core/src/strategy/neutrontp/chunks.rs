@@ -5,6 +5,7 @@
 //! A backward pass is the same over the transposed matrix: every source adds up what comes along its
 //! out-edges, a chunk is a run of sources, and no chunk has a transposed copy of its own.
 
+use super::cuts::Cut;
 use super::layout::Portion;
 use crate::backend::Sparse;
 use crate::error::{Error, Result};
@@ -20,8 +21,9 @@ pub(super) enum Count {
     Of(usize),
 }
 
-/// Bounds of chunks of vertices whose edges start at `indptr: [n + 1]`. `cost` gives the bytes that a
-/// device needs for a run of them; it grows with the run. A budget of 0 is none.
+/// Bounds of chunks of vertices whose edges start at `indptr: [n + 1]`. `grow` gives the bytes that a
+/// device needs for a run of them when the next vertex is added, or when that begins another run; they
+/// grow with the run. A budget of 0 is none.
 ///
 /// # Errors
 /// [`Error::Spec`] with the bytes needed and the budget, when a chunk does not fit.
@@ -29,31 +31,33 @@ pub(super) fn bounds(
     indptr: &[u64],
     count: Count,
     budget: u64,
-    cost: impl Fn(std::ops::Range<usize>) -> u64,
+    grow: &mut dyn FnMut(usize, bool) -> u64,
 ) -> Result<Vec<usize>> {
     let n = indptr.len() - 1;
+    let mut need = 0;
     let bounds = match count {
         Count::Of(chunks) => split_edges(indptr, 0..n, chunks),
-        Count::Auto if budget == 0 => vec![0, n],
+        Count::Auto if budget == 0 || n == 0 => vec![0, n],
         Count::Auto => {
             // As many rows as fit, again and again: no other cut into runs has fewer.
             let mut bounds = vec![0];
-            let mut first = 0;
-            while first < n {
-                let fits = |rows: usize| cost(first..first + rows) <= budget;
-                let (mut low, mut high) = (1, n - first);
-                while low < high {
-                    let mid = high - (high - low) / 2;
-                    if fits(mid) { low = mid } else { high = mid - 1 }
+            need = grow(0, true);
+            for v in 1..n {
+                if grow(v, false) > budget {
+                    bounds.push(v);
+                    need = need.max(grow(v, true));
                 }
-                first += low;
-                bounds.push(first);
             }
-            if n == 0 { vec![0, 0] } else { bounds }
+            bounds.push(n);
+            bounds
         }
     };
-    let chunks = bounds.windows(2).map(|b| b[0]..b[1]);
-    let need = chunks.map(cost).max().unwrap_or(0);
+    if let (Count::Of(_), true) = (count, budget > 0) {
+        for b in bounds.windows(2) {
+            let run = (b[0]..b[1]).map(|v| grow(v, v == b[0]));
+            need = need.max(run.last().unwrap_or(0));
+        }
+    }
     if budget > 0 && need > budget {
         return Err(over_budget(need, budget));
     }
@@ -61,7 +65,7 @@ pub(super) fn bounds(
 }
 
 /// A device that does not hold what it must.
-pub(super) fn over_budget(need: u64, budget: u64) -> Error {
+fn over_budget(need: u64, budget: u64) -> Error {
     Error::Spec {
         key: "device_mem".into(),
         reason: format!("a chunk needs {need} bytes on the device, which has {budget}"),
@@ -149,6 +153,8 @@ pub(super) struct Way {
     pub(super) split: Vec<Portion>,
     /// What leaves after each chunk; one portion, after the last chunk, without pipelining.
     pub(super) gather: Vec<Portion>,
+    /// What a device is given of each chunk, over every matrix of the way; none without a device.
+    pub(super) cuts: Vec<Vec<Cut>>,
     /// The first round's matrix by the columns of each portion of the split; none where chunks of
     /// destinations follow each other in the first round too. Added up in order, every sum is that of
     /// the whole matrix.
@@ -210,6 +216,7 @@ impl Way {
                 split: vec![portion(&mut (0..n), groups.0)],
                 gather: vec![portion(&mut (0..n), groups.1)],
                 columns: Vec::new(),
+                cuts: Vec::new(),
                 bounds,
             };
         }
@@ -236,6 +243,7 @@ impl Way {
             } else {
                 Vec::new()
             },
+            cuts: Vec::new(),
             bounds,
         }
     }
@@ -257,7 +265,7 @@ mod tests {
         ) {
             let data = random_dataset(n, n * degree, 2, 2, false, seed);
             let block = data.graph.propagation(ModelKind::Sage.propagation());
-            let bounds = bounds(block.csr().indptr, Count::Of(chunks), 0, |_| 0).expect("no budget");
+            let bounds = bounds(block.csr().indptr, Count::Of(chunks), 0, &mut |_, _| 0).expect("no budget");
             let needs = first_needs(block.csr(), &bounds);
             prop_assert_eq!(needs.len(), bounds.len() - 1);
             let mut all: Vec<u32> = needs.concat();
@@ -294,7 +302,12 @@ mod tests {
             let a = block.csr();
             let cost = |rows: std::ops::Range<usize>| 8 + rows.len() as u64 + a.indptr[rows.end] - a.indptr[rows.start];
             let budget = (0..n).map(|v| cost(v..v + 1)).max().expect("not empty") + slack;
-            let found = bounds(a.indptr, Count::Auto, budget, cost).expect("every vertex fits");
+            let mut begun = 0;
+            let mut grow = |v: usize, begins: bool| {
+                begun = if begins { v } else { begun };
+                cost(begun..v + 1)
+            };
+            let found = bounds(a.indptr, Count::Auto, budget, &mut grow).expect("every vertex fits");
             let fewest = (0u32..1 << (n - 1)).filter_map(|cuts| {
                 let inner = (1..n).filter(|k| cuts >> (k - 1) & 1 == 1);
                 let b: Vec<usize> = std::iter::once(0).chain(inner).chain([n]).collect();
@@ -308,8 +321,10 @@ mod tests {
     fn a_vertex_that_does_not_fit_is_refused_with_both_numbers() {
         let data = random_dataset(5, 10, 2, 2, false, 1);
         let block = data.graph.propagation(ModelKind::Sage.propagation());
-        let e = bounds(block.csr().indptr, Count::Auto, 3, |rows| {
-            4 * rows.len() as u64
+        let mut begun = 0;
+        let e = bounds(block.csr().indptr, Count::Auto, 3, &mut |v, begins| {
+            begun = if begins { v } else { begun };
+            4 * (v + 1 - begun) as u64
         });
         let text = e.expect_err("nothing fits").to_string();
         assert!(text.contains("4 bytes") && text.contains("has 3"), "{text}");

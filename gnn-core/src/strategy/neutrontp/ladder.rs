@@ -8,11 +8,13 @@ use super::super::full_graph::{Prepared, aggregations, input_of, shape_of};
 use super::super::halo::{Halo, predict};
 use super::super::ordered::Ordered;
 use super::super::{Built, Rows, Setup};
-use super::build::{chunk_bounds, schedule};
+use super::build::{chunk_bounds, device};
+use super::cuts::{Cut, cuts};
 use super::layout::Turns;
 use super::schedule::{Schedule, Step};
-use crate::backend::Mat;
+use crate::backend::{Mat, Sparse};
 use crate::ctx::Ctx;
+use crate::device::BudgetedDevice;
 use crate::error::{Error, Result};
 use crate::graph::Block;
 use crate::model::{Aggregate, AggregateFirst, At, Model, Neighbours, Shape, with_room};
@@ -83,6 +85,8 @@ struct DataParallel {
     block: Block,
     /// Bounds of the chunks of destinations, and of sources backward.
     bounds: [Vec<usize>; 2],
+    /// What a device is given of each chunk; none without a device.
+    cuts: [Vec<Cut>; 2],
     schedule: Schedule,
 }
 
@@ -92,7 +96,10 @@ impl Aggregate for DataParallel {
         if at.direction == Direction::Backward {
             let a = self.block.edges_t();
             let mut g = cx.backend.fresh(a.rows(), width);
-            let step = Step::plain(a);
+            let step = Step {
+                cuts: &self.cuts[1],
+                ..Step::plain(a)
+            };
             self.schedule.sweep(cx, &step, &self.bounds[1], x, &mut g)?;
             self.halo.push(cx, at, &mut g, &mut |_, _| Ok(()))?;
             return Ok(g.truncate(n));
@@ -101,7 +108,10 @@ impl Aggregate for DataParallel {
         let mut sources = with_room(cx, x, a.n_cols());
         self.halo.pull(cx, at, &mut sources, &mut |_, _| Ok(()))?;
         let mut y = cx.backend.fresh(n, width);
-        let step = Step::plain(a);
+        let step = Step {
+            cuts: &self.cuts[0],
+            ..Step::plain(a)
+        };
         self.schedule
             .sweep(cx, &step, &self.bounds[0], &sources, &mut y)?;
         Ok(y)
@@ -110,6 +120,8 @@ impl Aggregate for DataParallel {
 
 /// Builds `base` or `+cs`.
 pub(super) fn build(setup: Setup, cx: &mut Ctx, rung: Rung) -> Result<Built> {
+    let device = device(cx)?;
+    let stores = device.as_ref().map(BudgetedDevice::stores);
     let (me, ranks, n) = (cx.rank(), cx.size(), setup.data.graph.n());
     let runs = split_rows(n, ranks);
     let of_run = |rank: usize| std::iter::repeat_n(rank as u32, runs[rank + 1] - runs[rank]);
@@ -142,14 +154,26 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, rung: Rung) -> Result<Built> {
     } else {
         let both = [block.edges(), block.edges_t()];
         let [forward, backward] =
-            both.map(|a| chunk_bounds(&cx.plan.spec, &[(a, 1)], width, false));
+            both.map(|a| chunk_bounds(&cx.plan.spec, stores, &[(a, 1)], width, false));
         [forward?, backward?]
     };
+    let cut = |a: &Sparse, bounds| match device {
+        Some(_) => cuts(a.view(), bounds, 1),
+        None => Vec::new(),
+    };
+    let cuts = [
+        cut(block.edges(), &bounds[0]),
+        cut(block.edges_t(), &bounds[1]),
+    ];
     let aggregate = DataParallel {
         halo: Halo::new(part.send, read, false),
         block,
         bounds,
-        schedule: schedule(&cx.plan.spec, Turns::Direction),
+        cuts,
+        schedule: Schedule {
+            device,
+            turns: Turns::Direction,
+        },
     };
     let prepared = Prepared {
         aggregate,

@@ -14,7 +14,7 @@
 //! | naive | [`rounds`], `aggregate` | each layer: split, aggregate on slices, gather, dense |
 //! | decoupled (`decoupled = true`) | [`rounds`], `Rounds` | all dense layers, one split, all rounds on slices, one gather |
 //! | generalised | [`attention`] | attention coefficients made before the rounds, data-parallel; relations propagate apart |
-//! | chunks (`chunks`, `device_mem`) | [`chunks`], [`arena`] | runs of destinations with their in-edges, within a device's memory |
+//! | chunks (`chunks`, `device_mem`) | [`chunks`], [`cuts`] | runs of destinations with their in-edges; with a budget, rows stay on the host and a [device](crate::device) gets the in-neighbours of one chunk at a time |
 //! | pipelining (`pipeline`) | [`schedule`], [`chunks`] | a message for each chunk, no row twice, beside the chunks' work |
 //! | `ladder` | [`ladder`] | the paper's Figure 11: what each of these adds to a data-parallel baseline |
 //!
@@ -40,13 +40,14 @@
 //! # Not done
 //! Naive GAT and R-GCN: softmax over neighbours cannot run on slices. The gradient of attention
 //! coefficients is computed outside the device's budget.
+//! Of a device with a budget, a vertex whose in-neighbours alone do not fit is refused.
 //! # Exact when
 //! Always, compared with `single` on the same model: the decoupled model is another model.
 
-mod arena;
 mod attention;
 mod build;
 mod chunks;
+mod cuts;
 mod ladder;
 mod layout;
 mod rounds;
@@ -57,7 +58,6 @@ use self::ladder::{RUNGS, Rung};
 use super::{Built, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::model::ModelKind;
 use crate::spec::{RunSpec, Value};
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
@@ -68,19 +68,11 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
 }
 
 fn refuse(spec: &RunSpec) -> Result<()> {
-    let attends = matches!(spec.model, ModelKind::Gat | ModelKind::Rgcn);
-    if attends && !spec.decoupled {
+    if spec.model.has_edge_parameters() && !spec.decoupled {
         return Err(Error::Unsupported {
             what: format!("model {} with strategy neutrontp", spec.model),
             reason: "its layers need whole rows of neighbours, which slices are not".into(),
             help: "set decoupled = true, or choose gcn, sage or gin".into(),
-        });
-    }
-    if spec.knobs.count("device_mem") > 0 && spec.backend != "cpu" {
-        return Err(Error::Unsupported {
-            what: format!("device_mem with backend {}", spec.backend),
-            reason: "the budget is that of a device made of host memory".into(),
-            help: "leave device_mem out, or set backend = cpu".into(),
         });
     }
     Ok(())
@@ -100,7 +92,7 @@ const KNOBS: &[Knob] = &[
     Knob {
         name: "device_mem",
         default: "0",
-        doc: "bytes of the device that chunks must fit into; 0 is no limit",
+        doc: "bytes of the device that chunks must fit into, dense layers and rows on the host; 0 is no limit",
         check: |v| matches!(v, Value::Int(n) if *n >= 0),
     },
     Knob {

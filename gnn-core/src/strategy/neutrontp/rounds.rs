@@ -70,7 +70,11 @@ impl TensorParallel {
     /// What a round does, over in-edges or `back` along them.
     fn step<'a>(&'a self, round: Round, values: Option<&'a Mat>, back: bool) -> Result<Step<'a>> {
         let way = usize::from(back);
-        let plain = Step::plain([self.block.edges(), self.block.edges_t()][way]);
+        let cuts = &[&self.forward, &self.backward][way].cuts;
+        let plain = Step {
+            cuts: cuts.first().map_or(&[][..], Vec::as_slice),
+            ..Step::plain([self.block.edges(), self.block.edges_t()][way])
+        };
         Ok(match round {
             Round::Sum { own, others, .. } => Step {
                 own,
@@ -86,8 +90,11 @@ impl TensorParallel {
                 };
                 // The last round adds relations up; its way back starts from one row a vertex.
                 let group = if last && !back { 1 } else { count };
+                // Relations on their own come before their sum, where there are both.
+                let cuts = if last { cuts.last() } else { cuts.first() };
                 Step {
                     group,
+                    cuts: cuts.map_or(&[][..], Vec::as_slice),
                     ..Step::plain(&both[way])
                 }
             }
@@ -103,7 +110,11 @@ impl Aggregate for TensorParallel {
             (self.block.edges(), &self.forward)
         };
         self.traffic.predict(cx, at.direction);
-        let (labels, steps) = ((label(at), label(at)), [Step::plain(a)]);
+        let step = Step {
+            cuts: way.cuts.first().map_or(&[][..], Vec::as_slice),
+            ..Step::plain(a)
+        };
+        let (labels, steps) = ((label(at), label(at)), [step]);
         let done = &mut |_: &mut Ctx, _, _: Held<'_>| Ok(());
         self.schedule
             .run(cx, labels, way, Held::Lent(x), &steps, done)

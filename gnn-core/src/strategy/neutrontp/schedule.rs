@@ -13,14 +13,15 @@
 //!
 //! [`Pipeline::BySource`]: super::chunks::Pipeline::BySource
 
-use super::arena::{Arena, slice_bytes};
 use super::chunks::Way;
+use super::cuts::Cut;
 use super::layout::{
     Columns, Portion, Turns, finish_gather, finish_split, post_gather, post_split,
 };
 use crate::backend::{Mat, Sparse, Write};
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
+use crate::device::BudgetedDevice;
 use crate::error::Result;
 use crate::model::in_pieces;
 use std::collections::VecDeque;
@@ -40,6 +41,8 @@ pub(super) struct Step<'a> {
     pub(super) others: f32,
     /// Rows that a vertex has in `Y`.
     pub(super) group: usize,
+    /// What a device is given of each chunk; none without a device.
+    pub(super) cuts: &'a [Cut],
 }
 
 impl<'a> Step<'a> {
@@ -51,6 +54,7 @@ impl<'a> Step<'a> {
             own: 0.0,
             others: 1.0,
             group: 1,
+            cuts: &[],
         }
     }
 }
@@ -78,8 +82,8 @@ pub(super) type Done<'a> = &'a mut dyn FnMut(&mut Ctx, usize, Held<'_>) -> Resul
 
 /// Runs steps on slices.
 pub(super) struct Schedule {
-    /// The device, where it has a budget.
-    pub(super) arena: Option<Arena>,
+    /// The device that chunks run on, where it has a budget.
+    pub(super) device: Option<BudgetedDevice>,
     /// Who has one more of columns that do not divide.
     pub(super) turns: Turns,
 }
@@ -121,10 +125,6 @@ impl Schedule {
         for (i, step) in steps.iter().enumerate() {
             let last = i + 1 == steps.len();
             let (rows, width) = (step.a.rows(), source.ncols());
-            let _held = self.hold(cx, &source)?;
-            // What the split brought is on the device; what a round left on the host goes there.
-            let there = self.arena.is_some() && i > 0;
-            let on_device = there.then(|| cx.backend.copy(&source));
             let mut y = cx.backend.fresh(rows, width);
             let by_source = i == 0 && !alone && !way.columns.is_empty();
             if by_source {
@@ -140,10 +140,9 @@ impl Schedule {
             let chunks = if by_source { &[] } else { &way.bounds[..] };
             for (j, b) in chunks.windows(2).enumerate() {
                 arrive(cx, &mut arriving, &mut source)?;
-                let from = on_device.as_ref().unwrap_or(&source);
                 let moving = !arriving.is_empty() || !leaving.is_empty();
-                let chunk = b[0] * step.group..b[1] * step.group;
-                self.chunk(cx, step, chunk, from, &mut y, moving)?;
+                let chunk = (j, b[0] * step.group..b[1] * step.group);
+                self.chunk(cx, step, chunk, (&*source, &mut y), moving)?;
                 let leaves = if way.gather.len() > 1 {
                     way.gather.get(j)
                 } else {
@@ -158,9 +157,11 @@ impl Schedule {
                     leaving.push_back((portion, ticket));
                 }
             }
-            drop(on_device);
             let read = std::mem::replace(&mut source, Held::Shared(Rc::new(y)));
             done(cx, i, read)?;
+        }
+        if let Some(device) = &self.device {
+            device.settle();
         }
         let Held::Shared(y) = source else {
             unreachable!("there is at least one step")
@@ -185,7 +186,7 @@ impl Schedule {
     /// One step over all chunks, of rows that are all there: `x` on the host to `y`.
     ///
     /// # Errors
-    /// [`crate::Error::Spec`] for a device without enough memory.
+    /// [`crate::Error::Budget`] for a device without enough memory.
     pub(super) fn sweep(
         &self,
         cx: &mut Ctx,
@@ -194,36 +195,24 @@ impl Schedule {
         x: &Mat,
         y: &mut Mat,
     ) -> Result<()> {
-        let _held = self.hold(cx, x)?;
-        let on_device = self.arena.as_ref().map(|_| cx.backend.copy(x));
-        let from = on_device.as_ref().unwrap_or(x);
-        for b in bounds.windows(2) {
-            self.chunk(
-                cx,
-                step,
-                b[0] * step.group..b[1] * step.group,
-                from,
-                y,
-                false,
-            )?;
+        for (j, b) in bounds.windows(2).enumerate() {
+            let chunk = (j, b[0] * step.group..b[1] * step.group);
+            self.chunk(cx, step, chunk, (x, y), false)?;
+        }
+        if let Some(device) = &self.device {
+            device.settle();
         }
         Ok(())
     }
 
-    /// Room on the device for what a step reads.
-    fn hold(&self, cx: &Ctx, x: &Mat) -> Result<Option<super::arena::Held<'_>>> {
-        let hold = |arena| Arena::hold(arena, cx, slice_bytes(x.nrows(), x.ncols()));
-        self.arena.as_ref().map(hold).transpose()
-    }
-
-    /// The rows `rows` of a step from `x` to `y`; messages are looked after if they are `moving`.
+    /// The rows `rows` of a step, those of chunk `j`, from `x` to `y`; messages are looked after if they
+    /// are `moving`.
     fn chunk(
         &self,
         cx: &mut Ctx,
         step: &Step<'_>,
-        rows: Range<usize>,
-        x: &Mat,
-        y: &mut Mat,
+        (j, rows): (usize, Range<usize>),
+        (x, y): (&Mat, &mut Mat),
         moving: bool,
     ) -> Result<()> {
         if rows.is_empty() {
@@ -234,8 +223,8 @@ impl Schedule {
             Some(values) => cx.backend.spmm_values(a, values, rows, x, y),
             None => cx.backend.spmm(a, rows, x, Write::Set, y),
         };
-        match &self.arena {
-            Some(arena) => arena.multiply(cx, (a, values), rows.clone(), x, y)?,
+        match &self.device {
+            Some(device) => step.cuts[j].multiply(cx, device, (a, values), x, y)?,
             None if moving => in_pieces(cx, a, rows.clone(), |cx, rows| multiply(cx, rows, y))?,
             None => multiply(cx, rows.clone(), y),
         }

@@ -1,9 +1,12 @@
 //! What tensor parallelism owes beyond the proofs over the registry: rounds, bytes in closed form, no
-//! whole matrix on any rank, the same numbers for any chunks, pipelined or not, a budget that is kept,
-//! and the ladder. Cannot catch: time, and what the transport does with posted messages.
+//! whole matrix on any rank, the same numbers for any chunks, pipelined or not, and the ladder. Cannot
+//! catch: time, and what the transport does with posted messages.
+
+mod device;
 
 use super::*;
 use crate::dataset::Dataset;
+use crate::model::ModelKind;
 use crate::record::Direction;
 use crate::strategy::tests::{Trained, assert_same, train, train_epochs};
 use crate::strategy::{STRATEGIES, find};
@@ -275,50 +278,6 @@ proptest! {
                 assert_same(&format!("{model} on {ranks} ranks"), model, &single[0], &got);
             }
         }
-    }
-}
-
-/// The budget is kept, found automatically with more chunks as it gets smaller, and refused with both
-/// numbers where one vertex does not fit.
-#[test]
-fn a_device_holds_its_budget_and_no_more() {
-    let data = Arc::new(random_dataset(300, 1500, 8, 8, false, 8));
-    let entry = find("neutrontp").expect("registered");
-    for decoupled in ["false", "true"] {
-        let spec = |bytes: u64| {
-            let pairs = [
-                ("hidden", "8".into()),
-                ("decoupled", decoupled.into()),
-                ("device_mem", bytes.to_string()),
-            ];
-            request("neutrontp", ModelKind::Sage, &pairs)
-        };
-        let peak = |bytes: u64| {
-            let ranks = trained(&spec(bytes), &data, 2);
-            let peaks = ranks.iter().map(|r| r.on_device.expect("a budget"));
-            peaks.max().expect("two ranks")
-        };
-        let whole = peak(1 << 30);
-        // The slice of all vertices, a chunk of them, the topology.
-        assert!(whole > 4 * 300 * 4 * 2 && peak(whole) == whole, "{whole}");
-        for budget in [whole - 1, whole * 3 / 4, whole / 2] {
-            let peak = peak(budget);
-            assert!(peak <= budget && peak > budget / 2, "{peak} of {budget}");
-        }
-        crate::testing::world(&spec(1000), 2, |cx, _| {
-            let setup = Setup {
-                data: Arc::clone(&data),
-                owner: None,
-            };
-            let error = (entry.build)(setup, cx)
-                .err()
-                .expect("does not fit")
-                .to_string();
-            assert!(
-                error.contains("which has 1000") && error.contains("needs "),
-                "{error}"
-            );
-        });
     }
 }
 

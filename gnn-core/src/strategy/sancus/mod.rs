@@ -59,7 +59,7 @@ mod features;
 mod tests;
 
 use super::broadcast::{FIXED_WEIGHTS, OVERLAP};
-use super::full_graph::block_rows::{self, BlockRows, Parts, Trip};
+use super::full_graph::block_rows::{self, BlockRows, OnBlocks, Trip};
 use super::{Built, Entry, Exact, Knob, Setup};
 use crate::backend::Mat;
 use crate::checkpoint::State;
@@ -245,7 +245,7 @@ impl Aggregate for Sancus {
 
 fn build_skipping(setup: Setup, cx: &mut Ctx, skips: Direction) -> Result<Built> {
     block_rows::build(setup, cx, |cx, parts| {
-        let Parts {
+        let OnBlocks {
             blocks,
             members,
             model,

@@ -62,10 +62,7 @@ fn with_makers<T: Send>(
 ) -> Vec<T> {
     let owner = Arc::new(random_owner(data.n(), ranks, false, 3));
     world(spec, ranks, |cx, _| {
-        let setup = Setup {
-            data: Arc::clone(data),
-            owner: (ranks > 1).then(|| Arc::clone(&owner)),
-        };
+        let setup = Setup::of(Arc::clone(data), (ranks > 1).then(|| Arc::clone(&owner)));
         let mut settings = distdgl::settings(&cx.plan.spec).expect("readable");
         change(&mut settings);
         let base = Base::of(&setup, cx, settings).expect("a valid cut");

@@ -68,10 +68,7 @@ fn by_hand(spec: &RunSpec, data: &Dataset) -> (Vec<f64>, Vec<Vec<f32>>) {
     for epoch in 0..EPOCHS {
         let data = Arc::new(widened(data, &rows.mapv(|x| x as f32)));
         let mut steps = world(spec, 1, |cx, _| {
-            let setup = Setup {
-                data: Arc::clone(&data),
-                owner: None,
-            };
+            let setup = Setup::of(Arc::clone(&data), None);
             let (mut full, rows) = single::reference(setup, cx).expect("builds");
             if let Some(before) = &weights {
                 full.restore(cx, &mut before.clone())
@@ -197,10 +194,7 @@ fn asynchronous_embeddings_learn() {
     );
     let owner = Arc::new(random_owner(90, 3, false, 3));
     let ranks = world(&spec, 3, |cx, meter| {
-        let setup = Setup {
-            data: Arc::clone(&data),
-            owner: Some(Arc::clone(&owner)),
-        };
+        let setup = Setup::of(Arc::clone(&data), Some(Arc::clone(&owner)));
         let mut built = (entry.build)(setup, cx).expect("builds");
         cx.comm.agree(&[0.0]).expect("in step");
         let mut losses = Vec::new();
@@ -252,10 +246,7 @@ fn what_was_learnt_is_saved() {
         let owner = Arc::new(random_owner(70, 3, false, 3));
         let run = |epochs: std::ops::Range<u64>, from: Option<&[Snapshot]>| {
             world(&spec, 3, |cx, _| {
-                let setup = Setup {
-                    data: Arc::clone(&data),
-                    owner: Some(Arc::clone(&owner)),
-                };
+                let setup = Setup::of(Arc::clone(&data), Some(Arc::clone(&owner)));
                 let mut built = (entry.build)(setup, cx).expect("builds");
                 if let Some(from) = from {
                     let mut mine = from[cx.rank()].clone();

@@ -169,10 +169,7 @@ fn letters_are_counted_in_the_epoch_they_are_for() {
         pairs.push(("cache_by".into(), Value::Str("presample".into())));
         let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
         world(&spec, 3, |cx, meter| {
-            let setup = Setup {
-                data: Arc::clone(&data),
-                owner: Some(Arc::clone(&owner)),
-            };
+            let setup = Setup::of(Arc::clone(&data), Some(Arc::clone(&owner)));
             let mut built = (entry.build)(setup, cx).expect("builds");
             cx.comm.agree(&[0.0]).expect("in step");
             let mut epochs = Vec::new();
@@ -224,10 +221,7 @@ fn fan_outs_may_differ_by_type_of_edges() {
         assert_same(&what, ModelKind::Rgcn, &few[0], &some);
     }
     world(&with("2/1,all"), 1, |cx, _| {
-        let setup = Setup {
-            data: Arc::clone(&data),
-            owner: None,
-        };
+        let setup = Setup::of(Arc::clone(&data), None);
         let refused = (entry.build)(setup, cx).err().expect("three types");
         assert!(refused.to_string().contains("3 numbers"), "{refused}");
     });

@@ -6,13 +6,13 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, At};
 use crate::strategy::full_graph::block_rows::BlockRows;
-use crate::strategy::full_graph::exchange::{self, Exchange, Strategy};
+use crate::strategy::full_graph::exchange::{self, Exchange, ExchangeRule};
 use crate::strategy::written::{About, knob, on_block_rows};
 
 /// Fetches every so many epochs.
 struct Every(usize);
 
-impl Strategy for Every {
+impl ExchangeRule for Every {
     fn exchange(&mut self, x: &mut Exchange<'_>) -> Result<()> {
         if x.epoch().is_multiple_of(self.0) {
             x.fetch_fresh()
@@ -128,7 +128,7 @@ fn rows_read_are_fresh_or_reused() {
 /// Fetches when rows have drifted by more than a part.
 struct Drifting(f64);
 
-impl Strategy for Drifting {
+impl ExchangeRule for Drifting {
     fn exchange(&mut self, x: &mut Exchange<'_>) -> Result<()> {
         if x.drift()? > self.0 {
             x.fetch_fresh()

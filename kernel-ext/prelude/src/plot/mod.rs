@@ -274,14 +274,8 @@ fn names() -> String {
 }
 
 fn near(asked: &str) -> String {
-    let best = KINDS
-        .iter()
-        .map(|(name, ..)| (strsim::damerau_levenshtein(name, asked), *name))
-        .min();
-    match best {
-        Some((distance, name)) if distance <= 2 => format!("; did you mean \"{name}\"?"),
-        _ => String::new(),
-    }
+    let near = gnn_core::error::nearest(asked, KINDS.iter().map(|kind| kind.0));
+    near.map_or(String::new(), |name| format!("; did you mean \"{name}\"?"))
 }
 
 /// A sheet without data, saying why.

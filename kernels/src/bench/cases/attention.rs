@@ -61,6 +61,7 @@ pub(super) fn all(b: &mut Bench<'_>) {
         lse: Mat::zeros((n, heads)),
         c: Mat::zeros((n, heads)),
     };
+    scores(b, &l);
     forward(b, &mut l);
     backward(b, &l, &t_of);
     steps(b, &l);
@@ -84,8 +85,8 @@ fn attention(heads: usize) -> Attention<'static> {
     }
 }
 
-fn forward(b: &mut Bench<'_>, l: &mut Layer<'_>) {
-    let ((n, d), e, heads) = (l.z.dim(), l.a.n_edges(), l.heads);
+fn scores(b: &mut Bench<'_>, l: &Layer<'_>) {
+    let ((n, d), heads) = (l.z.dim(), l.heads);
     let (src, dst) = (matrix(1, d, 24), matrix(1, d, 25));
     let (src, dst) = (
         src.as_slice().expect("one row"),
@@ -121,6 +122,10 @@ fn forward(b: &mut Bench<'_>, l: &mut Layer<'_>) {
             ))
         },
     );
+}
+
+fn forward(b: &mut Bench<'_>, l: &mut Layer<'_>) {
+    let ((n, d), e, heads) = (l.z.dim(), l.a.n_edges(), l.heads);
     let Layer {
         a,
         z,

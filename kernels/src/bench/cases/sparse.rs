@@ -4,9 +4,8 @@ use super::{Bench, Work, deviation, matrix};
 use crate::pairs::{self, Pairs};
 use crate::segmented::{self, Segmented, WIDE};
 use crate::spmm::Reduce;
-use crate::{Csr, Mat, Par, rows, rspmm, spmm, spmm_bf16, spmm_max};
+use crate::{Csr, Mat, Par, rows, rspmm, spmm, spmm_bf16};
 use half::bf16;
-use ndarray::Array2;
 use std::ops::Range;
 
 /// Rows whose answer is checked.
@@ -42,8 +41,6 @@ fn aggregate(b: &mut Bench<'_>) {
         "spmm, no weights",
         "spmm, no weights, row by row",
         "spmm, mean",
-        "spmm, max",
-        "spmm, max backward",
         "spmm, bf16 rows",
     ];
     if !b.wants(&names) {
@@ -120,40 +117,6 @@ fn others(b: &mut Bench<'_>, a: Csr<'_>, x: &Mat, out: &mut Mat) {
                 want.row_mut(r).mapv_inplace(|v| v / edges);
             }
             deviation(out.slice(cut), want.slice(cut), 1)
-        },
-    );
-    let mut largest = (Mat::zeros((n, d)), Array2::zeros((n, d)));
-    b.case(
-        "spmm, max",
-        shape.clone(),
-        Work::once(csr + 4 * d * (2 * n + a.n_cols), e * d),
-        &mut largest,
-        |par, (out, arg)| spmm_max::spmm_max_into(par, a, 0..n, x, out, arg),
-        |(out, arg)| {
-            let (mut want, mut wins) = (Mat::zeros((n, d)), Array2::zeros((n, d)));
-            spmm_max::naive(a, rows.clone(), x, &mut want, &mut wins);
-            if arg.slice(cut) == wins.slice(cut) {
-                deviation(out.slice(cut), want.slice(cut), 1)
-            } else {
-                f64::INFINITY
-            }
-        },
-    );
-    // The winners there are, whatever was asked for.
-    let (_, arg) = &mut largest;
-    let mut first = Mat::zeros((n, d));
-    spmm_max::spmm_max_into(b.par, a, 0..n, x, &mut first, arg);
-    let (arg, g) = (&*arg, first);
-    let (at, places) = (a.transpose(), a.places_t().expect("fewer than 2³² edges"));
-    b.case(
-        "spmm, max backward",
-        shape.clone(),
-        Work::once(csr + 4 * e + 4 * d * (2 * n + a.n_cols), e * d),
-        &mut Mat::zeros(x.dim()),
-        |par, dx| spmm_max::spmm_max_backward_into(par, at.view(), &places, arg, &g, dx),
-        |dx| {
-            let want = spmm_max::naive_backward(a, arg, &g).mapv(|x| x as f32);
-            deviation(dx, &want, longest(&a, 0..n))
         },
     );
     let mut small = vec![bf16::ZERO; x.len()];

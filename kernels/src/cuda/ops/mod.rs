@@ -4,10 +4,12 @@
 //! Every function returns before the device is done.
 
 mod attention;
+mod coefficients;
 mod dense;
 mod loss;
 mod norm;
 mod optim;
+mod pairs;
 mod relation;
 mod rows;
 mod spmm;
@@ -16,13 +18,15 @@ pub use attention::{
     AttentionOn, DropOn, edge_softmax, edge_softmax_backward, edge_sums, gat_forward,
     gat_source_pass, head_dots, head_outer_add, sddmm,
 };
+pub use coefficients::{Made, coefficients, coefficients_backward, edge_dropout};
 pub use dense::{ActOn, DropoutOn, GateOn, ThenOn, axpby, column_sums, gemm, head_gradient, then};
 pub use loss::{dot, sigmoid_bce, softmax_xent};
 pub use norm::{layer_norm, layer_norm_backward};
 pub use optim::{adam, sgd, sparse_adagrad, sparse_adam};
+pub use pairs::{pair_products, pair_products_backward};
 pub use relation::{ByType, TypesOn, rspmm, rspmm_coef, rspmm_t};
-pub use rows::{gather, scatter_add, sparse_dropout};
-pub use spmm::{Reduce, Stored, spmm, spmm_max, spmm_max_backward, to_bf16};
+pub use rows::{CornerOn, PickedOn, copy_block, scatter_add, sparse_dropout};
+pub use spmm::{Reduce, Stored, spmm, to_bf16};
 
 use super::{Arg, Buf, Plain};
 

@@ -115,7 +115,7 @@ fn touched<const K: usize>(
     d: usize,
     table: [&Buf<f32>; K],
 ) -> Vec<Arg> {
-    expect_eq(op, "gradients with elements", rows.ids().len() * d, g.len());
+    expect_eq(op, "gradients with elements", rows.rows() * d, g.len());
     for state in &table[1..] {
         expect_eq(op, "state with elements", table[0].len(), state.len());
     }

@@ -4,30 +4,91 @@ use super::{THREADS, optional, vector, word};
 use crate::cuda::{Arg, Buf, Moves, SparseOn};
 use crate::expect_eq;
 
-/// `out[i, :] = x[rows[i], :]`. `x: [n, d]`, `out: [m, d]`.
+/// Rows of a matrix on a device, in order.
+#[derive(Clone, Copy, Debug)]
+pub enum PickedOn<'a> {
+    /// Those that follow each other from this one on.
+    From(usize),
+    /// These, all of them below the number beside them.
+    List(&'a Buf<u32>, usize),
+}
+
+/// A corner of a rectangle in a matrix on a device: its rows, its first column, and how many columns the
+/// matrix has.
+#[derive(Clone, Copy, Debug)]
+pub struct CornerOn<'a> {
+    /// Its rows.
+    pub rows: PickedOn<'a>,
+    /// Its first column.
+    pub col: usize,
+    /// Columns of the matrix.
+    pub d: usize,
+}
+
+impl CornerOn<'_> {
+    /// The list, the first row without one, columns and first column.
+    fn args(&self) -> [Arg; 4] {
+        let (list, first) = match self.rows {
+            PickedOn::From(first) => (Arg::U64(0), first),
+            PickedOn::List(list, _) => (list.arg(), 0),
+        };
+        let [d, col] = [self.d, self.col].map(|size| word("copy_block", size));
+        [list, Arg::U64(first as u64), d, col]
+    }
+
+    /// Panics unless a rectangle of `n` rows and `width` columns is within `elements`.
+    fn check(&self, what: &str, (n, width): (usize, usize), elements: usize) {
+        let end = match self.rows {
+            PickedOn::From(first) => first + n,
+            PickedOn::List(list, bound) => {
+                let rows = list.len();
+                assert!(
+                    rows >= n,
+                    "copy_block: expected {n} rows of {what}, got {rows}"
+                );
+                bound
+            }
+        };
+        let rows = elements / self.d.max(1);
+        assert!(
+            end <= rows,
+            "copy_block: expected rows of {what} below {rows}, got {end}"
+        );
+        crate::expect_rows("copy_block", &(self.col..self.col + width), self.d);
+    }
+}
+
+/// Writes a rectangle of `n` rows and `width` columns of `x` to a place in `out`, the rest of which stays.
 ///
 /// # Panics
-/// When the shapes disagree, a row is not in `x` or the device fails.
-pub fn gather(x: &Buf<f32>, rows: &Moves, d: usize, out: &mut Buf<f32>) {
-    expect_eq(
-        "gather_rows",
-        "out with elements",
-        rows.rows.len() * d,
-        out.len(),
-    );
-    check_bound("gather_rows", rows, d, x);
-    let v = vector(d);
-    let kernel = if v == 4 { "gather_4" } else { "gather_1" };
-    let n = rows.rows.len();
-    let args = [
-        x.arg(),
-        rows.rows.arg(),
-        Arg::U64(n as u64),
-        word("gather_rows", d),
-        out.arg(),
-    ];
-    let grid = [(n * d / v).div_ceil(THREADS as usize), 1, 1];
-    // SAFETY: gather_body's arguments, shapes checked above.
+/// When it leaves `x` or `out`, or the device fails.
+pub fn copy_block(
+    x: &Buf<f32>,
+    from: CornerOn<'_>,
+    (n, width): (usize, usize),
+    out: &mut Buf<f32>,
+    to: CornerOn<'_>,
+) {
+    if n == 0 || width == 0 {
+        return;
+    }
+    from.check("x", (n, width), x.len());
+    to.check("out", (n, width), out.len());
+    let mut args = vec![x.arg()];
+    args.extend(from.args());
+    args.extend([Arg::U64(n as u64), word("copy_block", width)]);
+    args.extend(to.args());
+    args.push(out.arg());
+    // Whole vectors begin where vectors do.
+    let sizes = [width, from.d, from.col, to.d, to.col];
+    let v = sizes.into_iter().map(vector).min().unwrap_or(1);
+    let kernel = if v == 4 {
+        "copy_block_4"
+    } else {
+        "copy_block_1"
+    };
+    let grid = [(n * width / v).div_ceil(THREADS as usize), 1, 1];
+    // SAFETY: copy_body's arguments; rows and columns were checked above.
     unsafe { x.device().launch(kernel, grid, &args) };
 }
 
@@ -48,7 +109,7 @@ pub fn scatter_add(g: &Buf<f32>, rows: &Moves, d: usize, out: &mut Buf<f32>) {
     expect_eq(
         "scatter_add_rows",
         "g with elements",
-        rows.rows.len() * d,
+        rows.rows() * d,
         g.len(),
     );
     check_bound("scatter_add_rows", rows, d, out);

@@ -1,11 +1,13 @@
 //! Numbers on edges: dot products, softmax, sums.
 
 use super::{any_cut, assert_close, few, matrix, on_every_device, up};
-use crate::CsrBuf;
-use crate::cuda::SparseOn;
 use crate::cuda::ops::{
-    edge_softmax, edge_softmax_backward, edge_sums, head_dots, head_gradient, head_outer_add, sddmm,
+    self, edge_softmax, edge_softmax_backward, edge_sums, head_dots, head_gradient, head_outer_add,
+    sddmm,
 };
+use crate::cuda::{Moves, SparseOn};
+use crate::pairs::{self, Pairs};
+use crate::{CsrBuf, Mat, Par, coefficients, linear};
 use proptest::prelude::*;
 
 /// Heads and widths that reach every layout: many narrow heads, one wide one, too wide for registers.
@@ -42,6 +44,78 @@ fn softmax(a: &CsrBuf, heads: usize, s: &[f32]) -> Vec<f32> {
 
 proptest! {
     #![proptest_config(few())]
+
+    #[test]
+    fn coefficients_and_their_gradient_are_those_of_the_cpu((a, piece) in any_cut(), slope in 0.0f32..1.0) {
+        let (csr, par, edges) = (a.view(), Par::new(1), a.indices.len());
+        let [el, er] = [(a.n_cols, 1), (a.rows(), 2)].map(|(n, seed)| matrix(n, 1, seed).into_raw_vec_and_offset().0);
+        let dalpha = matrix(1, edges, 3).into_raw_vec_and_offset().0;
+        let mut alpha = vec![0.0; edges];
+        coefficients::coefficients_into(&par, csr, slope, (&el, &er), &mut alpha);
+        let made = coefficients::Made { el: &el, er: &er, alpha: &alpha };
+        let (mut del, mut der) = (vec![0.0; a.n_cols], vec![0.0; a.rows()]);
+        coefficients::coefficients_backward(&par, csr, slope, made, &dalpha, (&mut del, &mut der));
+        on_every_device(|device| {
+            let on = SparseOn::with_pieces(device, csr, piece);
+            let (el, er) = (device.upload(&el), device.upload(&er));
+            let mut got = device.fresh(edges);
+            ops::coefficients(&on, slope, &el, &er, &mut got);
+            let first = got.download();
+            assert_close(&first, &alpha, 1e-5);
+            let made = ops::Made { el: &el, er: &er, alpha: &device.upload(&alpha) };
+            let (mut gl, mut gr) = (device.fresh(a.n_cols), device.fresh(a.rows()));
+            let columns = Moves::new(device, &a.indices);
+            let dalpha = device.upload(&dalpha);
+            ops::coefficients_backward(&on, &columns, slope, made, &dalpha, (&mut gl, &mut gr));
+            assert_close(&gl.download(), &del, 1e-4);
+            assert_close(&gr.download(), &der, 1e-4);
+            (first, gl.download(), gr.download())
+        });
+    }
+
+    #[test]
+    fn coefficients_are_dropped_by_the_same_mask((a, piece) in any_cut(), key: u64, p in 0.0f32..0.99) {
+        // Rows and columns are the same vertices.
+        let n = a.rows().min(a.n_cols);
+        let mut square = CsrBuf::empty(n);
+        for r in 0..n {
+            square.indices.extend(a.indices[a.view().span(r)].iter().filter(|&&c| (c as usize) < n));
+            square.indptr.push(square.indices.len() as u64);
+        }
+        let ids: Vec<u32> = (0..n as u32).map(|v| v * 31 + 5).collect();
+        let values = matrix(1, square.indices.len(), 4).into_raw_vec_and_offset().0;
+        let mut want = vec![0.0; values.len()];
+        let drop = linear::Dropout { key, ids: &ids, p };
+        coefficients::drop_into(&Par::new(1), square.view(), drop, &values, &mut want);
+        on_every_device(|device| {
+            let on = SparseOn::with_pieces(device, square.view(), piece);
+            let mut out = device.fresh(values.len());
+            ops::edge_dropout(&on, key, &device.upload(&ids), p, &device.upload(&values), &mut out);
+            assert_eq!(out.download(), want);
+        });
+    }
+
+    #[test]
+    fn pairs_of_rows_are_multiplied_as_on_the_cpu(
+        (n, ends) in (1usize..30).prop_flat_map(|n| {
+            (Just(n), prop::collection::vec([0..n as u32, 0..n as u32], 0..80))
+        }),
+        d in 0usize..40,
+    ) {
+        let pairs = Pairs::new(n, ends).expect("rows below n");
+        let (z, gp) = (matrix(n, d, 1), matrix(pairs.len(), d, 2));
+        let (mut products, mut back) = (Mat::zeros((pairs.len(), d)), Mat::zeros((n, d)));
+        pairs::naive::products(&pairs, &z, &mut products);
+        pairs::naive::products_backward(&pairs, &z, &gp, &mut back);
+        on_every_device(|device| {
+            let (mut out, mut g) = (device.fresh(products.len()), device.fresh(back.len()));
+            ops::pair_products(&pairs, &up(device, &z), d, &mut out);
+            assert_eq!(out.download(), products.as_slice().expect("row-major"));
+            ops::pair_products_backward(&pairs, &up(device, &z), &up(device, &gp), d, &mut g);
+            assert_close(&g.download(), back.as_slice().expect("row-major"), 1e-5);
+            g.download()
+        });
+    }
 
     #[test]
     fn sddmm_is_the_dot_product_of_both_ends((a, piece) in any_cut(), (heads, dim) in heads()) {

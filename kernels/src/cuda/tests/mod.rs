@@ -10,6 +10,7 @@ mod attention;
 mod compile;
 mod dense;
 mod edges;
+mod memory;
 mod relation;
 mod spmm;
 

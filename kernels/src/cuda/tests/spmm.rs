@@ -2,7 +2,7 @@
 
 use super::{any_cut, assert_close, few, matrix, on_every_device, up};
 use crate::cuda::ops::{
-    self, Reduce, gather, scatter_add, sparse_dropout, spmm, spmm_max, spmm_max_backward,
+    self, CornerOn, PickedOn, Reduce, copy_block, scatter_add, sparse_dropout, spmm,
 };
 use crate::cuda::{Moves, SparseOn};
 use crate::spmm_bf16::{spmm_bf16_into, to_bf16};
@@ -75,44 +75,6 @@ proptest! {
     }
 
     #[test]
-    fn spmm_max_and_its_backward_equal_their_definition((a, piece) in any_cut(), d in 1usize..70) {
-        // Few distinct values, so that there are ties.
-        let x = matrix(a.n_cols, d, 2).mapv(|v| (v * 3.0).round());
-        let g = matrix(a.rows(), d, 3);
-        let mut want = Mat::zeros((a.rows(), d));
-        let mut arg = vec![u32::MAX; a.rows() * d];
-        let mut back = Mat::zeros((a.n_cols, d));
-        for r in 0..a.rows() {
-            for c in 0..d {
-                for (k, e) in a.view().span(r).enumerate() {
-                    let v = a.view().weight(e) * x[[a.indices[e] as usize, c]];
-                    if k == 0 || v > want[[r, c]] {
-                        want[[r, c]] = v;
-                        arg[r * d + c] = k as u32;
-                    }
-                }
-                if let Some(e) = a.view().span(r).nth(arg[r * d + c] as usize) {
-                    back[[a.indices[e] as usize, c]] += a.view().weight(e) * g[[r, c]];
-                }
-            }
-        }
-        let (t, places) = (a.view().transpose(), a.view().places_t().expect("few edges"));
-        on_every_device(|device| {
-            let on = SparseOn::with_pieces(device, a.view(), piece);
-            let (mut out, mut args) = (device.fresh(a.rows() * d), device.fresh(a.rows() * d));
-            spmm_max(&on, 0..a.rows(), &up(device, &x), d, &mut out, &mut args);
-            assert_eq!(out.download(), want.as_slice().unwrap());
-            assert_eq!(args.download(), arg);
-            let on = SparseOn::with_pieces(device, t.view(), piece);
-            let mut dx = device.fresh(a.n_cols * d);
-            spmm_max_backward(&on, &device.upload(&places), &args, &up(device, &g), d, &mut dx);
-            let got = dx.download();
-            assert_close(&got, back.as_slice().unwrap(), 1e-4);
-            got
-        });
-    }
-
-    #[test]
     fn rows_move_as_on_the_cpu(
         (n, idx) in (1usize..30).prop_flat_map(|n| (Just(n), prop::collection::vec(0..n as u32, 0..80))),
         d in 1usize..40,
@@ -125,7 +87,9 @@ proptest! {
         on_every_device(|device| {
             let rows = Moves::new(device, &idx);
             let mut out = device.fresh(idx.len() * d);
-            gather(&up(device, &x), &rows, d, &mut out);
+            let (list, whole) = (device.upload(&idx), CornerOn { rows: PickedOn::From(0), col: 0, d });
+            let from = CornerOn { rows: PickedOn::List(&list, n), ..whole };
+            copy_block(&up(device, &x), from, (idx.len(), d), &mut out, whole);
             assert_eq!(out.download(), pulled.as_slice().unwrap());
             let mut onto = up(device, &x);
             scatter_add(&out, &rows, d, &mut onto);

@@ -145,7 +145,7 @@ fn ends(name: &str, endings: &[&str]) -> bool {
 
 /// Loads the file or folder `path` with the masks of the split of that name; also returns the file
 /// that it was.
-pub(super) fn load(path: &Path, split: &str, limit: &Limit) -> Result<(String, Dataset)> {
+pub(crate) fn load(path: &Path, split: &str, limit: &Limit) -> Result<(String, Dataset)> {
     let ask = Ask { split, limit };
     let (at, load) = if path.is_dir() {
         in_folder(path)?

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn metis_finds_planted_communities_and_balances() {
-    let d = crate::dataset::load("sbm:nodes=4000,classes=4,degree=20,homophily=0.95", 3)
+    let d = crate::load::load("sbm:nodes=4000,classes=4,degree=20,homophily=0.95", 3)
         .expect("built in");
     let full = d.graph.propagation(Propagation::Mean);
     let masks = Masks {
@@ -26,8 +26,8 @@ fn metis_finds_planted_communities_and_balances() {
 #[test]
 fn several_balances_hold_at_once_where_work_alone_does_not() {
     // Training vertices all in one corner of a graph whose classes are its communities.
-    let mut d = crate::dataset::load("sbm:nodes=4000,classes=4,degree=12,homophily=0.9", 3)
-        .expect("built in");
+    let mut d =
+        crate::load::load("sbm:nodes=4000,classes=4,degree=12,homophily=0.9", 3).expect("built in");
     let (train, first) = (d.labels.iter().map(|&l| l == 0), d.labels.clone());
     d.train = train.collect();
     d.node_types = Some(first.iter().map(|&l| u16::from(l == 1)).collect());
@@ -78,7 +78,7 @@ fn each_balance_is_within_its_bound_or_named() {
         "like:physics,scale=0.05",
         "karate",
     ] {
-        let mut d = crate::dataset::load(name, 2).expect("built in");
+        let mut d = crate::load::load(name, 2).expect("built in");
         let n = d.n();
         d.node_types = Some((0..n).map(|v| (v % 7 == 0) as u16).collect());
         let simple = undirected::undirected(&d.graph).expect("valid");
@@ -135,7 +135,7 @@ fn each_balance_is_within_its_bound_or_named() {
 
 #[test]
 fn limits_choose_thinning_or_refuse_with_numbers() {
-    let d = crate::dataset::load("rmat:scale=12,edge-factor=16", 3).expect("built in");
+    let d = crate::load::load("rmat:scale=12,edge-factor=16", 3).expect("built in");
     let ask = |text: &str, bytes: Option<u64>, ms: Option<f64>| {
         let limits = Limits { bytes, ms };
         let method = Method::parse(text).expect("known");

@@ -44,10 +44,10 @@ fn what_is_exact_is_what_lists_and_tables_hold() {
         let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
         let owner: Vec<u32> = (0..300).map(|v| v * 7 % ranks).collect();
         let all = world(&spec, ranks as usize, |cx, _| {
-            let setup = Setup {
-                data: Arc::clone(&data),
-                owner: (ranks > 1).then(|| Arc::new(owner.clone())),
-            };
+            let setup = Setup::of(
+                Arc::clone(&data),
+                (ranks > 1).then(|| Arc::new(owner.clone())),
+            );
             let base = Base::of(&setup, cx, settings(2)).expect("a valid cut");
             let foreseen = Foreseen::of(&setup, cx, &base).expect("has a formula");
             let (part, seeds) = (&base.part, &base.training.seeds);
@@ -90,7 +90,7 @@ fn what_has_no_formula_is_not_guessed() {
         let said = world(&spec, 1, |cx, _| {
             let data = Arc::clone(&data);
             let build = crate::strategy::find("distdgl").expect("registered").build;
-            let built = build(Setup { data, owner: None }, cx).expect("builds");
+            let built = build(Setup::of(data, None), cx).expect("builds");
             built.facts.memory
         });
         assert_eq!(said, [None], "{model}");

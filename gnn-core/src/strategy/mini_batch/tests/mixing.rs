@@ -2,12 +2,12 @@
 
 use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
+use crate::dataset::Rows;
 use crate::error::Result;
 use crate::feed::{Batch, Feed, Hops, LayerBlock, Patch};
 use crate::graph::Block;
 use crate::model::Input;
 use crate::rng;
-use crate::strategy::Rows;
 use std::rc::Rc;
 
 pub(super) const D: usize = 5;

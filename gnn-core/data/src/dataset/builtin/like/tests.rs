@@ -1,7 +1,7 @@
 //! Look-alikes at small scales against the published numbers.
 
 use super::*;
-use crate::dataset::load;
+use crate::load::load;
 
 /// The smallest scale that is quick and still has a tail.
 fn small(like: &Published) -> f64 {

@@ -47,11 +47,11 @@ pub(super) fn load(ask: &Ask, at: &Path) -> Result<Dataset> {
     let meta = Meta::beside(&at.join("meta.json"))?;
     let limit = ask.limit;
     let parts = if raw.join("data.npz").is_file() {
-        Parts::binary(&raw, limit)?
+        Stored::binary(&raw, limit)?
     } else {
-        Parts::csv(&raw, limit)?
+        Stored::csv(&raw, limit)?
     };
-    let Parts {
+    let Stored {
         file,
         n,
         ends,
@@ -151,7 +151,7 @@ fn labelled(dataset: &mut Dataset, label: csv::Rows<i64>) -> Result<()> {
 }
 
 /// A graph of one type of vertices, as stored.
-struct Parts {
+struct Stored {
     file: String,
     n: usize,
     ends: [Vec<u32>; 2],
@@ -160,8 +160,8 @@ struct Parts {
     relations: Option<Vec<i64>>,
 }
 
-impl Parts {
-    fn csv(raw: &Path, limit: &Limit) -> Result<Parts> {
+impl Stored {
+    fn csv(raw: &Path, limit: &Limit) -> Result<Stored> {
         let at = raw.join("edge.csv.gz");
         let [n, declared] = ["num-node-list.csv.gz", "num-edge-list.csv.gz"].map(|f| raw.join(f));
         let n = count(&n, limit)?;
@@ -183,7 +183,7 @@ impl Parts {
                 }
             }
         });
-        Ok(Parts {
+        Ok(Stored {
             file,
             n,
             ends,
@@ -193,7 +193,7 @@ impl Parts {
         })
     }
 
-    fn binary(raw: &Path, limit: &Limit) -> Result<Parts> {
+    fn binary(raw: &Path, limit: &Limit) -> Result<Stored> {
         let mut archive = Archive::open(&raw.join("data.npz"), limit)?;
         let file = archive.file.clone();
         let counts = archive.array("num_nodes_list")?.into_ints()?;
@@ -222,7 +222,7 @@ impl Parts {
             .is_file()
             .then(|| binary_labels(&at, limit))
             .transpose()?;
-        Ok(Parts {
+        Ok(Stored {
             file,
             n,
             ends: [src, dst],

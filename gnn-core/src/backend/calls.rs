@@ -1,0 +1,39 @@
+//! Operations that are one of the backend's with some of its options, under names of their own.
+
+use super::{Backend, Corner, Kept, Mat, Picked, Rows};
+
+impl dyn Backend + '_ {
+    /// A copy of `x` on the device.
+    pub fn copy(&self, x: &Mat) -> Mat {
+        let mut out = self.fresh(x.nrows(), x.ncols());
+        self.copy_rows(x, 0, x.nrows(), &mut out, 0);
+        out
+    }
+
+    /// `out[first + i, :] = x[from + i, :]` for `n` rows.
+    ///
+    /// # Panics
+    /// When `x` and `out` have not as many columns, or fewer rows.
+    pub fn copy_rows(&self, x: &Mat, from: usize, n: usize, out: &mut Mat, first: usize) {
+        assert_eq!(x.ncols(), out.ncols(), "copy_rows: columns of x and out");
+        let rows = |first| Corner {
+            rows: Picked::From(first),
+            col: 0,
+        };
+        self.copy_block(x, rows(from), (n, x.ncols()), out, rows(first));
+    }
+
+    /// `out[i, :] = x[rows[i], :]`.
+    ///
+    /// # Panics
+    /// When `out` has not as many rows as there are in the list, or as many columns as `x`.
+    pub fn gather_rows(&self, x: &Mat, rows: &Kept<u32>, out: &mut Mat) {
+        assert_eq!(out.dim(), (rows.len(), x.ncols()), "gather_rows: shape");
+        self.copy_block(x, Corner::of(rows, 0), out.dim(), out, Corner::at(0));
+    }
+
+    /// `xᵀ · g` to `gw: [k, n]` and the column sums of `g` to `gb: [1, n]`; `x: [m, k]`, `g: [m, n]`.
+    pub fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
+        self.weight_gradients(&[x], Rows::Held(g), std::slice::from_mut(gw), gb);
+    }
+}

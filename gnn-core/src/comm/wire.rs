@@ -1,0 +1,221 @@
+//! A rank's one way to the others, which its communicators share: what is posted on any of them moves
+//! whichever waits, and each moment of it is counted once.
+
+use super::communicator::{Label, Ticket};
+use super::covered::covered;
+use super::members::Members;
+use super::operation::{Part, Posted, Then};
+use super::transport::{Transport, Words};
+use crate::error::{Error, Result};
+use crate::record::{Meter, Op, Phase, SpanPhase, now_ns};
+use std::rc::Rc;
+
+/// Transport, meter and everything posted.
+pub(super) struct Wire {
+    pub(super) transport: Box<dyn Transport>,
+    pub(super) meter: Rc<Meter>,
+    posted: Vec<Option<Posted>>,
+    /// Groups that this rank has been in or has made way for.
+    pub(super) groups: u16,
+    pub(super) give_way: bool,
+    /// Whether collectives are finished where they are posted.
+    pub(super) at_once: bool,
+    /// Asked while this rank waits: whether it shall give up.
+    pub(super) cancel: Option<Box<dyn Fn() -> bool>>,
+    /// Up to when movement beside other work has been counted.
+    counted_ns: u64,
+}
+
+impl Wire {
+    pub(super) fn new(transport: Box<dyn Transport>, meter: Rc<Meter>, give_way: bool) -> Wire {
+        Wire {
+            transport,
+            meter,
+            posted: Vec::new(),
+            groups: 0,
+            give_way,
+            at_once: false,
+            cancel: None,
+            counted_ns: now_ns(),
+        }
+    }
+
+    /// Hands words to a rank of the world.
+    pub(super) fn send(
+        &mut self,
+        to: usize,
+        tag: u16,
+        (label, op): (Label, Op),
+        words: Words,
+    ) -> Result<()> {
+        let bytes = (words.len() * 4) as u64;
+        self.meter.sent(label.layer, label.direction, op, to, bytes);
+        let start = now_ns();
+        self.transport.post_send(to, tag, words)?;
+        self.meter.comm_span(
+            (label, op),
+            SpanPhase::Send,
+            (Some(to), Some(bytes)),
+            start..now_ns(),
+        );
+        Ok(())
+    }
+
+    /// Expects words from a rank of the world.
+    pub(super) fn expect(&mut self, from: usize, tag: u16, len: usize) -> Result<Part> {
+        let handle = self.transport.post_recv(from, tag, len)?;
+        Ok(Part {
+            handle: Some(handle),
+            ..Part::here(from, Words::new())
+        })
+    }
+
+    /// Gives `words` to every member and expects `lens[r]` words from each.
+    pub(super) fn spread(
+        &mut self,
+        members: &Members,
+        tag: u16,
+        of: (Label, Op),
+        words: Words,
+        lens: &[usize],
+    ) -> Result<Vec<Part>> {
+        let me = members.me();
+        let mut parts = Vec::with_capacity(lens.len());
+        for (rank, &len) in lens.iter().enumerate() {
+            let peer = members.world(rank);
+            parts.push(if rank == me || len == 0 {
+                Part::here(peer, Words::new())
+            } else {
+                self.expect(peer, tag, len)?
+            });
+        }
+        for rank in (0..lens.len()).filter(|&r| r != me && !words.is_empty()) {
+            self.send(members.world(rank), tag, of, words.clone())?;
+        }
+        parts[me].words = words;
+        Ok(parts)
+    }
+
+    /// Takes charge of what was posted.
+    pub(super) fn park(&mut self, mut posted: Posted) -> Result<Ticket> {
+        if posted.op != Op::P2p {
+            self.meter.collective(posted.label.direction);
+            // Ranks of several groups need not post in one order.
+            if self.at_once && self.groups == 0 {
+                self.complete(&mut posted)?;
+            }
+        }
+        let free = self.posted.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            self.posted.push(None);
+            self.posted.len() - 1
+        });
+        self.posted[slot] = Some(posted);
+        Ok(Ticket { slot })
+    }
+
+    /// Lets what is posted progress.
+    pub(super) fn poll(&mut self) -> Result<()> {
+        if self.at_once {
+            return Ok(());
+        }
+        let start = now_ns();
+        let (mut busy, mut moved) = (None, Vec::new());
+        for slot in 0..self.posted.len() {
+            let Some(mut posted) = self.posted[slot].take() else {
+                continue;
+            };
+            busy = Some((posted.label, posted.op));
+            let transport = self.transport.as_mut();
+            let done = posted.poll(transport, &mut moved, &self.meter)?.is_none();
+            if done && matches!(posted.then, Then::Share(_)) {
+                self.advance(&mut posted)?;
+            }
+            self.posted[slot] = Some(posted);
+        }
+        let counted_ns = std::mem::replace(&mut self.counted_ns, now_ns());
+        if let Some((label, op)) = busy {
+            self.meter
+                .hidden((label, op), &covered(moved, counted_ns..start));
+            self.meter.moved(label, op, start..self.counted_ns);
+        }
+        Ok(())
+    }
+
+    /// Waits for a posted operation.
+    pub(super) fn finish(&mut self, ticket: Ticket) -> Result<Vec<Vec<f32>>> {
+        // What moved until here did so beside other work.
+        self.poll()?;
+        let mut posted = self.posted[ticket.slot].take().ok_or_else(|| Error::Comm {
+            op: "finish".into(),
+            peer: None,
+            reason: "the operation was finished already".into(),
+        })?;
+        self.complete(&mut posted)?;
+        let mut parts: Vec<Vec<f32>> = posted
+            .parts
+            .into_iter()
+            .map(|p| bytemuck::cast_vec(p.words))
+            .collect();
+        if matches!(posted.then, Then::Join) {
+            parts = vec![parts.concat()];
+        }
+        Ok(parts)
+    }
+
+    /// Waits until nothing of an operation is open.
+    fn complete(&mut self, posted: &mut Posted) -> Result<()> {
+        let before = self.meter.enter(Phase::Comm);
+        self.block_on(posted)?;
+        while matches!(posted.then, Then::Share(_)) {
+            let start = now_ns();
+            self.advance(posted)?;
+            self.meter.moved(posted.label, posted.op, start..now_ns());
+            self.block_on(posted)?;
+        }
+        self.meter.enter(before);
+        self.counted_ns = now_ns();
+        Ok(())
+    }
+
+    /// Second stage of an all-reduce. The caller meters it.
+    fn advance(&mut self, posted: &mut Posted) -> Result<()> {
+        let Then::Share(bounds) = std::mem::replace(&mut posted.then, Then::Join) else {
+            return Ok(());
+        };
+        let mut parts = posted.parts.iter();
+        let mut sum: Vec<f32> = match parts.next() {
+            Some(first) => bytemuck::cast_slice(&first.words).to_vec(),
+            None => Vec::new(),
+        };
+        for part in parts {
+            let floats: &[f32] = bytemuck::cast_slice(&part.words);
+            sum.iter_mut().zip(floats).for_each(|(s, x)| *s += x);
+        }
+        let lens: Vec<usize> = bounds.windows(2).map(|b| b[1] - b[0]).collect();
+        let (members, of) = (Rc::clone(&posted.members), (posted.label, posted.op));
+        posted.parts = self.spread(&members, posted.tag, of, bytemuck::cast_vec(sum), &lens)?;
+        Ok(())
+    }
+
+    /// Second stages of what is posted, while this rank waits for something else: a peer that needs
+    /// them may be what it waits for, since ranks of several groups are not in step. The time is the
+    /// wait's.
+    pub(super) fn advance_others(&mut self) -> Result<()> {
+        for slot in 0..self.posted.len() {
+            let shares = |p: &mut Posted| matches!(p.then, Then::Share(_));
+            let Some(mut posted) = self.posted[slot].take_if(shares) else {
+                continue;
+            };
+            let transport = self.transport.as_mut();
+            if posted
+                .poll(transport, &mut Vec::new(), &self.meter)?
+                .is_none()
+            {
+                self.advance(&mut posted)?;
+            }
+            self.posted[slot] = Some(posted);
+        }
+        Ok(())
+    }
+}

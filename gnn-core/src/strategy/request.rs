@@ -1,0 +1,111 @@
+//! From written pairs to a request: every key by its table, what is left by the strategy's own knobs.
+
+use super::{Entry, STRATEGIES, find_in};
+use crate::error::{Error, Result};
+use crate::partition::Method;
+use crate::spec::{DEVICES, FirstAggregate, ModelKind, RunSpec, Value, find_key, normalise};
+
+impl RunSpec {
+    /// Builds a request from pairs; a later pair overrides an earlier one.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a value of the wrong type or out of range, [`Error::UnknownName`] for
+    /// a key, model, strategy or partitioner nobody knows, with the nearest right name.
+    pub fn from_pairs<I, K>(pairs: I) -> Result<RunSpec>
+    where
+        I: IntoIterator<Item = (K, Value)>,
+        K: AsRef<str>,
+    {
+        RunSpec::from_pairs_in(STRATEGIES, pairs)
+    }
+
+    /// [`RunSpec::from_pairs`], of a program that has these strategies.
+    ///
+    /// # Errors
+    /// As [`RunSpec::from_pairs`].
+    pub fn from_pairs_in<I, K>(strategies: &[Entry], pairs: I) -> Result<RunSpec>
+    where
+        I: IntoIterator<Item = (K, Value)>,
+        K: AsRef<str>,
+    {
+        let mut spec = RunSpec::default();
+        let mut rest = Vec::new();
+        for (key, value) in pairs {
+            let key = normalise(key.as_ref());
+            match find_key(&key) {
+                Some(known) => (known.set)(&mut spec, &value)?,
+                None => rest.push((key, value)),
+            }
+        }
+        let entry = find_in(strategies, &spec.strategy)?;
+        spec.check_names()?;
+        spec.knobs = entry.parse_knobs(rest)?;
+        (entry.settle)(&mut spec)?;
+        spec.check_first_aggregate()?;
+        spec.check_model()?;
+        spec.check_slow()?;
+        Ok(spec)
+    }
+
+    fn check_names(&self) -> Result<()> {
+        Method::parse(&self.partition)?;
+        if !DEVICES.contains(&self.backend.as_str()) {
+            return Err(Error::Spec {
+                key: "backend".into(),
+                reason: format!("expected cpu or cuda, got {}", self.backend),
+                help: "leave the key out, or write backend = \"cpu\"".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_model(&self) -> Result<()> {
+        if self.decoupled && !self.model.decouples() {
+            return Err(Error::Spec {
+                key: "decoupled".into(),
+                reason: format!("{} has no decoupled form", self.model),
+                help: "set decoupled = false, or choose another model, for example gcn".into(),
+            });
+        }
+        if self.decoupled && self.model == ModelKind::Rgcn && self.bases > 0 {
+            return Err(Error::Spec {
+                key: "bases".into(),
+                reason: "relations have weights of their own in the decoupled form".into(),
+                help: "set bases = 0, or decoupled = false".into(),
+            });
+        }
+        if self.decoupled && self.model == ModelKind::Gat && self.out_heads != 1 {
+            return Err(Error::Spec {
+                key: "out_heads".into(),
+                reason: format!("the decoupled form has one head, got {}", self.out_heads),
+                help: "leave out_heads out, or set decoupled = false".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_slow(&self) -> Result<()> {
+        match self.slow {
+            Some(slow) if slow.rank as usize >= self.ranks => Err(Error::Spec {
+                key: "slow".into(),
+                reason: format!("there is no rank {} of {}", slow.rank, self.ranks),
+                help: format!(
+                    "name a rank from 0 to {}, or set slow = \"none\"",
+                    self.ranks - 1
+                ),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_first_aggregate(&self) -> Result<()> {
+        if self.first_aggregate == FirstAggregate::Once && self.dropout > 0.0 {
+            return Err(Error::Spec {
+                key: "first_aggregate".into(),
+                reason: format!("once is not exact with dropout {}", self.dropout),
+                help: "set dropout = 0, or aggregate the features every epoch".into(),
+            });
+        }
+        Ok(())
+    }
+}
