@@ -7,10 +7,12 @@
 
 mod decoupled;
 mod features;
+mod feeds;
 mod learnt;
 mod order;
 mod parts;
 mod sampled;
+mod seams;
 pub(crate) mod stages;
 mod written;
 
