@@ -11,7 +11,6 @@ use crate::ctx::Ctx;
 use crate::plan::Plan;
 use crate::record::frame::{FrameRow, Value};
 use crate::record::{Direction, Meter, PredictedLane};
-use crate::rng;
 use crate::spec::RunSpec;
 use crate::strategy::{Built, find};
 use kernels::Mat;

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// The tag of the line that announces a letter, and that of the letter. Point-to-point tags end before.
 pub(super) const HEAD_TAG: u16 = (1 << 15) - 2;
 const BODY_TAG: u16 = (1 << 15) - 1;
-/// Mailbox it is for, mailbox it is from, and its length in words, as two words.
-const HEAD_WORDS: usize = 4;
+/// Mailbox it is for, mailbox it is from, the request it is about, and its length in words, as two words.
+const HEAD_WORDS: usize = 5;
 /// In the place of a mailbox: nothing more will come.
 const BYE: u32 = u32::MAX;
 
@@ -203,18 +203,19 @@ impl Hub {
                 self.transport.drain()?;
                 let _ = done.send(());
             }
-            Command::Letter(from, Delivery { to, number, words }) => {
-                self.announce(to, [number, from], words.len())?;
+            Command::Letter(from, Delivery { to, words }) => {
+                self.announce(to.rank, [to.mailbox, from, to.request], words.len())?;
                 if !words.is_empty() {
-                    self.transport.post_send(to, BODY_TAG, words)?;
+                    self.transport.post_send(to.rank, BODY_TAG, words)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn announce(&mut self, to: usize, [number, from]: [u32; 2], len: usize) -> Result<()> {
-        let head = vec![number, from, len as u32, (len as u64 >> 32) as u32];
+    fn announce(&mut self, to: usize, envelope: [u32; 3], len: usize) -> Result<()> {
+        let mut head = envelope.to_vec();
+        head.extend([len as u32, (len as u64 >> 32) as u32]);
         self.transport.post_send(to, HEAD_TAG, head)
     }
 
@@ -261,7 +262,7 @@ impl Hub {
                 break;
             }
             self.heads[peer] = Some(self.transport.post_recv(peer, HEAD_TAG, HEAD_WORDS)?);
-            let len = (u64::from(head[2]) | u64::from(head[3]) << 32) as usize;
+            let len = (u64::from(head[3]) | u64::from(head[4]) << 32) as usize;
             let handle = match len {
                 0 => None,
                 _ => Some(self.transport.post_recv(peer, BODY_TAG, len)?),
@@ -271,6 +272,7 @@ impl Hub {
                 letter: Letter {
                     from: peer,
                     reply_to: head[1],
+                    request: head[2],
                     words: Words::new(),
                 },
                 handle,
@@ -337,7 +339,7 @@ impl Hub {
         self.boxes.clear();
         let me = self.transport.rank();
         for peer in (0..self.heads.len()).filter(|&p| p != me) {
-            self.announce(peer, [BYE; 2], 0)?;
+            self.announce(peer, [BYE; 3], 0)?;
         }
         while self.heads.iter().any(Option::is_some) || self.coming.iter().any(|c| !c.is_empty()) {
             for peer in 0..self.heads.len() {

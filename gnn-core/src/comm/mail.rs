@@ -1,7 +1,8 @@
 //! Letters: messages of any length between background threads of ranks, in no agreed order.
 //!
 //! Collectives are for ranks in step. A server answers whenever somebody asks, so its messages cannot
-//! be matched by order: a letter says which mailbox it is for and which one waits for the answer.
+//! be matched by order: a letter says which mailbox it is for, which one waits for the answer, and which
+//! request it makes or answers. That stands on its envelope, which is no payload and is not counted.
 //! Letters of one pair of ranks arrive in the order sent.
 
 use super::Label;
@@ -20,14 +21,37 @@ pub struct Letter {
     pub from: usize,
     /// The sender's mailbox for an answer.
     pub reply_to: u32,
+    /// The request that it makes or answers, by the number that the asker gave it.
+    pub request: u32,
     /// What it says.
     pub words: Words,
 }
 
+impl Letter {
+    /// Where an answer goes.
+    pub fn asker(&self) -> Address {
+        Address {
+            rank: self.from,
+            mailbox: self.reply_to,
+            request: self.request,
+        }
+    }
+}
+
+/// Where a letter goes, and what it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// The rank.
+    pub rank: usize,
+    /// Its mailbox.
+    pub mailbox: u32,
+    /// The request that the letter makes or answers; numbers are the asker's own.
+    pub request: u32,
+}
+
 /// A letter as its writer hands it over.
 pub(super) struct Delivery {
-    pub(super) to: usize,
-    pub(super) number: u32,
+    pub(super) to: Address,
     pub(super) words: Words,
 }
 
@@ -106,19 +130,13 @@ impl Mailbox {
         self.post.world[1]
     }
 
-    /// Sends a letter to the mailbox `number` of rank `to`, which is another one; an answer comes here. It
-    /// counts for the epoch `epoch`.
+    /// Sends a letter to an address on another rank; an answer comes here. It counts for the epoch `epoch`.
     ///
     /// # Errors
     /// [`Error::Comm`] when the rank is ending.
-    pub fn send(
-        &self,
-        (label, epoch): (Label, u64),
-        (to, number): (usize, u32),
-        words: Words,
-    ) -> Result<()> {
+    pub fn send(&self, (label, epoch): (Label, u64), to: Address, words: Words) -> Result<()> {
         let post = &self.post;
-        let lane = (label.layer, label.direction, to as u32);
+        let lane = (label.layer, label.direction, to.rank as u32);
         {
             let mut sent = post.sent.lock().unwrap_or_else(PoisonError::into_inner);
             let lanes = sent.entry(epoch).or_default();
@@ -126,7 +144,7 @@ impl Mailbox {
             traffic.bytes += 4 * words.len() as u64;
             traffic.messages += 1;
         }
-        let delivery = Delivery { to, number, words };
+        let delivery = Delivery { to, words };
         let sent = post.out.send(Command::Letter(self.number, delivery));
         sent.map_err(|_| post.board.gone("mail"))
     }

@@ -1,8 +1,13 @@
 //! A hop as a layer reads it: its block, and the rows of its sources, from wherever they lie.
+//!
+//! The columns of a layer's block are the rows of the layer below, and then, where vertices of other ranks
+//! are leaves, those: nothing computes them, so that whoever trains on such a block has to have their rows
+//! from elsewhere or to drop the columns.
 
-use super::gather::Reach;
+use super::reach::{Halo, Reach};
 use super::rows::RowData;
 use super::stats::Stats;
+use super::task::RowsTask;
 use crate::backend::Sparse;
 use crate::error::Result;
 use crate::graph::{Block, Relations};
@@ -49,13 +54,21 @@ pub(crate) enum MadeInput {
     InPlace(Vec<(Source, Sparse)>, RowData, Option<RowData>),
 }
 
+/// A hop's block with the numbers of its columns.
+pub(super) struct NamedBlock {
+    pub(super) block: Block,
+    pub(super) columns: Vec<u32>,
+    /// How many of the first columns are rows of the layer below; leaves follow.
+    pub(super) solid: usize,
+}
+
 /// Collects what hops read.
 pub(crate) struct Collector {
     pub(crate) reach: Reach,
     pub(crate) wants: Wants,
     pub(super) compact: Compact,
     /// By row of this rank's, and then of those it keeps, whether a hop reads it.
-    touched: Vec<u64>,
+    pub(super) touched: Vec<u64>,
 }
 
 impl Collector {
@@ -69,8 +82,8 @@ impl Collector {
         }
     }
 
-    /// A hop from `rows` as a block, and the numbers of its columns.
-    pub(super) fn block(&mut self, hop: Hop, rows: &[u32]) -> Result<(Block, Vec<u32>)> {
+    /// A hop from `rows` as a block.
+    pub(super) fn block(&mut self, hop: Hop, rows: &[u32]) -> Result<NamedBlock> {
         let Hop {
             indptr,
             mut sources,
@@ -78,7 +91,11 @@ impl Collector {
             types,
         } = hop;
         let n = self.reach.shard.numbers.ids.len();
-        let columns = self.compact.number(n, rows, &mut sources);
+        let mut columns = self.compact.number(n, rows, &mut sources);
+        let solid = match self.reach.halo {
+            Halo::Drawn => columns.len(),
+            Halo::Leaves => self.leaves_last(&mut columns, &mut sources),
+        };
         let make = match self.wants.trains {
             true => Block::brief,
             false => Block::once,
@@ -91,7 +108,30 @@ impl Collector {
             None if typed > 0 => block.with_relations(Relations::new(Vec::new(), typed)?)?,
             None => block,
         };
-        Ok((block, columns))
+        Ok(NamedBlock {
+            block,
+            columns,
+            solid,
+        })
+    }
+
+    /// Moves the columns that others own behind this rank's, each in their order; how many are this rank's.
+    fn leaves_last(&self, columns: &mut Vec<u32>, sources: &mut [u32]) -> usize {
+        let shard = &self.reach.shard;
+        let own = shard.numbers.of(shard.rank);
+        let solid = columns.iter().filter(|v| own.contains(v)).count();
+        let (mut next, mut ordered) = ([0, solid], vec![0; columns.len()]);
+        let place = |v: &u32| {
+            let slot = &mut next[usize::from(!own.contains(v))];
+            let at = *slot;
+            *slot += 1;
+            ordered[at] = *v;
+            at as u32
+        };
+        let places: Vec<u32> = columns.iter().map(place).collect();
+        sources.iter_mut().for_each(|c| *c = places[*c as usize]);
+        *columns = ordered;
+        solid
     }
 
     /// Where a number's row lies, if it need not be fetched.
@@ -105,8 +145,13 @@ impl Collector {
         kept.map(|row| (Source::Cache, row))
     }
 
-    /// The feature rows of `numbers`, which are distinct.
-    pub(super) fn rows_of(&mut self, numbers: &[u32], stats: &mut Stats) -> Result<MadeInput> {
+    /// Begins to collect the feature rows of `numbers`, which are distinct.
+    pub(super) fn rows_of(
+        &mut self,
+        at: (u64, u64),
+        numbers: &[u32],
+        stats: &mut Stats,
+    ) -> Result<Collecting> {
         let mut missing = Vec::new();
         let mut places = Vec::with_capacity(numbers.len());
         for &v in numbers {
@@ -121,15 +166,21 @@ impl Collector {
             }
             places.push((source as u32, row));
         }
-        let fetched = self.reach.fetch(&missing)?;
-        let rows = self.pick(&fetched, &places);
-        let transposed = match &rows {
-            RowData::Sparse(x) if self.wants.trains && !self.wants.learnt => {
-                Some(x.view().transpose())
+        let fetch = RowsTask::start(&mut self.reach, at, missing)?;
+        Ok(Collecting {
+            fetch,
+            as_what: As::Rows(places),
+        })
+    }
+
+    /// Waits for what is being collected.
+    pub(super) fn finish(&mut self, collecting: &mut Collecting) -> Result<MadeInput> {
+        loop {
+            if let Some(input) = collecting.poll(self)? {
+                return Ok(input);
             }
-            _ => None,
-        };
-        Ok(MadeInput::Rows(rows, transposed))
+            self.reach.wait()?;
+        }
     }
 
     fn pick(&self, fetched: &RowData, places: &[(u32, u32)]) -> RowData {
@@ -138,116 +189,55 @@ impl Collector {
         } = &self.reach;
         rows.pick(&[rows, &cache.rows, fetched], places, par)
     }
+}
 
-    /// The first layer's hop from `rows`, by where its sources lie.
-    pub(super) fn in_place(
-        &mut self,
-        hop: Hop,
-        rows: &[u32],
-        stats: &mut Stats,
-    ) -> Result<MadeInput> {
-        let n = rows.len();
-        if self.reach.shard.alone() {
-            let own = self.wants.own.then(|| {
-                let places: Vec<(u32, u32)> = rows.iter().map(|&v| (0, v)).collect();
-                self.reach
-                    .rows
-                    .pick(&[&self.reach.rows], &places, &self.reach.par)
-            });
-            let fetched = self.reach.fetch(&[])?;
-            let whole = checked(CsrBuf {
-                indptr: hop.indptr,
-                indices: hop.sources,
-                weights: hop.weights,
-                n_cols: self.reach.rows.len(),
-            })?;
-            return Ok(MadeInput::InPlace(
-                vec![(Source::Store, whole)],
-                fetched,
-                own,
-            ));
-        }
-        // By where their sources lie; those to be fetched keep their numbers for now.
-        let widths = [self.reach.rows.len(), self.reach.cache.rows.len(), 0];
-        let mut parts = widths.map(|n_cols| CsrBuf {
-            weights: hop.weights.as_ref().map(|_| Vec::new()),
-            ..CsrBuf::empty(n_cols)
-        });
-        for r in 0..n {
-            for e in hop.indptr[r] as usize..hop.indptr[r + 1] as usize {
-                let number = hop.sources[e];
-                let (source, row) = self.place(number).unwrap_or((Source::Fetched, number));
-                let part = &mut parts[source as usize];
-                part.indices.push(row);
-                if let (Some(to), Some(from)) = (&mut part.weights, &hop.weights) {
-                    to.push(from[e]);
-                }
-            }
-            for part in &mut parts {
-                part.indptr.push(part.indices.len() as u64);
-            }
-        }
-        // Own rows that are missing come first.
-        let mut own_places = Vec::new();
-        let mut missing = Vec::new();
-        if self.wants.own {
-            own_places.extend(rows.iter().map(|&v| {
-                self.place(v).unwrap_or_else(|| {
-                    missing.push(v);
-                    (Source::Fetched, missing.len() as u32 - 1)
-                })
-            }));
-        }
-        let all = self.reach.shard.numbers.ids.len();
-        let fetch = &mut parts[Source::Fetched as usize];
-        let wanted = self.compact.number(all, &missing, &mut fetch.indices);
-        fetch.n_cols = wanted.len();
-        let fetched = self.reach.fetch(&wanted)?;
-        stats.rows_remote += wanted.len() as u64;
-        stats.hops[0].columns += wanted.len() as u64;
-        let own = self.wants.own.then(|| {
-            let places = own_places.iter().map(|&(source, row)| (source as u32, row));
-            self.pick(&fetched, &places.collect::<Vec<_>>())
-        });
-        let mut of = Vec::with_capacity(3);
-        let kinds = [Source::Store, Source::Cache, Source::Fetched];
-        for (kind, part) in kinds.into_iter().zip(parts) {
-            // The first one is what others are added to.
-            if kind == Source::Store || !part.indices.is_empty() {
-                of.push((kind, checked(part)?));
-            }
-        }
-        Ok(MadeInput::InPlace(of, fetched, own))
-    }
+/// What a layer reads, some of which is on its way.
+pub(super) struct Collecting {
+    pub(super) fetch: RowsTask,
+    pub(super) as_what: As,
+}
 
-    /// Counts the rows of this rank, and those it keeps copies of, that a first layer in place reads.
-    pub(super) fn count_local(&mut self, sources: &[u32], rows: &[u32], stats: &mut Stats) {
-        let shard = &self.reach.shard;
-        let own = shard.numbers.of(shard.rank);
-        let cache = &self.reach.cache;
-        let len = own.len() + cache.rows.len();
-        self.touched.clear();
-        self.touched.resize(len.div_ceil(64), 0);
-        for &v in sources.iter().chain(rows) {
-            let place = if own.contains(&v) {
-                (v - own.start) as usize
-            } else {
-                match cache.find(v) {
-                    Some(row) => own.len() + row as usize,
-                    None => continue,
-                }
-            };
-            self.touched[place / 64] |= 1 << (place % 64);
-        }
-        let count = |range: std::ops::Range<usize>| -> u64 {
-            let bit = |k: &usize| self.touched[k / 64] >> (k % 64) & 1 == 1;
-            range.filter(bit).count() as u64
+/// How rows become the layer's input, by where they lie and their row there.
+pub(super) enum As {
+    Rows(Vec<(u32, u32)>),
+    /// The layer's in-edges by source, and the destinations' own rows where they are wanted.
+    InPlace(Box<[CsrBuf; 3]>, Option<Vec<(u32, u32)>>),
+}
+
+impl Collecting {
+    /// The input, once all of it is there.
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] for an answer that cannot be read.
+    pub(super) fn poll(&mut self, by: &mut Collector) -> Result<Option<MadeInput>> {
+        let Some(fetched) = self.fetch.poll(&mut by.reach)? else {
+            return Ok(None);
         };
-        let whole: u64 = self.touched.iter().map(|w| u64::from(w.count_ones())).sum();
-        let cached = count(own.len()..len);
-        stats.rows_local += whole - cached;
-        stats.rows_cached += cached;
-        stats.hops[0].columns += whole;
+        let as_what = std::mem::replace(&mut self.as_what, As::Rows(Vec::new()));
+        Ok(Some(match as_what {
+            As::Rows(places) => {
+                let rows = by.pick(&fetched, &places);
+                let transposed = match &rows {
+                    RowData::Sparse(x) if by.wants.trains && !by.wants.learnt => {
+                        Some(x.view().transpose())
+                    }
+                    _ => None,
+                };
+                MadeInput::Rows(rows, transposed)
+            }
+            As::InPlace(parts, own) => {
+                let own = own.map(|places| by.pick(&fetched, &places));
+                let mut of = Vec::with_capacity(3);
+                let kinds = [Source::Store, Source::Cache, Source::Fetched];
+                for (kind, part) in kinds.into_iter().zip(*parts) {
+                    // The first one is what others are added to.
+                    if kind == Source::Store || !part.indices.is_empty() {
+                        of.push((kind, checked(part)?));
+                    }
+                }
+                MadeInput::InPlace(of, fetched, own)
+            }
+        }))
     }
 }
 

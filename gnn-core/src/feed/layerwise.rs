@@ -11,17 +11,17 @@
 
 use super::cache::Cache;
 use super::collect::{Collector, MadeInput, Wants};
-use super::gather::Reach;
+use super::on_device::{Lies, on_device};
 use super::pieces::Pieces;
-use super::prefetched::{Lies, on_device};
+use super::reach::Reach;
 use super::rows::RowData;
-use super::{Hidden, Hops};
+use super::{Hidden, Hops, LayerBlock};
 use crate::backend::{Kept, Mat};
 use crate::comm::Post;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
-use crate::model::{Flow, Input, Model, ModelKind};
+use crate::model::{Flow, Input, Model};
 use crate::record::give_back;
 use crate::sample::Hop;
 use std::ops::Range;
@@ -84,7 +84,7 @@ impl Layerwise {
         model: &Model,
         input: Option<kernels::Mat>,
     ) -> Result<Mat> {
-        self.collector.reach.epoch = Post::SETUP;
+        self.collector.reach.counted = Post::SETUP;
         let (mut rows, mut store, mut made) = (self.features.clone(), self.store.clone(), false);
         if let Some(input) = input {
             (rows, store) = self.publish(cx, 0, Arc::new(input))?;
@@ -143,7 +143,7 @@ impl Layerwise {
     fn layer(&mut self, cx: &mut Ctx, model: &Model, layer: usize, store: &Input) -> Result<Mat> {
         let dense = matches!(self.collector.reach.rows, RowData::Dense(_));
         self.collector.wants.in_place = dense && model.layer(layer).aggregates_features();
-        self.collector.wants.own = model.kind() == ModelKind::Sage;
+        self.collector.wants.own = model.kind().reads_own_rows();
         let kept = self.collector.reach.fetch(&self.pieces.kept)?;
         let cached = match &kept {
             RowData::Dense(x) if x.nrows() > 0 => Some(cx.backend.share(x)),
@@ -181,20 +181,23 @@ impl Layerwise {
             let ids = numbers.iter().map(|&v| shard.numbers.ids[v as usize]);
             ids.collect::<Vec<_>>().into()
         };
-        let mut hops = Hops {
-            blocks: (0..=layer).map(|_| None).collect(),
-            ids: vec![Kept::default(); layer + 1],
-        };
-        let stats = &mut super::Stats::new(1);
-        let input = if self.collector.wants.in_place {
-            self.collector.in_place(hop, &numbers, stats)?
+        let own = ids(&numbers);
+        // Only this layer runs.
+        let mut layers: Vec<LayerBlock> = (0..=layer).map(|_| LayerBlock::none()).collect();
+        layers[layer].rows = own.clone();
+        let (at, stats) = ((Post::SETUP, layer as u64), &mut super::Stats::new(1));
+        let collector = &mut self.collector;
+        let mut collecting = if collector.wants.in_place {
+            collector.in_place(at, hop, &numbers, stats)?
         } else {
-            let (block, columns) = self.collector.block(hop, &numbers)?;
-            hops.blocks[layer] = Some(block);
-            hops.ids[layer] = ids(&columns);
-            self.collector.rows_of(&columns, stats)?
+            let made = collector.block(hop, &numbers)?;
+            layers[layer].block = Some(made.block);
+            layers[layer].columns = ids(&made.columns);
+            collector.rows_of(at, &made.columns, stats)?
         };
-        Ok((input, hops, ids(&numbers)))
+        let input = collector.finish(&mut collecting)?;
+        let inputs = layers[layer].columns.clone();
+        Ok((input, Hops { inputs, layers }, own))
     }
 
     /// All in-edges of some rows, as if they had been drawn.

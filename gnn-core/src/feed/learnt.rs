@@ -1,9 +1,9 @@
 //! Learnt rows as the training thread has them: pulled for a batch, their gradients pushed after it.
 
-use super::gather::Reach;
+use super::reach::Reach;
 use super::rows::RowData;
-use super::server::Request;
 use super::table::{Pushed, Table};
+use super::wire::What;
 use crate::checkpoint::State;
 use crate::comm::{Label, Post};
 use crate::ctx::Ctx;
@@ -47,15 +47,14 @@ impl Learnt {
         step: u64,
         (numbers, features): (Vec<u32>, Option<RowData>),
     ) -> Result<Mat> {
-        self.reach.wait_ns = 0;
-        self.reach.epoch = cx.epoch;
+        self.reach.counted = cx.epoch;
         let step = cx.epoch * self.batches + step;
         let learnt = self.reach.pull(&numbers, step, &self.table)?;
         let label = Label {
             layer: 0,
             direction: Direction::Pull,
         };
-        cx.waited(label, self.reach.wait_ns);
+        cx.waited(label, self.reach.take_waited());
         self.read = numbers;
         Ok(beside(features.as_ref(), &learnt))
     }
@@ -79,8 +78,9 @@ impl Learnt {
         for (owner, (rows, grads)) in parts.into_iter().enumerate() {
             // A synchronous owner counts pushes, also empty ones.
             if owner != me && (!rows.is_empty() || self.table.learning().synchronous) {
-                let request = Request::Push(step, &rows, &grads);
-                self.reach.tell(owner, request)?;
+                let what = (What::Push, (cx.epoch, step));
+                let data = (&rows[..], bytemuck::cast_slice(&grads));
+                self.reach.tell(what, owner, data)?;
             } else if owner == me {
                 let grads = Mat::from_shape_vec((rows.len(), width), grads);
                 let pushed = Pushed {
@@ -90,7 +90,7 @@ impl Learnt {
                     grads: grads.expect("a gradient a row"),
                 };
                 for answer in self.table.push(pushed, &self.reach.par) {
-                    self.reach.answer_to(answer)?;
+                    self.reach.desk().answer(answer)?;
                 }
             }
         }
@@ -105,16 +105,19 @@ impl Learnt {
         if cx.size() == 1 {
             return Ok(());
         }
-        self.reach.epoch = Post::SETUP;
+        self.reach.counted = Post::SETUP;
         let me = self.reach.shard.rank;
-        let others = (0..cx.size()).filter(|&r| r != me);
         // Letters of two ranks keep their order: who answers has applied what was sent before.
-        for owner in others.clone() {
-            self.reach.tell(owner, Request::Settle)?;
+        let others = (0..cx.size()).filter(|&r| r != me);
+        let of = (What::Settle, (Post::SETUP, 0));
+        let mut open = Vec::with_capacity(cx.size());
+        for owner in others {
+            open.push(self.reach.ask(of, owner, (&[], &[]))?);
         }
-        for _ in others {
-            self.reach.answer()?;
-        }
+        self.reach.finish(|reach| {
+            open.retain(|&ticket| reach.desk().take(ticket).is_none());
+            Ok(open.is_empty().then_some(()))
+        })?;
         cx.comm.agree(&[0.0])?;
         Ok(())
     }

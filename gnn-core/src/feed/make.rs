@@ -1,24 +1,23 @@
-//! A whole batch: its blocks, its features, its labels.
+//! A whole batch: where it begins, and what it is once its blocks, its features and its labels are there.
 
 use super::collect::{Collector, MadeInput};
+use super::hops::Hops;
 use super::links::EdgeSeeds;
 use super::seeds::Seeds;
-use super::stats::{HopStats, Stats};
+use super::stats::Stats;
+use super::task::DrawAt;
 use crate::backend::Kept;
 use crate::dataset::Rows;
 use crate::error::Result;
-use crate::graph::Block;
 use crate::head::PairBatch;
-use crate::record::now_ns;
 use crate::sample::Without;
 use std::sync::Arc;
 
 /// A batch that a thread has made for another.
-pub(crate) struct Made {
+pub(crate) struct MadeBatch {
     pub(crate) step: u64,
     pub(crate) input: MadeInput,
-    pub(crate) blocks: Vec<Option<Block>>,
-    pub(crate) ids: Vec<Kept<u32>>,
+    pub(crate) hops: Hops,
     /// Where some of the input is learnt, the numbers of its rows.
     pub(crate) read: Vec<u32>,
     pub(crate) rows: Rows,
@@ -26,7 +25,7 @@ pub(crate) struct Made {
     pub(crate) stats: Stats,
 }
 
-/// Makes batches, one after the other.
+/// Makes batches.
 pub(crate) struct Maker {
     pub(crate) collector: Collector,
     pub(crate) seeds: Arc<Seeds>,
@@ -34,128 +33,74 @@ pub(crate) struct Maker {
     pub(crate) labels: Arc<Rows>,
     /// Where links are predicted, the edges that [`Maker::seeds`] are the first ends of.
     pub(crate) links: Option<Arc<EdgeSeeds>>,
+    /// Rows of a hop that are asked for in one go; all where there are no more.
+    pub(crate) grain: usize,
     /// The order of the seeds in an epoch.
     pub(crate) order: Option<(u64, Vec<u32>)>,
 }
 
-/// Numbers of the rows of a batch's last block, their labels, pairs of them and edges that are left out
-/// where links are predicted, and how many seeds or edges it has.
-type Begun = (Vec<u32>, Rows, Option<PairBatch>, Option<Without>, usize);
+/// Where a batch begins.
+pub(super) struct Begun {
+    /// Numbers of the rows of its last block.
+    pub(super) rows: Vec<u32>,
+    pub(super) labels: Rows,
+    /// Where links are predicted, pairs of them and edges that are left out.
+    pub(super) pairs: Option<PairBatch>,
+    pub(super) without: Option<Without>,
+    /// How many seeds or edges it has.
+    pub(super) seeds: usize,
+}
 
 impl Maker {
-    /// Batch `step` of `epoch`.
+    /// Batch `step` of `epoch`, with this thread waiting for answers.
     ///
     /// # Errors
     /// Whatever the communicator meets.
-    pub(crate) fn make(&mut self, epoch: u64, step: u64) -> Result<Made> {
-        let start = now_ns();
-        self.collector.reach.wait_ns = 0;
-        self.collector.reach.epoch = epoch;
-        let (mut rows, labels, pairs, without, seeds) = self.begin(epoch, step)?;
-        let layers = self.collector.wants.layers;
-        let mut stats = Stats {
-            batches: 1,
-            seeds: seeds as u64,
-            ..Stats::new(layers)
-        };
-        let (mut blocks, mut levels) = (Vec::with_capacity(layers), vec![rows.clone()]);
-        let mut input = None;
-        for layer in (0..layers).rev() {
-            let (hop, remote) =
-                self.collector
-                    .reach
-                    .hop(layer, (epoch, step), &rows, without.as_ref())?;
-            stats.drawn_remote += remote as u64;
-            stats.hops[layer] = HopStats {
-                rows: rows.len() as u64,
-                columns: 0,
-                edges: hop.sources.len() as u64,
-            };
-            if layer == 0 && self.collector.wants.in_place {
-                stats.draw_ns = now_ns() - start - self.collector.reach.wait_ns;
-                self.collector.count_local(&hop.sources, &rows, &mut stats);
-                input = Some(self.collector.in_place(hop, &rows, &mut stats)?);
-                blocks.push(None);
-                break;
+    pub(crate) fn make(&mut self, epoch: u64, step: u64) -> Result<MadeBatch> {
+        let mut making = self.start(epoch, step)?;
+        loop {
+            if let Some(made) = self.go_on(&mut making)? {
+                return Ok(made);
             }
-            let (block, columns) = self.collector.block(hop, &rows)?;
-            // What backward will ask of it is made here, beside the thread that trains.
-            block.edges_t();
-            if self.collector.wants.edge_places {
-                block.t_of()?;
-            }
-            stats.hops[layer].columns = columns.len() as u64;
-            blocks.push(Some(block));
-            levels.push(columns.clone());
-            rows = columns;
+            self.wait(&mut making)?;
         }
-        let input = match input {
-            Some(input) => input,
-            None => {
-                stats.draw_ns = now_ns() - start - self.collector.reach.wait_ns;
-                match self.collector.wants.features {
-                    true => self.collector.rows_of(&rows, &mut stats)?,
-                    false => MadeInput::Nothing,
-                }
-            }
-        };
-        stats.wait_ns = self.collector.reach.wait_ns;
-        stats.collect_ns = (now_ns() - start).saturating_sub(stats.draw_ns + stats.wait_ns);
-        blocks.reverse();
-        if levels.len() == layers {
-            // A block in place has no columns of its own.
-            levels.push(Vec::new());
-        }
+    }
+
+    /// The data set's ids of some numbers.
+    pub(super) fn ids(&self, numbers: &[u32]) -> Kept<u32> {
         let ids = &self.collector.reach.shard.numbers.ids;
-        let named = levels.iter().rev().map(|level| {
-            let ids: Vec<u32> = level.iter().map(|&v| ids[v as usize]).collect();
-            Kept::from(ids)
-        });
-        Ok(Made {
-            step,
-            input,
-            blocks,
-            ids: named.collect(),
-            read: if self.collector.wants.learnt {
-                rows
-            } else {
-                Vec::new()
-            },
-            rows: labels,
-            pairs,
-            stats,
-        })
+        let ids = numbers.iter().map(|&v| ids[v as usize]);
+        ids.collect::<Vec<_>>().into()
     }
 
     /// Where a batch begins.
-    fn begin(&mut self, epoch: u64, step: u64) -> Result<Begun> {
+    pub(super) fn begin(&mut self, epoch: u64, step: u64) -> Result<Begun> {
         if self.order.as_ref().is_none_or(|o| o.0 != epoch) {
             self.order = Some((epoch, self.seeds.order(epoch)));
         }
         let (_, order) = self.order.as_ref().expect("set above");
         let places = order[self.seeds.of_batch(step)].to_vec();
         let total = self.seeds.total(step);
-        let begun = match &self.links {
-            None => {
-                let mine = self.seeds.mine();
-                let rows: Vec<u32> = places.iter().map(|&k| mine[k as usize]).collect();
-                (
-                    rows,
-                    self.labels.pick(&places, total),
-                    None,
-                    None,
-                    places.len(),
-                )
-            }
-            Some(links) => {
-                let batch = links.batch(epoch, &places, &mut self.collector.compact)?;
-                let mut labels = self.labels.pick(&[], 0);
-                labels.train_total = total * self.labels.train_total;
-                let (pairs, without) = (Some(batch.pairs), batch.without);
-                (batch.seeds, labels, pairs, without, places.len())
-            }
+        let Some(links) = &self.links else {
+            let mine = self.seeds.mine();
+            return Ok(Begun {
+                rows: places.iter().map(|&k| mine[k as usize]).collect(),
+                labels: self.labels.pick(&places, total),
+                pairs: None,
+                without: None,
+                seeds: places.len(),
+            });
         };
-        Ok(begun)
+        let batch = links.batch(epoch, &places, &mut self.collector.compact)?;
+        let mut labels = self.labels.pick(&[], 0);
+        labels.train_total = total * self.labels.train_total;
+        Ok(Begun {
+            rows: batch.seeds,
+            labels,
+            pairs: Some(batch.pairs),
+            without: batch.without,
+            seeds: places.len(),
+        })
     }
 
     /// The numbers, each once, whose feature rows batch `step` of `epoch` has to fetch.
@@ -163,14 +108,17 @@ impl Maker {
     /// # Errors
     /// Whatever the communicator meets.
     pub(crate) fn reads(&mut self, epoch: u64, step: u64) -> Result<Vec<u32>> {
-        let (mut rows, _, _, without, _) = self.begin(epoch, step)?;
+        let Begun {
+            mut rows, without, ..
+        } = self.begin(epoch, step)?;
         let n = self.collector.reach.shard.numbers.ids.len();
         for layer in (0..self.collector.wants.layers).rev() {
-            let at = (epoch, step);
-            let (mut hop, _) = self
-                .collector
-                .reach
-                .hop(layer, at, &rows, without.as_ref())?;
+            let of = DrawAt {
+                layer,
+                at: (epoch, step),
+                without: without.as_ref(),
+            };
+            let (mut hop, _) = self.collector.reach.hop(of, &rows)?;
             rows = self.collector.compact.number(n, &rows, &mut hop.sources);
         }
         rows.retain(|&v| self.collector.place(v).is_none());

@@ -10,16 +10,24 @@
 //! | `rows` | feature rows, and how they travel |
 //! | `cache` | rows of others that are worth keeping |
 //! | `server` | answers other ranks: neighbours drawn, rows looked up |
-//! | `gather` | one hop, or the rows of some vertices, from whichever ranks own them |
+//! | `wire` | what ranks ask each other for, as messages |
+//! | `desk` | a thread's requests and their answers, in any order |
+//! | `task` | one hop, or the rows of some vertices, from whichever ranks own them |
+//! | `reach` | what a thread reaches, alone or by asking |
 //! | `collect` | what a hop reads, from wherever it lies |
-//! | `make` | a whole batch out of those |
+//! | `in_place` | the same for features that are summed where they lie |
+//! | `hops` | a batch as layers run on it |
+//! | `make` | a whole batch: where it begins, and what it is in the end |
+//! | `making` | what happens between, as far as answers have come |
 //! | `pieces` | how a rank's rows are taken in pieces that fit beside them |
 //! | `hidden` | what layers have made, for other ranks to read |
 //! | `layerwise` | outputs of all of a rank's vertices, exactly, a piece at a time |
 //! | `table` | learnt rows at their owner |
 //! | `learnt` | those as training reads and changes them |
-//! | `queue` | batches made ahead by threads beside the one that trains |
-//! | `prefetched` | those, with their features on the device |
+//! | `launch` | when batches are begun |
+//! | `queue` | batches made ahead by threads beside the one that trains, handed over in order |
+//! | `on_device` | what a layer reads, on the device |
+//! | `prefetched` | batches out of a queue, with their features on the device |
 //!
 //! A strategy trains on whatever implements [`Feed`]. What is drawn does not depend on ranks, threads
 //! or how far ahead it is drawn ([`crate::sample`]).
@@ -27,76 +35,66 @@
 mod cache;
 mod collect;
 mod cut;
+mod desk;
 mod expect;
-mod gather;
 mod hidden;
+mod hops;
+mod in_place;
+mod launch;
 mod layerwise;
 mod learnt;
 mod links;
 mod make;
+mod making;
+mod on_device;
 mod pieces;
 mod prefetched;
 mod queue;
+mod reach;
 mod rows;
 mod seeds;
 mod server;
 mod shard;
 mod stats;
 mod table;
+mod task;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 pub(crate) use cache::{Cache, Room, presample};
+#[cfg(test)]
+pub(crate) use collect::MadeInput;
 pub(crate) use collect::{Collector, Wants};
 pub(crate) use cut::{Ownership, cut};
+pub(crate) use desk::Desk;
 pub(crate) use expect::{Draws, Expected};
-pub(crate) use gather::Reach;
 pub(crate) use hidden::Hidden;
+pub use hops::{Batch, Hops, LayerBlock};
+pub(crate) use launch::Launching;
+#[cfg(test)]
+pub(crate) use launch::{BatchRange, Flight, Launcher};
 pub(crate) use layerwise::Layerwise;
 pub(crate) use learnt::Learnt;
 pub(crate) use links::{EdgeSeeds, number_of_ids};
+#[cfg(test)]
+pub(crate) use make::MadeBatch;
 pub(crate) use make::Maker;
 pub(crate) use pieces::{LEAST, Pieces};
 pub(crate) use prefetched::Prefetched;
+pub(crate) use reach::{Halo, Reach};
 pub(crate) use rows::RowData;
-pub(crate) use seeds::Seeds;
+pub(crate) use seeds::{SeedChoice, Seeds, SeedsBy};
 pub(crate) use server::{SERVER, Served, Server};
 pub(crate) use shard::{Numbers, Shard};
 pub use stats::{BatchRow, HopRow, HopStats, Stats};
 pub(crate) use table::{Learning, RowOptimiser, Table};
 
-use crate::backend::Write;
-use crate::backend::{Kept, Mat};
+use crate::backend::Mat;
 use crate::checkpoint::State;
 use crate::ctx::Ctx;
-use crate::dataset::Rows;
 use crate::error::Result;
-use crate::graph::Block;
-use crate::head::PairBatch;
-use crate::model::{Aggregate, At, Edges, Input};
-use crate::record::Direction;
-
-/// A mini-batch, ready to be trained on.
-pub struct Batch {
-    /// Its number in the epoch.
-    pub step: u64,
-    /// What the first layer reads.
-    pub input: Input,
-    /// The blocks, and the dataset's ids of their columns.
-    pub hops: Hops,
-    /// The seeds with their labels; `train_total` counts the terms of the loss of all ranks in this step.
-    pub rows: Rows,
-    /// Where links are predicted, pairs of seeds.
-    pub pairs: Option<PairBatch>,
-}
-
-/// The blocks of a batch: how its layers reach other vertices.
-pub struct Hops {
-    /// By layer; none for a first layer whose aggregate is known.
-    pub blocks: Vec<Option<Block>>,
-    /// By layer, the dataset's ids of its block's columns; those of the seeds follow.
-    pub ids: Vec<Kept<u32>>,
-}
+use crate::model::Input;
 
 /// Where batches come from. The narrowest seam for strategies that sample.
 pub trait Feed {
@@ -109,13 +107,18 @@ pub trait Feed {
     /// Whatever the communicator meets.
     fn next(&mut self, cx: &mut Ctx, step: u64) -> Result<Batch>;
 
-    /// May change the output of layer `layer` before the next one reads it, such as rows of vertices
-    /// whose neighbours were not drawn: `h: [n_dst, d]`.
+    /// Who changes what layers read; none where layers read what the batch says.
+    fn patcher(&mut self) -> Option<&mut dyn Patch> {
+        None
+    }
+
+    /// Step `step` is over on this rank: its weights have changed, its batch is gone. Every rank says so,
+    /// in order.
     ///
     /// # Errors
     /// Whatever the communicator meets.
-    fn patch(&mut self, _cx: &mut Ctx, _batch: &Batch, _layer: usize, h: Input) -> Result<Input> {
-        Ok(h)
+    fn end_step(&mut self, _cx: &mut Ctx, _step: u64) -> Result<()> {
+        Ok(())
     }
 
     /// Whether some of the input is learnt, so that its gradient is wanted.
@@ -160,33 +163,25 @@ pub trait Feed {
     fn close(&mut self, _cx: &mut Ctx) {}
 }
 
-impl Hops {
-    fn block(&self, layer: usize) -> &Block {
-        let block = self.blocks[layer].as_ref();
-        block.expect("only a first layer whose aggregate is known has none")
-    }
-}
+/// Changes what the layers of a batch read, before each of them.
+///
+/// # Laws
+/// For every layer, block and h, `patch` is a linear map of h and rows that do not depend on it, and
+/// `unpatch` is the exact adjoint of the map: ⟨patch h − patch 0, g⟩ = ⟨h, unpatch g⟩ for every g.
+pub trait Patch {
+    /// What layer `layer` reads, `[columns, d]`, one row for each column of its block as it then is, out of
+    /// what the layer below has made (the input, for the first), `h: [rows below, d]`, activation and
+    /// dropout included. May append rows for columns that follow the rows below, and drop columns that it
+    /// has no rows for, with their edges ([`LayerBlock::keep_columns`]).
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn patch(&mut self, cx: &mut Ctx, hops: &mut Hops, layer: usize, h: Input) -> Result<Input>;
 
-impl Aggregate for Hops {
-    fn edges(&mut self, at: At) -> Option<Edges<'_>> {
-        let block = self.blocks[at.layer].as_ref()?;
-        Some(Edges {
-            block,
-            n_interior: block.n_dst,
-            ids: &self.ids[at.layer],
-            neighbours: None,
-        })
-    }
-
-    fn aggregate(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
-        let block = self.block(at.layer);
-        let a = match at.direction {
-            Direction::Backward => block.edges_t(),
-            _ => block.edges(),
-        };
-        let mut out = cx.backend.fresh(a.rows(), x.ncols());
-        cx.backend.spmm(a, 0..a.rows(), x, Write::Set, &mut out);
-        cx.comm.poll()?;
-        Ok(out)
-    }
+    /// The gradient of `h: [rows below, d]` out of that of what `patch` made of it, `g: [columns, d]`.
+    /// Layers are asked last first; the first only where its input is learnt.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn unpatch(&mut self, cx: &mut Ctx, layer: usize, g: Mat) -> Result<Mat>;
 }

@@ -1,30 +1,30 @@
 //! The feed of a strategy whose batches are made beside the training.
 
 use super::cache::Cache;
-use super::collect::{MadeInput, Source};
+use super::collect::MadeInput;
+use super::launch::{BatchRange, Launching};
 use super::learnt::Learnt;
-use super::make::{Made, Maker};
-use super::queue::{Queue, Span};
+use super::make::{MadeBatch, Maker};
+use super::on_device::{Lies, on_device};
+use super::queue::{Crew, Queue};
 use super::rows::RowData;
-use super::server::Server;
 use super::stats::{BatchRow, HopRow, Stats};
-use super::{Batch, Feed, Hops};
-use crate::backend::{Mat, Sparse, Write};
+use super::{Batch, Feed};
+use crate::backend::Mat;
 use crate::checkpoint::State;
 use crate::comm::Post;
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::model::{Input, SparseInput};
+use crate::model::Input;
 use crate::record::{Direction, Pass, now_ns};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Batches out of a queue, with their features on the device.
 pub(crate) struct Prefetched {
     queue: Option<Queue>,
-    /// Who will make batches, and how many ahead: from the first epoch on, which a run that goes on from a
+    /// Who will make batches, and how far ahead: from the first epoch on, which a run that goes on from a
     /// checkpoint learns late.
-    waiting: (Vec<Maker>, usize),
+    waiting: (Vec<Maker>, Option<Launching>),
     batches: u64,
     /// Features of this rank's vertices.
     store: Input,
@@ -39,19 +39,18 @@ pub(crate) struct Prefetched {
     /// By layer, which vertices were computed in this epoch, by the data set's ids.
     computed: Vec<Vec<u64>>,
     post: Option<Post>,
-    /// Last, so that it answers as long as anybody asks.
-    _server: Option<Server>,
 }
 
 impl Prefetched {
-    /// Batches of `makers`, `ahead` of them made before they are asked for, `batches` an epoch; `store` are
-    /// the rank's features, `cache` copies of others' and `learnt` what there is beside them.
+    /// Batches of `makers`, made ahead as `launching` says or else when they are asked for, `batches` an
+    /// epoch; `store` are the rank's features, `cache` copies of others' and `learnt` what there is beside
+    /// them.
     pub(crate) fn new(
         makers: Vec<Maker>,
-        ahead: usize,
+        launching: Option<Launching>,
         batches: u64,
         (store, cache, learnt): (Input, &Cache, Option<Learnt>),
-        (post, server): (Option<Post>, Option<Server>),
+        post: Option<Post>,
         cx: &Ctx,
     ) -> Prefetched {
         let cached = match &cache.rows {
@@ -60,7 +59,7 @@ impl Prefetched {
         };
         Prefetched {
             queue: None,
-            waiting: (makers, ahead),
+            waiting: (makers, launching),
             batches,
             store,
             cached,
@@ -70,33 +69,42 @@ impl Prefetched {
             stalled_ns: 0,
             computed: Vec::new(),
             post,
-            _server: server,
         }
     }
 
     /// The queue of batches from `cx`'s epoch on.
     fn started(&mut self, cx: &Ctx) -> Result<&mut Queue> {
         if self.queue.is_none() {
-            let (makers, ahead) = (std::mem::take(&mut self.waiting.0), self.waiting.1);
-            let span = Span {
+            let (mut makers, launching) = std::mem::take(&mut self.waiting);
+            let range = BatchRange {
                 batches: self.batches,
                 first: cx.epoch,
                 end: cx.plan.spec.epochs as u64,
             };
-            self.queue = Some(Queue::start(makers, ahead, span, self.post.clone())?);
+            let queue = match launching {
+                None => Queue::inline(makers.pop().expect("a feed has a maker")),
+                Some(Launching { launcher, abreast }) => Queue::ahead(Crew {
+                    makers,
+                    launcher: launcher(range),
+                    abreast,
+                    range,
+                    post: self.post.clone(),
+                })?,
+            };
+            self.queue = Some(queue);
         }
         Ok(self.queue.as_mut().expect("started above"))
     }
 
-    fn count(&mut self, made: &Made, n: usize) {
-        let layers = made.blocks.len();
+    fn count(&mut self, made: &MadeBatch, n: usize) {
+        let layers = made.hops.layers.len();
         self.stats
             .get_or_insert_with(|| Stats::new(layers))
             .add(&made.stats);
         self.computed.resize(layers, Vec::new());
-        for (seen, ids) in self.computed.iter_mut().zip(&made.ids[1..]) {
+        for (seen, layer) in self.computed.iter_mut().zip(&made.hops.layers) {
             seen.resize(n.div_ceil(64), 0);
-            for &v in ids.iter() {
+            for &v in layer.rows.iter() {
                 seen[v as usize / 64] |= 1 << (v % 64);
             }
         }
@@ -119,7 +127,8 @@ impl Feed for Prefetched {
         let mut made = cx.sample(|| queue.take(epoch, step))?;
         self.stalled_ns += now_ns() - asked;
         cx.pass(Pass::Forward);
-        let n = made.ids.iter().flat_map(|ids| ids.iter()).max();
+        let ids = made.hops.layers.iter().map(|layer| &layer.rows);
+        let n = ids.flat_map(|ids| ids.iter()).max();
         let n = n
             .map_or(0, |&v| v as usize + 1)
             .max(self.computed.first().map_or(0, |c| 64 * c.len()));
@@ -141,10 +150,7 @@ impl Feed for Prefetched {
         Ok(Batch {
             step: made.step,
             input,
-            hops: Hops {
-                blocks: made.blocks,
-                ids: made.ids,
-            },
+            hops: made.hops,
             rows: made.rows,
             pairs: made.pairs,
         })
@@ -222,64 +228,4 @@ impl Feed for Prefetched {
             });
         }
     }
-}
-
-/// Rows on a rank's device: its own, and those of others that it keeps.
-#[derive(Clone, Copy)]
-pub(super) struct Lies<'a> {
-    pub(super) store: &'a Input,
-    pub(super) cached: Option<&'a Mat>,
-}
-
-/// What a layer reads, on the device.
-pub(super) fn on_device(cx: &mut Ctx, made: MadeInput, lies: Lies<'_>) -> Input {
-    match made {
-        MadeInput::Nothing => unreachable!("something is read"),
-        MadeInput::Rows(RowData::Dense(x), _) => Input::Dense(Rc::new(cx.backend.share(&x))),
-        MadeInput::Rows(RowData::Sparse(x), transposed) => {
-            let rows = Arc::try_unwrap(x).unwrap_or_else(|x| kernels::CsrBuf::clone(&x));
-            Input::Sparse(SparseInput::brief(rows, transposed))
-        }
-        MadeInput::InPlace(parts, fetched, own) => aggregated(cx, lies, &parts, &fetched, own),
-    }
-}
-
-/// The aggregate of rows where they lie, beside the destinations' own.
-fn aggregated(
-    cx: &mut Ctx,
-    lies: Lies<'_>,
-    parts: &[(Source, Sparse)],
-    fetched: &RowData,
-    own: Option<RowData>,
-) -> Input {
-    let store = lies
-        .store
-        .dense()
-        .expect("only dense rows are summed in place");
-    let on_device = |rows: &RowData| match rows {
-        RowData::Dense(x) => cx.backend.share(x),
-        RowData::Sparse(_) => unreachable!("only dense rows are summed in place"),
-    };
-    let rows = parts.first().map_or(0, |p| p.1.rows());
-    let mut ax = cx.backend.fresh(rows, store.ncols());
-    let mut write = Write::Set;
-    for (source, a) in parts {
-        let here;
-        let x: &Mat = match source {
-            Source::Store => store,
-            Source::Cache => lies.cached.expect("rows come from a cache"),
-            Source::Fetched => {
-                here = on_device(fetched);
-                &here
-            }
-        };
-        cx.backend.spmm(a, 0..rows, x, write, &mut ax);
-        write = Write::Add;
-    }
-    let ax = Rc::new(ax);
-    let x = match own {
-        Some(own) => Rc::new(on_device(&own)),
-        None => Rc::clone(&ax),
-    };
-    Input::Aggregated { x, ax }
 }

@@ -24,6 +24,14 @@ impl RowData {
         }
     }
 
+    /// Columns.
+    pub(crate) fn width(&self) -> usize {
+        match self {
+            RowData::Dense(x) => x.ncols(),
+            RowData::Sparse(x) => x.n_cols,
+        }
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         match self {

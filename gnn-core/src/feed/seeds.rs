@@ -1,13 +1,42 @@
 //! Which vertices a rank trains on, and in which batch of an epoch.
 //!
+//! Two policies: runs of equal length, and every rank its own vertices.
+//!
 //! # Paper
 //! DistDGL § 4.1.5: the training set is split evenly by number, and each run of numbers goes to the rank
 //! that owns most of it; so all ranks have as many batches of about as many seeds, at the price of a
-//! few seeds that others own.
+//! few seeds that others own. DistGNN-MB (Md et al., 2022) trains every vertex where it lies; all ranks
+//! take as many steps as the one with most seeds.
 
 use crate::rng::{self, Purpose};
 use kernels::par::split_rows;
 use std::ops::Range;
+
+/// Who trains on which vertices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SeedsBy {
+    /// Runs of equal length, each by the rank that owns most of it.
+    Share,
+    /// Every rank's own by itself.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "for strategies that train vertices where they lie"
+        )
+    )]
+    Owner,
+}
+
+/// Whose seeds, and how they are taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SeedChoice {
+    pub(crate) by: SeedsBy,
+    pub(crate) rank: usize,
+    /// Seeds of a batch a rank at most; 0 means all.
+    pub(crate) batch: usize,
+    pub(crate) seed: u64,
+}
 
 /// The training vertices of one rank, and how many all have.
 #[derive(Debug, Clone)]
@@ -23,23 +52,35 @@ pub(crate) struct Seeds {
 }
 
 impl Seeds {
-    /// The seeds of `rank`. `train` are the numbers of all training vertices, ascending; rank `r` owns
-    /// the numbers from `first[r]` to `first[r + 1]`. A batch has `batch` seeds a rank at most; 0 means
-    /// all.
-    pub(crate) fn new(train: &[u32], first: &[u32], rank: usize, batch: usize, seed: u64) -> Seeds {
+    /// Some seeds out of `train`, the numbers of all training vertices, ascending; rank `r` owns the
+    /// numbers from `first[r]` to `first[r + 1]`.
+    pub(crate) fn new(train: &[u32], first: &[u32], choice: SeedChoice) -> Seeds {
         let ranks = first.len() - 1;
-        let bounds = split_rows(train.len(), ranks);
+        let bounds = match choice.by {
+            SeedsBy::Share => split_rows(train.len(), ranks),
+            SeedsBy::Owner => {
+                let below = |f: &u32| train.partition_point(|t| t < f);
+                first.iter().map(below).collect()
+            }
+        };
         let runs: Vec<Range<usize>> = bounds.windows(2).map(|b| b[0]..b[1]).collect();
-        let of_rank = assign(&runs, train, first);
+        let of_rank = match choice.by {
+            SeedsBy::Share => assign(&runs, train, first),
+            SeedsBy::Owner => (0..ranks).collect(),
+        };
         let counts: Vec<usize> = of_rank.iter().map(|&k| runs[k].len()).collect();
         let most = counts.iter().copied().max().unwrap_or(0);
-        let batch = if batch == 0 { most.max(1) } else { batch };
+        let batch = match choice.batch {
+            0 => most.max(1),
+            batch => batch,
+        };
+        let run = runs[of_rank[choice.rank]].clone();
         Seeds {
-            mine: train[runs[of_rank[rank]].clone()].to_vec(),
-            run: runs[of_rank[rank]].clone(),
+            mine: train[run.clone()].to_vec(),
+            run,
             batches: most.div_ceil(batch).max(1),
             counts,
-            seed,
+            seed: choice.seed,
         }
     }
 
@@ -110,17 +151,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn seeds(train: &[u32], first: &[u32], by: SeedsBy, (rank, batch): (usize, usize)) -> Seeds {
+        let choice = SeedChoice {
+            by,
+            rank,
+            batch,
+            seed: 3,
+        };
+        Seeds::new(train, first, choice)
+    }
+
     proptest! {
         #[test]
         fn every_training_vertex_is_in_one_batch_of_one_rank(
-            owned in prop::collection::vec(0u32..40, 1..5), modulo in 1u32..5, batch in 0usize..20, epoch: u64,
+            owned in prop::collection::vec(0u32..40, 1..5), modulo in 1u32..5, batch in 0usize..20, own: bool,
+            epoch: u64,
         ) {
             let mut first = vec![0];
             owned.iter().for_each(|n| first.push(first.last().expect("not empty") + n));
             let n = first[owned.len()];
             let train: Vec<u32> = (0..n).filter(|v| v % modulo == 0).collect();
+            let by = if own { SeedsBy::Owner } else { SeedsBy::Share };
             let all: Vec<Seeds> =
-                (0..owned.len()).map(|r| Seeds::new(&train, &first, r, batch, 3)).collect();
+                (0..owned.len()).map(|r| seeds(&train, &first, by, (r, batch))).collect();
             let mut seen = Vec::new();
             for step in 0..all[0].batches() {
                 let mut total = 0;
@@ -135,9 +188,21 @@ mod tests {
                 prop_assert_eq!(total, all[0].total(step));
             }
             seen.sort_unstable();
-            prop_assert_eq!(seen, train);
+            prop_assert_eq!(&seen, &train);
             let sizes: Vec<usize> = all.iter().map(|s| s.mine().len()).collect();
-            prop_assert!(sizes.iter().max().unwrap_or(&0) - sizes.iter().min().unwrap_or(&0) <= 1);
+            let (most, least) = (sizes.iter().max().unwrap_or(&0), sizes.iter().min().unwrap_or(&0));
+            if !own {
+                prop_assert!(most - least <= 1);
+                return Ok(());
+            }
+            for (r, seeds) in all.iter().enumerate() {
+                prop_assert!(seeds.mine().iter().all(|v| (first[r]..first[r + 1]).contains(v)));
+                let names: Vec<u32> = seeds.run().map(|k| train[k]).collect();
+                prop_assert_eq!(&names[..], seeds.mine());
+            }
+            // As many steps as the rank with most seeds has, on all ranks.
+            let steps = if batch == 0 { 1 } else { most.div_ceil(batch).max(1) };
+            prop_assert_eq!(all[0].batches(), steps as u64);
         }
     }
 
@@ -146,11 +211,13 @@ mod tests {
         // Rank 0 owns no training vertex, rank 1 most.
         let train: Vec<u32> = (10..40).collect();
         let first = [0, 10, 34, 40];
-        let owned = |r: usize| {
-            let seeds = Seeds::new(&train, &first, r, 0, 0);
+        let owned = |by: SeedsBy, r: usize| {
+            let seeds = seeds(&train, &first, by, (r, 0));
             let mine = |v: &&u32| (first[r]..first[r + 1]).contains(v);
             (seeds.mine().len(), seeds.mine().iter().filter(mine).count())
         };
-        assert_eq!([owned(0), owned(1), owned(2)], [(10, 0), (10, 10), (10, 6)]);
+        let of = |by| [0, 1, 2].map(|r| owned(by, r));
+        assert_eq!(of(SeedsBy::Share), [(10, 0), (10, 10), (10, 6)]);
+        assert_eq!(of(SeedsBy::Owner), [(0, 0), (24, 24), (6, 6)]);
     }
 }

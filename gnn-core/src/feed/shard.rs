@@ -80,6 +80,11 @@ impl Shard {
         hop
     }
 
+    /// About how many edges that is, for rows like those of this part.
+    pub(super) fn expects(&self, layer: usize, rows: usize) -> usize {
+        self.sampler.expects(layer, rows)
+    }
+
     /// Turns columns of the part's block into the numbers of their vertices.
     pub(super) fn name(&self, columns: &mut [u32]) {
         if !self.columns.is_empty() {

@@ -11,7 +11,7 @@
 
 use super::rows::dense_words;
 use crate::checkpoint::State;
-use crate::comm::Words;
+use crate::comm::{Address, Words};
 use crate::error::{Error, Result};
 use crate::rng::{self, Purpose};
 use kernels::Mat;
@@ -53,26 +53,27 @@ pub(crate) struct Pushed {
 }
 
 /// Another rank's pull.
-pub(crate) struct Asked {
+pub(crate) struct AskedRows {
     pub(crate) step: u64,
     pub(crate) rows: Vec<u32>,
-    /// Rank and mailbox of the answer, and the epoch that it counts for.
-    pub(crate) to: (usize, u32),
+    /// Where the answer goes, and the epoch that it counts for.
+    pub(crate) to: Address,
     pub(crate) epoch: u64,
 }
 
 /// A pull and the rows that answer it.
-pub(crate) type Answer = (Asked, Words);
+pub(crate) type Answer = (AskedRows, Words);
 
 /// One rank's learnt rows, for all of its threads.
 pub(crate) struct Table {
     learning: Learning,
     ranks: usize,
-    held: Mutex<Held>,
+    held: Mutex<TableState>,
     changed: Condvar,
 }
 
-struct Held {
+/// What threads change in turns.
+struct TableState {
     /// `[owned, width]`.
     rows: Mat,
     /// The optimiser's, of the same shape.
@@ -81,7 +82,7 @@ struct Held {
     done: u64,
     /// By step, the pushes that have come, by rank.
     pushed: BTreeMap<u64, Vec<Option<Pushed>>>,
-    waiting: Vec<Asked>,
+    waiting: Vec<AskedRows>,
     closed: bool,
 }
 
@@ -103,7 +104,7 @@ impl Table {
         Table {
             learning,
             ranks,
-            held: Mutex::new(Held {
+            held: Mutex::new(TableState {
                 moments: vec![Mat::zeros(rows.dim()); moments],
                 rows,
                 done: 0,
@@ -120,11 +121,11 @@ impl Table {
         self.learning
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, TableState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_ready(&self, held: &Held, step: u64) -> bool {
+    fn is_ready(&self, held: &TableState, step: u64) -> bool {
         !self.learning.synchronous || held.done >= step
     }
 
@@ -149,7 +150,7 @@ impl Table {
     }
 
     /// The answer to another rank's pull, now or, from [`Table::push`], later.
-    pub(crate) fn ask(&self, asked: Asked) -> Option<Answer> {
+    pub(crate) fn ask(&self, asked: AskedRows) -> Option<Answer> {
         let mut held = self.held();
         if !self.is_ready(&held, asked.step) {
             held.waiting.push(asked);
@@ -199,17 +200,17 @@ impl Table {
             .into_iter()
             .partition(|asked| self.is_ready(&held, asked.step));
         held.waiting = waiting;
-        let ready: Vec<Asked> = ready;
-        let answer = |asked: Asked| {
+        let ready: Vec<AskedRows> = ready;
+        let answer = |asked: AskedRows| {
             let words = dense_words(&held.rows, &asked.rows);
             (asked, words)
         };
         ready.into_iter().map(answer).collect()
     }
 
-    fn step(&self, held: &mut Held, step: u64, of: RowGradients<'_>, par: &Par) {
+    fn step(&self, held: &mut TableState, step: u64, of: RowGradients<'_>, par: &Par) {
         let lr = self.learning.lr;
-        let Held { rows, moments, .. } = held;
+        let TableState { rows, moments, .. } = held;
         match (self.learning.optimiser, &mut moments[..]) {
             (RowOptimiser::Adagrad, [squares]) => {
                 let params = AdagradParams {
@@ -256,7 +257,7 @@ impl Table {
     /// [`Error::Data`] when one is missing or of another shape.
     pub(crate) fn restore(&self, state: &mut State) -> Result<()> {
         let mut held = self.held();
-        let Held { rows, moments, .. } = &mut *held;
+        let TableState { rows, moments, .. } = &mut *held;
         for (k, x) in [rows].into_iter().chain(moments).enumerate() {
             *x = state.take_like(&format!("learnt/{k}"), x.dim())?;
         }
@@ -274,90 +275,4 @@ fn picked(from: &Mat, rows: &[u32]) -> Mat {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    fn table(synchronous: bool, ranks: usize) -> Table {
-        let learning = Learning {
-            width: 2,
-            alone: true,
-            optimiser: RowOptimiser::Adagrad,
-            lr: 0.5,
-            synchronous,
-        };
-        Table::new(learning, &[4, 9, 2], ranks, 7)
-    }
-
-    fn pushed(rank: usize, step: u64, rows: &[u32], value: f32) -> Pushed {
-        Pushed {
-            rank,
-            step,
-            rows: rows.to_vec(),
-            grads: Mat::from_elem((rows.len(), 2), value),
-        }
-    }
-
-    fn asked(step: u64) -> Asked {
-        Asked {
-            step,
-            rows: vec![1, 2],
-            to: (1, 5),
-            epoch: 0,
-        }
-    }
-
-    #[test]
-    fn rows_are_those_of_the_vertex_whoever_owns_it() {
-        let all = Table::new(table(false, 1).learning, &[0, 1, 2, 3, 4], 1, 7).all();
-        assert_eq!(table(false, 3).all().row(0), all.row(4));
-        assert_eq!(table(false, 3).all().row(2), all.row(2));
-    }
-
-    #[test]
-    fn a_push_is_applied_at_once_unless_steps_are_synchronous() {
-        let par = Par::new(1);
-        let now = table(false, 2);
-        let before = now.all();
-        assert!(now.push(pushed(1, 0, &[2], 3.0), &par).is_empty());
-        // AdaGrad's first step is the learning rate, whatever the gradient.
-        assert!((before[[2, 0]] - now.all()[[2, 0]] - 0.5).abs() < 1e-6);
-        assert_eq!(before.row(0), now.all().row(0));
-        assert!(now.ask(asked(9)).is_some());
-    }
-
-    #[test]
-    fn a_synchronous_pull_waits_for_all_pushes_of_the_step_before() {
-        let par = Par::new(1);
-        let of = |order: [usize; 3]| {
-            let table = table(true, 3);
-            assert!(table.ask(asked(0)).is_some());
-            assert!(table.ask(asked(1)).is_none());
-            for (k, rank) in order.into_iter().enumerate() {
-                // One of them is a step ahead.
-                let early = table.push(pushed(rank, 1, &[0], 1.0), &par);
-                assert!(early.is_empty());
-                let part = pushed(rank, 0, &[2, 1][..rank.min(2)], 0.1 + rank as f32);
-                let answers = table.push(part, &par);
-                assert_eq!(answers.len(), usize::from(k == 2));
-            }
-            assert!(table.pull(2, &[0]).is_ok());
-            table.close();
-            assert!(table.pull(3, &[0]).is_err());
-            table.all()
-        };
-        // The sum is in the order of the ranks, whoever comes first.
-        assert_eq!(of([0, 1, 2]), of([2, 0, 1]));
-    }
-
-    #[test]
-    fn whoever_waits_for_a_push_learns_that_none_will_come() {
-        let table = Arc::new(table(true, 2));
-        let waits = {
-            let table = Arc::clone(&table);
-            std::thread::spawn(move || table.pull(1, &[0]).is_err())
-        };
-        table.close();
-        assert!(waits.join().expect("no panic"));
-    }
-}
+mod tests;

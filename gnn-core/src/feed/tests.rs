@@ -2,7 +2,8 @@
 //! and the rows they pull are those of the data set. Cannot catch: an error that one rank has too
 //! (`sample/tests.rs` does).
 
-use super::cut::Parts;
+use super::cut::RankPart;
+use super::task::DrawAt;
 use super::*;
 use crate::graph::{Propagation, WeightedRows};
 use crate::rng;
@@ -47,7 +48,7 @@ fn drawn(
             rank: cx.rank(),
             ranks,
         };
-        let Parts {
+        let RankPart {
             numbers,
             own,
             halo,
@@ -82,17 +83,22 @@ fn drawn(
             shard,
             rows,
             hidden: None,
-            mailbox: Some(post.open(SERVER + 1).expect("a mailbox")),
+            desk: Some(Desk::new(post.open(SERVER + 1).expect("a mailbox"))),
             par: Arc::new(Par::new(1)),
-            epoch: 0,
-            wait_ns: 0,
+            halo: Halo::Drawn,
+            counted: 0,
         };
         // Every vertex, in an order of its own.
         let mut wanted: Vec<u32> = (0..n as u32).collect();
         rng::shuffle(seed, &mut wanted);
         let number = |v: &u32| all.ids.iter().position(|id| id == v).expect("numbered") as u32;
         let asked: Vec<u32> = wanted.iter().map(number).collect();
-        let (hop, _) = reach.hop(0, (2, 7), &asked, None).expect("drawn");
+        let of = DrawAt {
+            layer: 0,
+            at: (2, 7),
+            without: None,
+        };
+        let (hop, _) = reach.hop(of, &asked).expect("drawn");
         let edge = |e: usize| {
             let weight = hop.weights.as_ref().map_or(0, |w| w[e].to_bits());
             let kind = hop.types.as_ref().map_or(0, |t| t[e]);

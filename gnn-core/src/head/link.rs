@@ -7,7 +7,6 @@
 //! # Differs
 //! Every epoch draws as many pairs without an edge as asked, instead of weighing all pairs.
 
-use super::negative::Negatives;
 use super::shares::Shares;
 use crate::backend::{Act, Backend, Kept, Mat, MultiTarget, Product, Term, Then, Write};
 use crate::ctx::Ctx;
@@ -16,6 +15,7 @@ use crate::error::Result;
 use crate::model::Weights;
 use crate::record::{Direction, Pass, PredictedLane};
 use crate::rng::{self, Purpose};
+use crate::sample::Negatives;
 use crate::spec::{RunSpec, Scorer};
 use kernels::pairs::Pairs;
 use std::ops::Range;

@@ -8,12 +8,10 @@
 
 mod link;
 mod metric;
-mod negative;
 mod shares;
 
 pub use link::{LinkHead, PairBatch};
 pub use metric::{Ranking, cross_entropy, micro_f1, ranking};
-pub use negative::Negatives;
 
 use crate::backend::{Mat, MultiTarget, Target};
 use crate::ctx::Ctx;

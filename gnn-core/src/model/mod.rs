@@ -6,6 +6,7 @@
 //! what passes to those of another is a [`Crossing`].
 
 mod attention;
+mod batch_facts;
 mod crossing;
 mod decoupled;
 mod decoupled_rgcn;
@@ -20,6 +21,7 @@ mod layer;
 mod memory;
 mod norm;
 mod optimiser;
+mod patched;
 mod resgcn;
 mod rgcn;
 mod sage;

@@ -16,7 +16,7 @@ use std::ops::Range;
 /// weights of it.
 pub struct Model {
     kind: ModelKind,
-    stages: Vec<Stage>,
+    pub(super) stages: Vec<Stage>,
     /// The layers whose weights are here.
     held: Range<usize>,
     dropout: f32,
@@ -29,7 +29,7 @@ pub struct Model {
 
 /// What forward leaves for backward, by layer.
 pub struct Tape {
-    saved: Vec<Saved>,
+    pub(super) saved: Vec<Saved>,
 }
 
 /// One aggregation that an epoch will ask for: what a strategy's bytes are predicted from.
@@ -221,7 +221,7 @@ impl Model {
         }
     }
 
-    fn site<'a>(
+    pub(super) fn site<'a>(
         &'a self,
         cx: &'a mut Ctx,
         agg: &'a mut dyn Aggregate,
@@ -485,7 +485,7 @@ impl Model {
 
     /// What turns the gradient of a layer's input into that of the output of the layer before it;
     /// none for features that are not learnt.
-    fn input_then<'a>(
+    pub(super) fn input_then<'a>(
         &self,
         cx: &Ctx,
         layer: usize,

@@ -9,6 +9,7 @@ use super::draw::Draw;
 use super::links::Without;
 use kernels::par::{Par, cut_mut, split_rows};
 use kernels::{Csr, hash, prefetch};
+use std::ops::Range;
 
 /// Rows that a thread draws for at a time.
 const ROWS: usize = 512;
@@ -44,7 +45,7 @@ pub(super) struct Rule<'a> {
 }
 
 /// What was drawn, row by row.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Hop {
     /// Where each row's edges start: `[rows + 1]`.
     pub(crate) indptr: Vec<u64>,
@@ -54,6 +55,52 @@ pub(crate) struct Hop {
     pub(crate) weights: Option<Vec<f32>>,
     /// Type of each edge, where the graph has any: `[edges]`.
     pub(crate) types: Option<Vec<u16>>,
+}
+
+impl Hop {
+    /// No rows, and room for all edges of `parts`, which were drawn from one graph.
+    pub(crate) fn like(parts: &[Hop]) -> Hop {
+        let edges = parts.iter().map(|p| p.sources.len()).sum();
+        // Parts without rows say nothing.
+        let mut said = parts.iter().filter(|p| p.indptr.len() > 1);
+        let weights = said.clone().any(|p| p.weights.is_some());
+        let types = said.any(|p| p.types.is_some());
+        Hop {
+            indptr: vec![0],
+            sources: Vec::with_capacity(edges),
+            weights: weights.then(|| Vec::with_capacity(edges)),
+            types: types.then(|| Vec::with_capacity(edges)),
+        }
+    }
+
+    /// Adds some rows of a part.
+    #[inline]
+    pub(crate) fn push_rows(&mut self, part: &Hop, rows: Range<usize>) {
+        let (first, end) = (part.indptr[rows.start], part.indptr[rows.end]);
+        let span = first as usize..end as usize;
+        let before = self.sources.len() as u64;
+        let ends = &part.indptr[rows.start + 1..=rows.end];
+        self.indptr.extend(ends.iter().map(|e| e - first + before));
+        self.sources.extend_from_slice(&part.sources[span.clone()]);
+        if let (Some(to), Some(from)) = (&mut self.weights, &part.weights) {
+            to.extend_from_slice(&from[span.clone()]);
+        }
+        if let (Some(to), Some(from)) = (&mut self.types, &part.types) {
+            to.extend_from_slice(&from[span]);
+        }
+    }
+
+    /// The rows of several hops, one after the other.
+    pub(crate) fn joined(mut parts: Vec<Hop>) -> Hop {
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
+        let mut all = Hop::like(&parts);
+        for part in &parts {
+            all.push_rows(part, 0..part.indptr.len() - 1);
+        }
+        all
+    }
 }
 
 /// Some rows, and where their edges go.

@@ -7,11 +7,13 @@
 
 mod decoupled;
 mod features;
+mod feeds;
 mod frames;
 mod learnt;
 mod order;
 mod parts;
 mod sampled;
+mod seams;
 pub(crate) mod stages;
 mod written;
 

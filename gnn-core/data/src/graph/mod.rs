@@ -80,6 +80,14 @@ pub enum Propagation {
     RelationMean,
 }
 
+impl Propagation {
+    /// Whether every vertex gets exactly one edge to itself, whatever the graph has.
+    #[inline]
+    pub fn adds_loops(self) -> bool {
+        matches!(self, Propagation::GcnSym | Propagation::Loops)
+    }
+}
+
 /// A directed graph of `n` vertices, stored by in-edges; a row's sources are ascending. Edges may
 /// have types (relations); two vertices may then be joined by an edge of each.
 #[derive(Debug, Clone, PartialEq)]

@@ -71,7 +71,7 @@ impl<'a> WeightedRows<'a> {
     /// Whether every row has a loop of its own, whatever loops the graph has.
     #[inline]
     pub fn loops(&self) -> bool {
-        matches!(self.how, Propagation::GcnSym | Propagation::Loops)
+        self.how.adds_loops()
     }
 
     /// Edges of the row of `v`.

@@ -93,6 +93,10 @@ impl Request<'_> {
                 let (mut place, mut local) = (vec![0; n], vec![0; n]);
                 for span in spans(&order, &owner, self.parts) {
                     let members = &order[span];
+                    // Nothing is known of the vertices of an empty part, which methods may ask for.
+                    if members.is_empty() {
+                        continue;
+                    }
                     let part = Part::of(self, &owner, members, &mut local)?;
                     let inner = part.request(self, parts).assign()?;
                     for (&v, p) in members.iter().zip(inner) {

@@ -33,67 +33,35 @@
 //! embeddings there is nothing to compare with but full-graph training on a wider input that is
 //! changed by hand, which is what the tests do.
 
-use super::mini_batch::{self, Settings};
+use super::mini_batch::{
+    self, AllReduce, Base, CACHE, EMBEDDINGS, Foreseen, LINKS, NEIGHBOURS, PREFETCH, Settings,
+    WORKERS, learning,
+};
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::feed::{BatchRow, HopRow, LEAST, Learning, Room, RowOptimiser};
-use crate::model::ModelKind;
+use crate::feed::{BatchRow, Halo, HopRow, LEAST, Launching, SeedsBy};
+use crate::model::{Model, ModelKind};
+use crate::record::Holds;
 use crate::record::frame::FrameRow;
-use crate::sample::FanOut;
-use crate::spec::{RunSpec, Value};
+use crate::spec::RunSpec;
 
 /// What the knobs say, read.
 pub(super) fn settings(spec: &RunSpec) -> Result<Settings> {
-    let knobs = &spec.knobs;
-    let wrong = |reason: String| Error::Spec {
-        key: "fanout".into(),
-        reason,
-        help: "write one number for all layers, or one a layer in the order in which they run, as \
-               in fanout = \"10,25\"; all takes every in-neighbour, and 5/0/10 so many by type of \
-               edges"
-            .into(),
-    };
-    let written = knobs.written("fanout");
-    let one = |word: &str| fan_out(word).ok_or_else(|| wrong(format!("'{word}' is no number")));
-    let mut fan_outs = written.split(',').map(one).collect::<Result<Vec<_>>>()?;
-    if fan_outs.len() == 1 {
-        fan_outs = vec![fan_outs[0].clone(); spec.layers];
-    }
-    if fan_outs.len() != spec.layers {
-        let (has, layers) = (fan_outs.len(), spec.layers);
-        return Err(wrong(format!("{has} fan-outs for {layers} layers")));
-    }
-    let prefetch = knobs.count("prefetch");
+    let neighbours = mini_batch::NeighbourSettings::of(spec)?;
+    let prefetch = spec.knobs.count("prefetch");
     Ok(Settings {
-        fan_outs,
-        batch: knobs.count("batch"),
-        prefetch,
-        workers: knobs.count("workers").clamp(1, prefetch.max(1)),
-        cache: Room::read(&knobs.written("cache"))?,
-        presampled: knobs.word("cache_by") == "presample",
-        by_degree: knobs.word("bias") == "degree",
-        replace: knobs.flag("replace"),
-        in_batch: knobs.word("negative") == "in-batch",
-        exclude: knobs.flag("exclude"),
+        neighbours,
+        links: mini_batch::LinkSettings::of(spec),
+        cache: mini_batch::CacheSettings::of(spec)?,
+        seeds: SeedsBy::Share,
+        halo: Halo::Drawn,
+        workers: spec.knobs.count("workers").clamp(1, prefetch.max(1)),
+        background: prefetch > 0,
+        ahead: prefetch,
+        grain: usize::MAX,
         learning: learning(spec),
         least: LEAST,
-    })
-}
-
-/// What the knobs say about embeddings of vertices.
-fn learning(spec: &RunSpec) -> Option<Learning> {
-    let knobs = &spec.knobs;
-    let width = knobs.count("vertex_embedding");
-    (width > 0).then(|| Learning {
-        width,
-        alone: knobs.flag("embedding_alone"),
-        optimiser: match knobs.word("embedding_optimizer") {
-            "adam" => RowOptimiser::Adam,
-            _ => RowOptimiser::Adagrad,
-        },
-        lr: knobs.number("embedding_lr") as f32,
-        synchronous: knobs.flag("embedding_sync"),
     })
 }
 
@@ -107,136 +75,31 @@ fn determinism(spec: &RunSpec) -> Determinism {
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let settings = settings(&cx.plan.spec)?;
-    mini_batch::build(setup, cx, settings)
+    build_as(setup, cx, settings)
 }
 
-fn is_count(v: &Value) -> bool {
-    matches!(v, Value::Int(i) if *i >= 0)
+/// It, ready to run as `settings` say. Collective.
+pub(super) fn build_as(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result<Built> {
+    let (ahead, workers) = (settings.ahead, settings.workers);
+    let base = Base::of(&setup, cx, settings)?;
+    let memory = Foreseen::of(&setup, cx, &base).map(Holds::from);
+    drop(setup);
+    let mut beside = base.start(cx)?;
+    let makers = beside.makers(cx)?;
+    let launching = (ahead > 0).then(|| Launching::fixed(ahead, workers));
+    let feed = beside.prefetched(makers, launching, cx)?;
+    let sync = |model: &Model, cx: &Ctx| Box::new(AllReduce::new(model, cx)) as _;
+    beside.finish(cx, Box::new(feed), sync, memory)
 }
 
-fn is_flag(v: &Value) -> bool {
-    matches!(v, Value::Bool(_))
-}
-
-/// `all`, a number, or numbers by type of edges as in `5/0/10`.
-fn fan_out(word: &str) -> Option<FanOut> {
-    let number = |word: &str| word.trim().parse().ok();
-    match word.trim() {
-        "all" => Some(FanOut::All),
-        word if word.contains('/') => {
-            let each = word.split('/').map(number).collect::<Option<_>>();
-            each.map(FanOut::PerType)
-        }
-        word => number(word).map(FanOut::Of),
-    }
-}
-
-fn is_fan_out(v: &Value) -> bool {
-    match v {
-        Value::Int(_) => is_count(v),
-        Value::Str(text) => text.split(',').all(|word| fan_out(word).is_some()),
-        _ => false,
-    }
-}
-
-const KNOBS: &[Knob] = &[
-    Knob {
-        name: "fanout",
-        default: "10,25",
-        doc: "in-neighbours drawn of a vertex: a number for all layers, or one a layer in the order in \
-              which they run (the last is of the seeds), or all; for edges of several types also numbers \
-              by type, as in 5/0/10",
-        check: is_fan_out,
-    },
-    Knob {
-        name: "batch",
-        default: "1000",
-        doc: "seeds of a rank in one step; 0 for all of them",
-        check: is_count,
-    },
-    Knob {
-        name: "replace",
-        default: "false",
-        doc: "draw with replacement: the same in-neighbour may be drawn several times",
-        check: is_flag,
-    },
-    Knob {
-        name: "bias",
-        default: "uniform",
-        doc: "how likely an in-neighbour is drawn: uniform, or degree for in proportion to its in-degree",
-        check: |v| matches!(v, Value::Str(s) if s == "uniform" || s == "degree"),
-    },
-    Knob {
-        name: "negative",
-        default: "uniform",
-        doc: "for links, pairs without an edge beside each: uniform, both ends anywhere, or in-batch, with \
-              ends of other edges of the batch",
-        check: |v| matches!(v, Value::Str(s) if s == "uniform" || s == "in-batch"),
-    },
-    Knob {
-        name: "exclude",
-        default: "false",
-        doc: "for links, draw as if the graph did not have the edges that a batch asks about",
-        check: is_flag,
-    },
-    Knob {
-        name: "prefetch",
-        default: "2",
-        doc: "batches made ahead in the background; 0 makes each when it is needed, with all threads",
-        check: is_count,
-    },
-    Knob {
-        name: "cache",
-        default: "0",
-        doc: "feature rows of other ranks that a rank keeps copies of: rows, or megabytes as in 64MB",
-        check: Room::is_one,
-    },
-    Knob {
-        name: "cache_by",
-        default: "degree",
-        doc: "which rows are kept: those of the highest degree, or with presample those that an epoch \
-              drawn before the first one reads most often",
-        check: |v| matches!(v, Value::Str(s) if s == "degree" || s == "presample"),
-    },
-    Knob {
-        name: "workers",
-        default: "1",
-        doc: "threads of a rank that make batches in turns, at most as many as prefetch",
-        check: |v| matches!(v, Value::Int(i) if *i >= 1),
-    },
-    Knob {
-        name: "vertex_embedding",
-        default: "0",
-        doc: "columns that are learnt of every vertex, beside its features; 0 for none",
-        check: is_count,
-    },
-    Knob {
-        name: "embedding_alone",
-        default: "false",
-        doc: "what is learnt of a vertex is in the place of its features",
-        check: is_flag,
-    },
-    Knob {
-        name: "embedding_optimizer",
-        default: "adagrad",
-        doc: "how embeddings of vertices follow their gradients, at the owner: adagrad or adam, without \
-              decay",
-        check: |v| matches!(v, Value::Str(s) if s == "adagrad" || s == "adam"),
-    },
-    Knob {
-        name: "embedding_lr",
-        default: "0.01",
-        doc: "learning rate of embeddings of vertices",
-        check: |v| v.as_f64().is_some_and(|lr| lr.is_finite() && lr >= 0.0),
-    },
-    Knob {
-        name: "embedding_sync",
-        default: "false",
-        doc: "a step reads embeddings that all ranks' gradients of the step before have changed; false \
-              applies gradients as they come, so that runs on several ranks do not repeat bit by bit",
-        check: is_flag,
-    },
-];
+const KNOBS: &[Knob] = &mini_batch::splice::<15>(&[
+    &NEIGHBOURS,
+    &LINKS,
+    &PREFETCH,
+    &CACHE,
+    &WORKERS,
+    &EMBEDDINGS,
+]);
 
 fn refuse(spec: &RunSpec) -> Result<()> {
     let unsupported = |what: &str, reason: &str, help: &str| {

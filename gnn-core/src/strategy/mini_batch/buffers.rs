@@ -69,8 +69,8 @@ impl Sizes<'_> {
     }
 
     /// The matrices of one step, in the order of its calls.
-    pub(in crate::strategy) fn step(&self, pool: &mut Pool, sage: bool, drops: bool) {
-        let (layers, w) = (self.wants.layers, self.widths);
+    pub(in crate::strategy) fn step(&self, pool: &mut IdleBuffers, drops: bool) {
+        let (layers, w, reads_own) = (self.wants.layers, self.widths, self.wants.own);
         let mut kept = Vec::with_capacity(layers);
         let mut x = match drops {
             true => pool.fresh(self.columns(0) * w[0]),
@@ -79,7 +79,7 @@ impl Sizes<'_> {
         for l in 0..layers {
             let (r, first_rows) = (self.rows(l), l > 0 || !self.wants.in_place);
             let mean = pool.fresh(r * w[l]);
-            let own = if sage && first_rows { r * w[l] } else { 0 };
+            let own = if reads_own && first_rows { r * w[l] } else { 0 };
             let own = pool.fresh(own);
             let y = pool.fresh(r * w[l + 1]);
             pool.free(own);
@@ -91,17 +91,17 @@ impl Sizes<'_> {
         for l in (0..layers).rev() {
             let (x, mean) = kept[l];
             let (r, c) = (self.rows(l), self.columns(l));
-            let first_rows = sage && (l > 0 || !self.wants.in_place);
+            let first_rows = reads_own && (l > 0 || !self.wants.in_place);
             let own = pool.fresh(if first_rows { r * w[l] } else { 0 });
             pool.free(mean);
             if l > 0 {
                 let gax = pool.fresh(r * w[l]);
-                if !sage {
+                if !reads_own {
                     pool.free(g);
                 }
                 let gx = pool.fresh(c * w[l]);
                 pool.free(gax);
-                if sage {
+                if reads_own {
                     let term = pool.fresh(r * w[l]);
                     pool.free(term);
                     pool.free(g);
@@ -116,7 +116,12 @@ impl Sizes<'_> {
     }
 
     /// The matrices of an evaluation of `own` vertices in pieces, and what is fetched for it.
-    pub(in crate::strategy) fn evaluation(&self, pool: &mut Pool, own: usize, pieces: &Pieces) {
+    pub(in crate::strategy) fn evaluation(
+        &self,
+        pool: &mut IdleBuffers,
+        own: usize,
+        pieces: &Pieces,
+    ) {
         let (w, most) = (self.widths, pieces.most);
         let whole = most.rows == own;
         let mut x = 0;
@@ -149,13 +154,13 @@ impl Sizes<'_> {
 
 /// The buffers of a backend on the host, which come back to a pool: only their numbers of elements.
 #[derive(Default)]
-pub(in crate::strategy) struct Pool {
+pub(in crate::strategy) struct IdleBuffers {
     idle: Vec<usize>,
     held: usize,
     pub(in crate::strategy) most: usize,
 }
 
-impl Pool {
+impl IdleBuffers {
     /// The buffer that is taken for so many elements.
     fn fresh(&mut self, len: usize) -> usize {
         let enough = |&(_, &b): &(usize, &usize)| b >= len && b / 2 <= len;

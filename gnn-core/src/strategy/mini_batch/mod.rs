@@ -4,64 +4,69 @@
 //! batch, the sum of all ranks' gradients, and one step of the optimiser: synchronous SGD on the mean
 //! over the seeds of all ranks. Evaluation is exact: layer by layer over all vertices, from whole
 //! neighbourhoods ([`Layerwise`]).
+//!
+//! | module | one idea |
+//! |---|---|
+//! | `knobs` | blocks of knobs that a strategy may take into its list |
+//! | `settings` | what they say |
+//! | `part` | a rank's part of the graph |
+//! | `training` | who trains on what |
+//! | `base` | all of that together: what a strategy builds itself from |
+//! | `beside` | the threads beside the training, and the strategy out of all |
+//! | `foreseen`, `buffers` | bytes that a rank will hold |
+//! | `step` | one step on a batch |
+//! | `sync` | how gradients of all ranks become a step of the weights |
 
+mod base;
+mod beside;
 mod buffers;
-mod build;
 mod foreseen;
+mod knobs;
 mod part;
+mod settings;
+mod step;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod training;
 
-pub(in crate::strategy) use build::{Settings, build};
+pub(in crate::strategy) use base::Base;
+pub(in crate::strategy) use foreseen::Foreseen;
+pub(in crate::strategy) use knobs::{
+    CACHE, EMBEDDINGS, LINKS, NEIGHBOURS, PREFETCH, WORKERS, splice,
+};
+pub(in crate::strategy) use settings::{
+    CacheSettings, LinkSettings, NeighbourSettings, Settings, learning,
+};
+pub(in crate::strategy) use sync::{AllReduce, GradientSync};
 
 use crate::backend::Mat;
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
 use crate::dataset::Pair;
 use crate::error::Result;
-use crate::feed::{Batch, Feed, Layerwise};
+use crate::feed::{Feed, Layerwise, Server};
 use crate::head::Head;
-use crate::model::{Flow, Grad, Input, Model, Optimiser, Weights};
-use crate::record::{Pass, PredictedLane};
+use crate::model::{Model, Weights};
+use crate::record::PredictedLane;
 use crate::strategy::Strategy;
-use crate::strategy::reduce::Reduction;
+use step::Step;
 
 /// A rank's mini-batch training state.
-pub(in crate::strategy) struct MiniBatch<F> {
-    pub(in crate::strategy) feed: F,
+struct BatchTraining {
+    feed: Box<dyn Feed>,
     model: Model,
     head: Head,
-    reduction: Reduction,
-    optimiser: Optimiser,
+    sync: Box<dyn GradientSync>,
     evaluation: Layerwise,
+    /// Last, so that it answers as long as anybody asks.
+    _server: Option<Server>,
 }
 
-impl<F: Feed> MiniBatch<F> {
-    /// Training of `model` on what `feed` gives.
-    pub(in crate::strategy) fn new(
-        feed: F,
-        mut model: Model,
-        head: Head,
-        evaluation: Layerwise,
-        cx: &Ctx,
-    ) -> Self {
-        model.input_gradient = feed.learns();
-        // The head's weights are trained like those of one more layer.
-        let own = head.init(cx, model.layers());
-        if !own.is_empty() {
-            model.weights.push(own);
-        }
-        MiniBatch {
-            feed,
-            reduction: Reduction::new(&model.weights, cx),
-            optimiser: Optimiser::new(&cx.plan.spec, &model, cx.backend.as_ref()),
-            model,
-            head,
-            evaluation,
-        }
-    }
-
+impl BatchTraining {
     /// Bytes of weight gradients that leave this rank each epoch.
-    pub(in crate::strategy) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
-        let mut lanes = self.reduction.predict(cx);
+    fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
+        let mut lanes = self.sync.predict(cx);
         lanes
             .iter_mut()
             .for_each(|lane| lane.1 *= self.feed.batches());
@@ -73,74 +78,20 @@ impl<F: Feed> MiniBatch<F> {
         let input = self.feed.whole(cx)?;
         self.evaluation.output(cx, &self.model, input)
     }
-
-    /// One step; the sum of the losses of this rank's seeds.
-    fn step(&mut self, cx: &mut Ctx, mut batch: Batch) -> Result<f64> {
-        let MiniBatch {
-            feed,
-            model,
-            head,
-            reduction,
-            ..
-        } = self;
-        let layers = model.layers();
-        reduction.begin(cx);
-        cx.pass(Pass::Forward);
-        let ids = std::mem::take(&mut batch.hops.ids);
-        let input = std::mem::replace(&mut batch.input, Input::none(cx));
-        let mut flow = Flow::from(model.drop_features(cx, input, &ids[0]));
-        let mut tapes = Vec::with_capacity(layers);
-        batch.hops.ids = ids.clone();
-        for layer in 0..layers {
-            let (over, to) = (layer..layer + 1, &ids[layer + 1]);
-            let (next, tape) = model.forward_layers(cx, &mut batch.hops, over, flow, to, true)?;
-            tapes.push(tape);
-            flow = next;
-            if layer + 1 < layers {
-                flow.x = feed.patch(cx, &batch, layer, flow.x)?;
-            }
-        }
-        let logits = flow.x.into_mat();
-        let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
-        let own = model.weights.get(layers);
-        let own = own.unwrap_or(const { &Weights::new() });
-        let (loss, own) = match &batch.pairs {
-            None => head.loss(cx, &batch.rows, own, &logits, &mut g)?,
-            Some(pairs) => {
-                let scale = 1.0 / batch.rows.train_total.max(1) as f32;
-                head.batch_loss(cx, own, scale, &logits, pairs, &mut g)?
-            }
-        };
-        drop(logits);
-        if !own.is_empty() {
-            reduction.ready(cx, layers, own)?;
-        }
-        let mut grad = Some(Grad::from(g));
-        for layer in (0..layers).rev() {
-            let tape = tapes.pop().expect("forward pushed one a layer");
-            let g = grad.take().expect("later layers gave their input's");
-            let (over, from) = (layer..layer + 1, &ids[layer]);
-            let ready = &mut |cx: &mut Ctx, layer, grads| reduction.ready(cx, layer, grads);
-            grad = model.backward_layers(cx, &mut batch.hops, over, tape, from, g, ready)?;
-        }
-        cx.pass(Pass::Optim);
-        if let Some(grad) = grad {
-            feed.learn(cx, batch.step, grad.g)?;
-        }
-        reduction.collect(cx)?;
-        let gradients = self.reduction.gradients();
-        self.optimiser
-            .step(cx.backend.as_ref(), &mut self.model.weights, gradients);
-        Ok(loss)
-    }
 }
 
-impl<F: Feed> Strategy for MiniBatch<F> {
+impl Strategy for BatchTraining {
     fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
         let mut loss = 0.0;
         for step in 0..self.feed.batches() {
             let batch = self.feed.next(cx, step)?;
-            loss += self.step(cx, batch)?;
+            let of = Step {
+                feed: self.feed.as_mut(),
+                model: &mut self.model,
+                head: &self.head,
+                sync: self.sync.as_mut(),
+            };
+            loss += of.run(cx, batch)?;
         }
         self.feed.close(cx);
         Ok(loss)
@@ -163,19 +114,19 @@ impl<F: Feed> Strategy for MiniBatch<F> {
             // Every rank has the same.
             let backend = cx.backend.as_ref();
             self.model.save(backend, &mut snapshot.shared);
-            self.optimiser.save(backend, &mut snapshot.shared);
         }
+        self.sync.save(cx, snapshot);
         self.feed.save(cx, &mut snapshot.own)
     }
 
     fn restore(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
         let backend = cx.backend.as_ref();
         self.model.restore(backend, &mut snapshot.shared)?;
-        self.optimiser.restore(backend, &mut snapshot.shared)?;
+        self.sync.restore(cx, snapshot)?;
         self.feed.restore(&mut snapshot.own)
     }
 
     fn gradients(&self) -> Vec<&Mat> {
-        self.reduction.gradients().iter().flatten().collect()
+        self.sync.gradients().iter().flatten().collect()
     }
 }

@@ -8,7 +8,6 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::feed::{Numbers, Ownership, cut};
 use crate::graph::{Block, WeightedRows};
-use crate::model::ModelKind;
 use crate::partition::Masks;
 use crate::record::rows::PartRow;
 use crate::sample::Sampler;
@@ -70,18 +69,18 @@ impl Part {
         let (spec, ids) = (&cx.plan.spec, &self.column_ids);
         let sampler = Sampler::new(
             Arc::clone(&self.block),
-            settings.fan_outs.clone(),
+            settings.neighbours.fan_outs.clone(),
             spec.seed,
         );
         let mut sampler = sampler.with_ids(ids.clone())?;
-        if spec.model == ModelKind::Gat {
+        if spec.model.attends() {
             // Softmax is over what was drawn.
             sampler = sampler.unweighted();
         }
-        if settings.replace {
+        if settings.neighbours.replace {
             sampler = sampler.with_replacement();
         }
-        if !settings.by_degree {
+        if !settings.neighbours.by_degree {
             return Ok(sampler);
         }
         let degree = |&c: &u32| setup.data.graph.in_degree(ids[c as usize] as usize) as f32;

@@ -4,7 +4,7 @@ use super::{STRATEGIES, assert_same, random_owner, spec, train};
 use crate::model::ModelKind;
 use crate::record::Direction;
 use crate::spec::{RunSpec, Value};
-use crate::strategy::{Entry, Setup, distdgl, find, mini_batch};
+use crate::strategy::{Entry, Setup, distdgl, find};
 use crate::testing::{random_dataset, with_relations, world};
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn evaluation_in_pieces_is_that_of_single() {
         build: |setup, cx| {
             let mut settings = distdgl::settings(&cx.plan.spec)?;
             settings.least = 3;
-            mini_batch::build(setup, cx, settings)
+            distdgl::build_as(setup, cx, settings)
         },
         ..distdgl::ENTRY
     };

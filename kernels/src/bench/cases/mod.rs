@@ -19,8 +19,6 @@ pub const KERNELS: &[&str] = &[
     "spmm, no weights",
     "spmm, no weights, row by row",
     "spmm, mean",
-    "spmm, max",
-    "spmm, max backward",
     "spmm, bf16 rows",
     "rspmm",
     "rspmm, transposed",

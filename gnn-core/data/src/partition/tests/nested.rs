@@ -7,6 +7,17 @@ fn both<'a>(method: &str, graph: &'a Graph, parts: Parts, seed: u64) -> Request<
     ask(method, graph, parts.count, seed).nested(parts.nested)
 }
 
+/// The same of vertices of which something is known.
+fn known<'a>(of: Request<'a>, masks: &'a [Vec<bool>; 3], types: &'a [u16]) -> Request<'a> {
+    Request {
+        train: &masks[0],
+        val: &masks[1],
+        test: &masks[2],
+        node_types: types,
+        ..of
+    }
+}
+
 /// The edges within one part, its vertices numbered in ascending order.
 fn within(graph: &Graph, members: &[u32]) -> Graph {
     let local = |v: u32| members.binary_search(&v).ok().map(|k| k as u32);
@@ -19,21 +30,31 @@ fn within(graph: &Graph, members: &[u32]) -> Graph {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn each_part_is_cut_as_if_it_were_alone(g in graphs(), count in 1usize..5, each in 2usize..4, seed: u64) {
+        let labels: Vec<u64> = (0..g.n() as u64).map(|v| crate::rng::below(seed, v, 4)).collect();
+        let masks = [0, 1, 2].map(|k| labels.iter().map(|&l| l == k).collect::<Vec<bool>>());
+        let types: Vec<u16> = labels.iter().map(|&l| (l % 2) as u16).collect();
         for method in EVERY {
-            let cut = both(method, &g, Parts::of(count).each(Nested::Again(each)), seed).cut(None).expect(method);
-            let first = ask(method, &g, count, seed).cut(None).expect(method);
-            prop_assert_eq!(&cut.owner, &first.owner, "{}: the first level is what it was", method);
-            prop_assert_eq!(first.nested, None);
+            let whole = known(ask(method, &g, count, seed), &masks, &types);
+            let first = whole.assign().expect(method);
+            let cut = whole.nested(Nested::Again(each)).assign_nested().expect(method);
+            prop_assert_eq!(&cut.owner, &first, "{}: the first level is what it was", method);
             let place = cut.nested.expect("two levels");
             for part in 0..count as u32 {
                 let members: Vec<u32> = (0..g.n() as u32).filter(|&v| cut.owner[v as usize] == part).collect();
-                let alone = ask(method, &within(&g, &members), each, seed).assign().expect(method);
                 let of_part: Vec<u32> = members.iter().map(|&v| place[v as usize]).collect();
                 prop_assert!(of_part.iter().all(|&p| (p as usize) < each));
+                if members.is_empty() {
+                    continue;
+                }
+                let graph = within(&g, &members);
+                let own = |mask: &Vec<bool>| members.iter().map(|&v| mask[v as usize]).collect();
+                let masks: [Vec<bool>; 3] = masks.each_ref().map(own);
+                let types: Vec<u16> = members.iter().map(|&v| types[v as usize]).collect();
+                let alone = known(ask(method, &graph, each, seed), &masks, &types).assign().expect(method);
                 prop_assert_eq!(of_part, alone, "{}", method);
             }
         }

@@ -1,0 +1,140 @@
+//! What the family's knobs say, read.
+
+#[cfg(doc)]
+use super::{CACHE, EMBEDDINGS, LINKS, NEIGHBOURS};
+use crate::error::{Error, Result};
+use crate::feed::{Halo, Learning, Room, RowOptimiser, SeedsBy};
+use crate::sample::FanOut;
+use crate::spec::RunSpec;
+
+/// How batches are drawn and made.
+pub(in crate::strategy) struct Settings {
+    pub(in crate::strategy) neighbours: NeighbourSettings,
+    pub(in crate::strategy) links: LinkSettings,
+    pub(in crate::strategy) cache: CacheSettings,
+    /// Who trains on what, and who draws the in-edges of others' vertices.
+    pub(in crate::strategy) seeds: SeedsBy,
+    pub(in crate::strategy) halo: Halo,
+    /// Threads that make batches, and whether they do so beside the training.
+    pub(in crate::strategy) workers: usize,
+    pub(in crate::strategy) background: bool,
+    /// Batches that may be ahead of the one that is trained on.
+    pub(in crate::strategy) ahead: usize,
+    /// Rows of a hop that are asked for in one go.
+    pub(in crate::strategy) grain: usize,
+    /// What is learnt of vertices.
+    pub(in crate::strategy) learning: Option<Learning>,
+    /// Evaluation takes no fewer rows apart.
+    pub(in crate::strategy) least: usize,
+}
+
+/// What [`NEIGHBOURS`] say.
+pub(in crate::strategy) struct NeighbourSettings {
+    /// By layer.
+    pub(in crate::strategy) fan_outs: Vec<FanOut>,
+    /// Seeds of a rank in one step; 0 for all.
+    pub(in crate::strategy) batch: usize,
+    pub(in crate::strategy) replace: bool,
+    /// In-neighbours are drawn in proportion to their degree.
+    pub(in crate::strategy) by_degree: bool,
+}
+
+/// What [`LINKS`] say.
+pub(in crate::strategy) struct LinkSettings {
+    /// Negatives are of the same batch, and blocks without its edges.
+    pub(in crate::strategy) in_batch: bool,
+    pub(in crate::strategy) exclude: bool,
+}
+
+/// What [`CACHE`] says.
+pub(in crate::strategy) struct CacheSettings {
+    /// Rows of others that are kept, by degree or by an epoch drawn before.
+    pub(in crate::strategy) room: Room,
+    pub(in crate::strategy) presampled: bool,
+}
+
+impl NeighbourSettings {
+    /// # Errors
+    /// [`Error::Spec`] for fan-outs that cannot be read, or of another number of layers.
+    pub(in crate::strategy) fn of(spec: &RunSpec) -> Result<NeighbourSettings> {
+        let knobs = &spec.knobs;
+        Ok(NeighbourSettings {
+            fan_outs: fan_outs(spec)?,
+            batch: knobs.count("batch"),
+            replace: knobs.flag("replace"),
+            by_degree: knobs.word("bias") == "degree",
+        })
+    }
+}
+
+impl LinkSettings {
+    pub(in crate::strategy) fn of(spec: &RunSpec) -> LinkSettings {
+        LinkSettings {
+            in_batch: spec.knobs.word("negative") == "in-batch",
+            exclude: spec.knobs.flag("exclude"),
+        }
+    }
+}
+
+impl CacheSettings {
+    /// # Errors
+    /// [`Error::Spec`] for room that cannot be read.
+    pub(in crate::strategy) fn of(spec: &RunSpec) -> Result<CacheSettings> {
+        Ok(CacheSettings {
+            room: Room::read(&spec.knobs.written("cache"))?,
+            presampled: spec.knobs.word("cache_by") == "presample",
+        })
+    }
+}
+
+/// What [`EMBEDDINGS`] say; none where nothing is learnt of vertices.
+pub(in crate::strategy) fn learning(spec: &RunSpec) -> Option<Learning> {
+    let knobs = &spec.knobs;
+    let width = knobs.count("vertex_embedding");
+    (width > 0).then(|| Learning {
+        width,
+        alone: knobs.flag("embedding_alone"),
+        optimiser: match knobs.word("embedding_optimizer") {
+            "adam" => RowOptimiser::Adam,
+            _ => RowOptimiser::Adagrad,
+        },
+        lr: knobs.number("embedding_lr") as f32,
+        synchronous: knobs.flag("embedding_sync"),
+    })
+}
+
+/// A fan-out a layer.
+fn fan_outs(spec: &RunSpec) -> Result<Vec<FanOut>> {
+    let wrong = |reason: String| Error::Spec {
+        key: "fanout".into(),
+        reason,
+        help: "write one number for all layers, or one a layer in the order in which they run, as \
+               in fanout = \"10,25\"; all takes every in-neighbour, and 5/0/10 so many by type of \
+               edges"
+            .into(),
+    };
+    let written = spec.knobs.written("fanout");
+    let one = |word: &str| fan_out(word).ok_or_else(|| wrong(format!("'{word}' is no number")));
+    let mut fan_outs = written.split(',').map(one).collect::<Result<Vec<_>>>()?;
+    if fan_outs.len() == 1 {
+        fan_outs = vec![fan_outs[0].clone(); spec.layers];
+    }
+    if fan_outs.len() != spec.layers {
+        let (has, layers) = (fan_outs.len(), spec.layers);
+        return Err(wrong(format!("{has} fan-outs for {layers} layers")));
+    }
+    Ok(fan_outs)
+}
+
+/// `all`, a number, or numbers by type of edges as in `5/0/10`.
+pub(super) fn fan_out(word: &str) -> Option<FanOut> {
+    let number = |word: &str| word.trim().parse().ok();
+    match word.trim() {
+        "all" => Some(FanOut::All),
+        word if word.contains('/') => {
+            let each = word.split('/').map(number).collect::<Option<_>>();
+            each.map(FanOut::PerType)
+        }
+        word => number(word).map(FanOut::Of),
+    }
+}

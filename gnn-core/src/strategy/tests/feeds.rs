@@ -1,0 +1,208 @@
+//! Batches in the making, through the whole of what a rank has: however hops are split, and in whatever
+//! order answers come, a batch is the same bit by bit; ranks that ask nobody draw what owners would have
+//! drawn. Cannot catch: a batch that is wrong however it is made (`sampled.rs` and `feed/tests.rs` do).
+
+use super::{random_owner, spec};
+use crate::ctx::Ctx;
+use crate::dataset::Dataset;
+use crate::feed::{Halo, MadeBatch, MadeInput, Maker, RowData, SeedsBy};
+use crate::model::ModelKind;
+use crate::record::Direction;
+use crate::spec::{RunSpec, Value};
+use crate::strategy::mini_batch::{Base, Settings};
+use crate::strategy::{Setup, distdgl, find};
+use crate::testing::{random_dataset, world};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Edges by row, with the bits of their weights; ids of rows and columns, by layer; input rows.
+type Bits = (
+    Vec<(Vec<u64>, Vec<u32>, Vec<u32>)>,
+    Vec<[Vec<u32>; 2]>,
+    Vec<u32>,
+);
+
+fn bits(made: &MadeBatch) -> Bits {
+    let floats = |x: &[f32]| -> Vec<u32> { x.iter().map(|x| x.to_bits()).collect() };
+    let layers = &made.hops.layers;
+    let blocks = layers.iter().filter_map(|layer| layer.block.as_ref());
+    let edges = blocks.map(|block| {
+        let a = block.csr();
+        let weights = a.weights.map(floats).unwrap_or_default();
+        (a.indptr.to_vec(), a.indices.to_vec(), weights)
+    });
+    let ids = layers.iter().map(|l| [l.rows.to_vec(), l.columns.to_vec()]);
+    let input = match &made.input {
+        MadeInput::Rows(RowData::Dense(x), _) => floats(x.as_slice().expect("contiguous")),
+        MadeInput::InPlace(parts, RowData::Dense(x), _) => {
+            let fetched = floats(x.as_slice().expect("contiguous"));
+            let a = parts.iter().map(|(_, a)| a.view().indices.to_vec());
+            [fetched, a.collect::<Vec<_>>().concat()].concat()
+        }
+        _ => unreachable!("features are dense and read"),
+    };
+    (edges.collect(), ids.collect(), input)
+}
+
+pub(super) fn sampled(model: ModelKind, dropout: f64) -> RunSpec {
+    let entry = find("distdgl").expect("registered");
+    let mut pairs = spec(entry, model, 2, 8).to_pairs();
+    pairs.retain(|(key, _)| !["fanout", "batch", "dropout"].contains(&key.as_str()));
+    pairs.push(("fanout".into(), Value::Str("3,4".into())));
+    pairs.push(("batch".into(), Value::Int(7)));
+    pairs.push(("dropout".into(), Value::Float(dropout)));
+    RunSpec::from_pairs(pairs).expect("valid pairs")
+}
+
+/// What `f` says of a maker on each rank, whose settings `change` has changed.
+fn with_makers<T: Send>(
+    (spec, data, ranks): (&RunSpec, &Arc<Dataset>, usize),
+    change: impl Fn(&mut Settings) + Sync,
+    f: impl Fn(&mut Ctx, &mut Maker) -> T + Sync,
+) -> Vec<T> {
+    let owner = Arc::new(random_owner(data.n(), ranks, false, 3));
+    world(spec, ranks, |cx, _| {
+        let setup = Setup::of(Arc::clone(data), (ranks > 1).then(|| Arc::clone(&owner)));
+        let mut settings = distdgl::settings(&cx.plan.spec).expect("readable");
+        change(&mut settings);
+        let base = Base::of(&setup, cx, settings).expect("a valid cut");
+        let mut beside = base.start(cx).expect("starts");
+        let mut makers = beside.makers(cx).expect("makers");
+        let said = f(cx, &mut makers[0]);
+        cx.comm.agree(&[0.0]).expect("in step");
+        said
+    })
+}
+
+/// A hop asked for in pieces gives the block of the whole hop.
+#[test]
+fn hops_in_pieces_give_the_unsplit_block() {
+    let data = Arc::new(random_dataset(90, 700, 6, 3, false, 21));
+    for (model, dropout) in [(ModelKind::Sage, 0.0), (ModelKind::Gat, 0.4)] {
+        for ranks in 1..=3 {
+            let of = |grain: usize| {
+                let spec = sampled(model, dropout);
+                let on = (&spec, &data, ranks);
+                let change = |settings: &mut Settings| settings.grain = grain;
+                with_makers(on, change, |_, maker| {
+                    let batches = maker.seeds.batches();
+                    let made = |step| bits(&maker.make(1, step).expect("made"));
+                    (0..batches).map(made).collect::<Vec<_>>()
+                })
+            };
+            let whole = of(usize::MAX);
+            for grain in [1, 5, 64] {
+                assert!(of(grain) == whole, "{model} on {ranks} ranks by {grain}");
+            }
+        }
+    }
+}
+
+/// Several batches on their way at once, whose answers come mixed, are those made one after the other.
+#[test]
+fn batches_abreast_are_those_one_after_the_other() {
+    let data = Arc::new(random_dataset(90, 700, 6, 3, false, 21));
+    let spec = sampled(ModelKind::Sage, 0.0);
+    for ranks in 1..=3 {
+        let all = with_makers(
+            (&spec, &data, ranks),
+            |s| s.grain = 4,
+            |_, maker| {
+                let batches = maker.seeds.batches();
+                let alone = |step| bits(&maker.make(1, step).expect("made"));
+                let alone: Vec<Bits> = (0..batches).map(alone).collect();
+                let start = |step| maker.start(1, step).expect("begun");
+                let mut making: Vec<_> = (0..batches).map(start).collect();
+                let mut made = vec![None; making.len()];
+                let mut most = 0;
+                while made.iter().any(Option::is_none) {
+                    // The youngest first, so that batches are finished out of order.
+                    for k in (0..making.len())
+                        .rev()
+                        .filter(|&k| made[k].is_none())
+                        .collect::<Vec<_>>()
+                    {
+                        let whole = maker.go_on(&mut making[k]).expect("goes on");
+                        made[k] = whole.map(|whole| bits(&whole));
+                    }
+                    let waiting = made.iter().filter(|m| m.is_none()).count();
+                    most = most.max(waiting);
+                    if let Some(k) = made.iter().position(Option::is_none) {
+                        maker.wait(&mut making[k]).expect("an answer");
+                    }
+                }
+                let made: Vec<Bits> = made.into_iter().flatten().collect();
+                assert!(made == alone);
+                (most, batches)
+            },
+        );
+        for (most, batches) in all {
+            // One rank asks nobody.
+            let expected = if ranks == 1 { 0 } else { batches as usize };
+            assert_eq!(most, expected);
+        }
+    }
+}
+
+/// A rank that asks nobody draws what the owners would have drawn of its own vertices; others' are leaves,
+/// behind this rank's in the columns, and are in no row of the layer below.
+#[test]
+fn local_batches_draw_own_rows_and_end_at_others() {
+    let data = Arc::new(random_dataset(90, 700, 6, 3, false, 21));
+    let spec = sampled(ModelKind::Gcn, 0.0);
+    for ranks in 1..=3 {
+        let owner = random_owner(90, ranks, false, 3);
+        let drawn = |halo: Halo| {
+            let change = |settings: &mut Settings| {
+                settings.halo = halo;
+                settings.seeds = SeedsBy::Owner;
+            };
+            with_makers((&spec, &data, ranks), change, |cx, maker| {
+                maker.collector.wants.in_place = false;
+                let batches = maker.seeds.batches();
+                let made = |step| maker.make(1, step).expect("made");
+                let made: Vec<MadeBatch> = (0..batches).map(made).collect();
+                let letters = cx.post.as_ref().map(|post| post.take_sent(1));
+                let all = made
+                    .iter()
+                    .map(|made| (bits(made), made.hops.inputs.to_vec()));
+                (all.collect::<Vec<_>>(), letters.unwrap_or_default())
+            })
+        };
+        let (local, asked) = (drawn(Halo::Leaves), drawn(Halo::Drawn));
+        let steps: BTreeSet<usize> = local.iter().map(|r| r.0.len()).collect();
+        assert_eq!(steps.len(), 1, "as many steps on every rank");
+        for (rank, (local, asked)) in local.iter().zip(&asked).enumerate() {
+            let own = |v: &u32| owner[*v as usize] as usize == rank;
+            let sampled = |lane: &&(u16, Direction, u32)| lane.1 == Direction::Sample;
+            assert_eq!(local.1.keys().filter(sampled).count(), 0, "nobody is asked");
+            assert!(ranks == 1 || asked.1.keys().any(|lane| sampled(&lane)));
+            for (((edges, ids, _), inputs), ((all, all_ids, _), _)) in local.0.iter().zip(&asked.0)
+            {
+                // The last layer's rows are the same, so what is drawn of them is.
+                assert_eq!(ids[1][0], all_ids[1][0]);
+                let named = |(indptr, indices, weights): &(Vec<u64>, Vec<u32>, Vec<u32>),
+                             columns: &[u32]| {
+                    let columns = indices.iter().map(|&c| columns[c as usize]);
+                    (
+                        indptr.clone(),
+                        columns.collect::<Vec<u32>>(),
+                        weights.clone(),
+                    )
+                };
+                assert_eq!(named(&edges[1], &ids[1][1]), named(&all[1], &all_ids[1][1]));
+                let below = [inputs, &ids[0][0]];
+                for (layer, below) in below.into_iter().enumerate() {
+                    let [rows, columns] = &ids[layer];
+                    assert!(columns.starts_with(rows) && columns.starts_with(below));
+                    assert!(below.iter().all(own));
+                    assert!(!columns[below.len()..].iter().any(own), "leaves follow");
+                }
+            }
+        }
+        let leaves = |r: &(Vec<(Bits, Vec<u32>)>, _)| {
+            r.0.iter().any(|b| b.0.1[1][1].len() > b.0.1[0][0].len())
+        };
+        assert_eq!(local.iter().any(leaves), ranks > 1);
+    }
+}
