@@ -11,7 +11,7 @@ use gnn_core::dataset::load_for;
 use gnn_core::plan::Plan;
 use gnn_core::record::frame;
 use gnn_core::spec::{RunSpec, Value};
-use gnn_core::strategy::{Entry, STRATEGIES, find};
+use gnn_core::strategy::{Entry, STRATEGIES, Setup, find};
 use gnn_core::{Outcome, World, rehearse, work};
 use serde_json::Value as Json;
 use std::path::Path;
@@ -155,7 +155,12 @@ fn it_has_a_plan_which_its_run_keeps() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = plan(ENTRIES, &[("strategy", "lazy")], 0);
     let data = Arc::new(load_for(plan.spec.data_spec(), &plan.verdicts).expect("generated"));
-    let foreseen = rehearse(&plan, data, Some(Arc::new(owner())), ENTRIES).expect("rehearses");
+    let setup = Setup {
+        data,
+        owner: Some(Arc::new(owner())),
+        nested: None,
+    };
+    let foreseen = rehearse(&plan, setup, ENTRIES).expect("rehearses");
     train(folder.path(), &plan, ENTRIES);
     for (rank, seen) in foreseen.iter().enumerate() {
         let first = &rows(folder.path(), rank, "ranks")[0];
