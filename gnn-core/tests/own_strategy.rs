@@ -116,8 +116,8 @@ fn it_has_a_frame_that_the_run_folder_explains() {
     );
     for rank in 0..RANKS {
         let all = rows(folder.path(), rank, "lazy");
-        // Two layers forward, one of them backward as well.
-        assert_eq!(all.len(), 6 * 3);
+        // Two layers, forward and backward.
+        assert_eq!(all.len(), 6 * 2 * 2);
         for row in all {
             let travels = row["epoch"].as_u64().is_some_and(|epoch| epoch % 2 == 0);
             assert_eq!(row["travels"], travels, "{row}");
