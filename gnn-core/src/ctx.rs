@@ -1,12 +1,12 @@
 //! Everything a strategy may touch. Nothing is global.
 
 use crate::backend::{Backend, Cpu, Mat, Metered};
-use crate::comm::{Communicator, Label, MailLane, Post, Transport};
+use crate::comm::{Communicator, MailLane, Post, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::record::rows::{BatchRow, HopRow, StaleRow};
+use crate::record::frame::{FrameRow, Noted};
 use crate::record::{
-    Direction, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic, now_ns,
+    Direction, Label, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic, now_ns,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -118,9 +118,11 @@ impl Ctx {
         }
     }
 
-    /// Adds a row to the `stale` frame. Evaluation is not recorded.
-    pub fn stale(&self, row: StaleRow) {
-        self.meter.stale(row);
+    /// Adds a row of this epoch and rank to a frame that the strategy's entry declares. Evaluation is not
+    /// recorded.
+    pub fn row<R: FrameRow + 'static>(&self, row: R) {
+        let (epoch, rank) = (self.epoch as u32, self.rank() as u32);
+        self.meter.note(Noted::new(epoch, rank, row));
     }
 
     /// Counts letters that background threads sent.
@@ -136,16 +138,6 @@ impl Ctx {
         let (of, now) = ((label, Op::P2p), now_ns());
         self.meter
             .comm_span(of, SpanPhase::Wait, (None, None), now - ns..now);
-    }
-
-    /// Adds a row to the `batches` frame.
-    pub fn batches(&self, row: BatchRow) {
-        self.meter.batches(row);
-    }
-
-    /// Adds a row to the `hops` frame.
-    pub fn hops(&self, row: HopRow) {
-        self.meter.hops(row);
     }
 
     /// Says how many bytes of rows are kept over epochs in matrices on this rank's device.

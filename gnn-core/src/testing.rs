@@ -9,11 +9,14 @@ use crate::backend::{Backend, Cpu, Metered};
 use crate::comm::{ThreadTransport, Transport, behind_link, with_hub};
 use crate::ctx::Ctx;
 use crate::plan::Plan;
+use crate::record::frame::{FrameRow, Value};
 use crate::record::{Direction, Meter, PredictedLane};
 use crate::spec::RunSpec;
 use crate::strategy::{Built, find};
 use kernels::Mat;
 use kernels::cuda::{Device, Shim};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -121,4 +124,28 @@ pub(crate) fn bytes_predicted(built: &Built, meter: &Meter) -> BTreeMap<Predicte
     }
     lanes.retain(|_, bytes| *bytes > 0);
     lanes
+}
+
+/// A row of a strategy's own frame, with the epoch and the rank that the context added.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct Of<R> {
+    pub(crate) epoch: u32,
+    pub(crate) rank: u32,
+    #[serde(flatten)]
+    row: R,
+}
+
+impl<R> std::ops::Deref for Of<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        &self.row
+    }
+}
+
+/// The rows of one frame, out of all that were noted.
+pub(crate) fn rows_of<R: FrameRow + DeserializeOwned>(noted: &[Value]) -> Vec<Of<R>> {
+    let of_frame = noted.iter().filter(|row| row["frame"] == R::FRAME.name);
+    let read = |row: &Value| serde_json::from_value(row.clone()).expect("a row of that frame");
+    of_frame.map(read).collect()
 }

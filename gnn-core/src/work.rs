@@ -1,19 +1,18 @@
 //! The only loop over epochs.
 
-use crate::checkpoint::{Checkpoints, Snapshot, digest};
+mod told;
+mod train;
+
+use crate::backend::Backend;
 use crate::comm::{Post, ThreadTransport, Transport, behind_link, same_clock, with_hub};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
-use crate::evaluation::{Evaluation, evaluate};
 use crate::partition::Nested;
-use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::record::state::StatePage;
-use crate::record::{
-    Closed, Meter, Pass, Phase, Recorder, give_back, rows::EndedRow, rows::MetricsRow,
-};
-use crate::strategy::{Built, Entry, Rows, Setup, Strategy, find_in};
+use crate::record::{Meter, Recorder, frame};
+use crate::strategy::{Entry, Setup, find_in};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,50 +70,63 @@ pub fn work(
         }
         World::Threads(ranks) => {
             let setup = read_setup(&plan, folder, entries)?;
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = ThreadTransport::world(ranks)
-                    .into_iter()
-                    .enumerate()
-                    // The last rank gets the set-up itself: nobody keeps the data set afterwards.
-                    .zip(std::iter::repeat_n(setup, ranks))
-                    .map(|((rank, transport), setup)| {
-                        let plan = Arc::clone(&plan);
-                        std::thread::Builder::new()
-                            .name(format!("rank-{rank}"))
-                            .spawn_scoped(scope, move || {
-                                run_rank(&plan, folder, setup, Box::new(transport), entries)
-                            })
-                            .map_err(|e| Error::io("thread", e))
-                    })
-                    .collect();
-                // Every thread is joined before the first error is returned: the first cause is
-                // the one that is not about a lost peer.
-                let results: Vec<Result<Outcome>> = threads
-                    .into_iter()
-                    .map(|t| match t?.join() {
-                        Ok(result) => result,
-                        Err(panic) => std::panic::resume_unwind(panic),
-                    })
-                    .collect();
-                let (mut lost_peer, mut outcome) = (None, None);
-                for result in results {
-                    match result {
-                        Ok(o) => outcome = Some(o),
-                        Err(e @ Error::Comm { .. }) => lost_peer = lost_peer.or(Some(e)),
-                        Err(e) => return Err(e),
-                    }
-                }
-                match (lost_peer, outcome) {
-                    (Some(e), _) => Err(e),
-                    (None, Some(o)) => Ok(o),
-                    (None, None) => Ok(Outcome {
-                        epochs_done: 0,
-                        interrupted: false,
-                        stopped_early: false,
-                    }),
-                }
-            })
+            on_threads(&plan, folder, ranks, setup, entries)
         }
+    }
+}
+
+fn on_threads(
+    plan: &Arc<Plan>,
+    folder: &Path,
+    ranks: usize,
+    setup: Setup,
+    entries: &'static [Entry],
+) -> Result<Outcome> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = ThreadTransport::world(ranks)
+            .into_iter()
+            .enumerate()
+            // The last rank gets the set-up itself: nobody keeps the data set afterwards.
+            .zip(std::iter::repeat_n(setup, ranks))
+            .map(|((rank, transport), setup)| {
+                std::thread::Builder::new()
+                    .name(format!("rank-{rank}"))
+                    .spawn_scoped(scope, move || {
+                        run_rank(plan, folder, setup, Box::new(transport), entries)
+                    })
+                    .map_err(|e| Error::io("thread", e))
+            })
+            .collect();
+        // Every thread is joined before the first error is returned.
+        let results: Vec<Result<Outcome>> = threads
+            .into_iter()
+            .map(|t| match t?.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect();
+        first_cause(results)
+    })
+}
+
+/// What became of all ranks: the first cause is the one that is not about a lost peer.
+fn first_cause(results: Vec<Result<Outcome>>) -> Result<Outcome> {
+    let (mut lost_peer, mut outcome) = (None, None);
+    for result in results {
+        match result {
+            Ok(o) => outcome = Some(o),
+            Err(e @ Error::Comm { .. }) => lost_peer = lost_peer.or(Some(e)),
+            Err(e) => return Err(e),
+        }
+    }
+    match (lost_peer, outcome) {
+        (Some(e), _) => Err(e),
+        (None, Some(o)) => Ok(o),
+        (None, None) => Ok(Outcome {
+            epochs_done: 0,
+            interrupted: false,
+            stopped_early: false,
+        }),
     }
 }
 
@@ -205,28 +217,11 @@ fn run_on(
 ) -> Result<Outcome> {
     let folder = Folder(folder.to_owned());
     let rank = transport.rank();
-    let open = || -> Result<_> {
-        let page = StatePage::create(&folder.of_rank("state", rank, "")?)?;
-        let meter = Meter::new(Some(page));
-        let meter = match plan.spec.slow.filter(|slow| slow.rank as usize == rank) {
-            Some(slow) => meter.slowed(slow.factor),
-            None => meter,
-        };
-        let meter = Rc::new(if plan.spec.trace {
-            meter.tracing()
-        } else {
-            meter
-        });
-        let recorder = Recorder::new(
-            Rc::clone(&meter),
-            Some(&folder.of_rank("rows", rank, ".jsonl")?),
-            plan.start > 0,
-        )?;
-        let backend = crate::backend::open(plan, rank, Rc::clone(&meter))?;
-        Ok((meter, recorder, backend))
-    };
-    let opened = open();
-    let (meter, mut recorder, backend) = match opened {
+    let Opened {
+        meter,
+        mut recorder,
+        backend,
+    } = match open(plan, &folder, rank, entries) {
         Ok(opened) => opened,
         Err(e) => {
             transport.abort(1);
@@ -235,181 +230,43 @@ fn run_on(
     };
     let mut cx = Ctx::new(Arc::clone(plan), transport, backend, meter);
     cx.post = post;
-    let result = train(&mut cx, &mut recorder, setup, &folder, entries);
+    let result = train::train(&mut cx, &mut recorder, setup, &folder, entries);
     if result.is_err() {
         cx.comm.abort(1);
     }
     result
 }
 
-fn train(
-    cx: &mut Ctx,
-    recorder: &mut Recorder,
-    setup: Setup,
-    folder: &Folder,
-    entries: &'static [Entry],
-) -> Result<Outcome> {
-    let plan = Arc::clone(&cx.plan);
-    let spec = &plan.spec;
-    cx.enter(Phase::Setup);
-    cx.pass(Pass::Setup);
-    let checkpoints = Checkpoints::of(&folder.0, digest(spec, &setup.data));
-    let Built {
-        mut strategy,
-        rows,
-        facts,
-        predicted,
-        part,
-    } = (find_in(entries, &spec.strategy)?.build)(setup, cx)?;
-    let shares_process = plan.in_process && cx.size() > 1;
-    recorder.set_facts(crate::record::RankFacts {
-        device: cx.backend.device().to_owned(),
-        shares_process,
-        ..facts
-    });
-    recorder.predict(predicted);
-    if let Some(part) = &part {
-        recorder.write(part)?;
-    }
-    recorder.flush()?;
-    let mut patience = Patience::new(spec.patience);
-    if plan.start > 0 {
-        let mut snapshot = checkpoints.read(cx.rank(), plan.start as u64)?;
-        patience.restore(&snapshot.shared)?;
-        strategy.restore(cx, &mut snapshot)?;
-    }
-    // What loading and cutting needed lies in pieces between what stays.
-    give_back();
-    cx.comm.agree(&[0.0])?;
-    cx.align_trace()?;
-    let (mut done, mut interrupted, mut stopped_early) = (plan.start, false, false);
-    for epoch in plan.start..spec.epochs {
-        cx.epoch = epoch as u64;
-        cx.enter(Phase::Other);
-        let begun = recorder.begin(epoch as u32);
-        let loss = strategy.epoch(cx)?;
-        cx.backend.settle();
-        let closed = recorder.end(begun);
-        let said = close(
-            cx,
-            recorder,
-            strategy.as_mut(),
-            &rows,
-            folder,
-            loss,
-            &closed,
-        )?;
-        done = epoch + 1;
-        if let Some(score) = said.score.filter(|_| done.is_multiple_of(spec.eval_every)) {
-            patience.take(score);
-        }
-        stopped_early = patience.is_over() && done < spec.epochs;
-        interrupted = said.stop && done < spec.epochs && !stopped_early;
-        if stopped_early && cx.rank() == 0 {
-            let by = "patience".into();
-            recorder.write(&EndedRow {
-                epoch: epoch as u32,
-                by,
-            })?;
-            recorder.flush()?;
-        }
-        let ends = stopped_early || interrupted || done == spec.epochs;
-        let every = spec.checkpoint_every;
-        if every > 0 && (ends || done.is_multiple_of(every)) {
-            cx.enter(Phase::Checkpoint);
-            let mut snapshot = Snapshot::default();
-            patience.save(&mut snapshot.shared);
-            strategy.save(cx, &mut snapshot)?;
-            recorder.sync()?;
-            checkpoints.write(cx, done as u64, snapshot)?;
-        }
-        if ends {
-            break;
-        }
-    }
-    cx.comm.drain()?;
-    cx.enter(Phase::Done);
-    Ok(Outcome {
-        epochs_done: done,
-        interrupted,
-        stopped_early,
-    })
+/// What a rank has of its own before it trains.
+struct Opened {
+    meter: Rc<Meter>,
+    recorder: Recorder,
+    backend: Box<dyn Backend>,
 }
 
-/// What all ranks know after an epoch.
-struct Said {
-    /// Whether somebody was asked to stop.
-    stop: bool,
-    /// The validation score, where there was an evaluation of one: rank 0's, so that all have the
-    /// same bits.
-    score: Option<f64>,
-}
-
-/// Everything after an epoch's timed part: rows, evaluation, agreement on whether to stop.
-fn close(
-    cx: &mut Ctx,
-    recorder: &mut Recorder,
-    strategy: &mut dyn Strategy,
-    rows: &Rows,
-    folder: &Folder,
-    loss: f64,
-    closed: &Closed,
-) -> Result<Said> {
-    cx.enter(Phase::Eval);
-    cx.pass(Pass::Eval);
-    let plan = Arc::clone(&cx.plan);
-    let spec = &plan.spec;
-    let epoch = cx.epoch as usize;
-    let start = crate::record::now_ns();
-    let mut counters = recorder.counters(cx.epoch as u32);
-    let evaluates = (epoch + 1).is_multiple_of(spec.eval_every) || epoch + 1 == spec.epochs;
-    let found = if evaluates {
-        evaluate(cx, strategy, rows)?
+/// Opens the files and the device of a rank. Rank 0 writes what frames the strategy adds.
+fn open(plan: &Plan, folder: &Folder, rank: usize, entries: &'static [Entry]) -> Result<Opened> {
+    let frames = find_in(entries, &plan.spec.strategy)?.frames;
+    let page = StatePage::create(&folder.of_rank("state", rank, "")?)?;
+    if rank == 0 {
+        frame::write(&folder.0, frames)?;
+    }
+    let meter = Meter::new(Some(page));
+    let meter = match plan.spec.slow.filter(|slow| slow.rank as usize == rank) {
+        Some(slow) => meter.slowed(slow.factor),
+        None => meter,
+    };
+    let meter = Rc::new(if plan.spec.trace {
+        meter.tracing()
     } else {
-        Evaluation::default()
-    };
-    // One exchange: start, whether a stop was asked for, loss, counts, validation loss, AUC of the
-    // validation links, bytes sent to each rank.
-    let asked = f64::from(u8::from(folder.stop().exists()));
-    let mut mine = vec![closed.start_ns() as f64, asked, loss];
-    mine.extend(found.counts);
-    mine.extend(found.val_loss);
-    mine.push(found.rankings[0].map_or(f64::NAN, |r| r.auc));
-    mine.extend(counters.sent_to(cx.size()).iter().map(|&b| b as f64));
-    let all = cx.comm.agree(&mine)?;
-    let first = all.iter().map(|r| r[0]).fold(f64::INFINITY, f64::min);
-    let late = (closed.start_ns() as f64 - first).max(0.0) as u64;
-    counters.rx = all.iter().map(|r| r[12 + cx.rank()] as u64).sum();
-    recorder.close(epoch as u32, closed, late, counters)?;
-    let sum = |k: usize| all.iter().map(|r| r[k]).sum::<f64>();
-    let several = rows.multi_labels.is_some();
-    let share = |of_several: bool, k: usize| {
-        (several == of_several && sum(k + 1) > 0.0).then(|| sum(k) / sum(k + 1))
-    };
-    if cx.rank() == 0 {
-        let [val, test] = found.rankings;
-        recorder.write(&MetricsRow {
-            epoch: epoch as u32,
-            is_warmup: epoch < spec.warmup,
-            train_loss: sum(2) / rows.train_total.max(1) as f64,
-            val_loss: (sum(10) > 0.0).then(|| sum(9) / sum(10)),
-            train_acc: share(false, 3),
-            val_acc: share(false, 5),
-            test_acc: share(false, 7),
-            train_f1: share(true, 3),
-            val_f1: share(true, 5),
-            test_f1: share(true, 7),
-            val_auc: val.map(|r| r.auc),
-            test_auc: test.map(|r| r.auc),
-            test_ap: test.map(|r| r.ap),
-            test_mrr: test.map(|r| r.mrr),
-            eval_ms: (crate::record::now_ns() - start) as f64 / 1e6,
-        })?;
-    }
-    recorder.flush()?;
-    let auc = Some(all[0][11]).filter(|auc| !auc.is_nan());
-    Ok(Said {
-        stop: all.iter().any(|r| r[1] > 0.0),
-        score: auc.or_else(|| share(several, 5)),
+        meter
+    });
+    let rows = folder.of_rank("rows", rank, ".jsonl")?;
+    let recorder = Recorder::new(Rc::clone(&meter), &rows, plan.start > 0, frames)?;
+    let backend = crate::backend::open(plan, rank, Rc::clone(&meter))?;
+    Ok(Opened {
+        meter,
+        recorder,
+        backend,
     })
 }

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::frames;
 use crate::manifest::Manifest;
 use crate::sweep::{Numbers, Row};
+use gnn_core::record::frame::Column as Kind;
 use gnn_core::spec::Value;
 use polars::prelude::{AnyValue, Column, DataFrame, DataType};
 use std::fmt;
@@ -13,12 +14,13 @@ use std::path::Path;
 ///
 /// | column | |
 /// |---|---|
-/// | `kind` | setting, machine or result |
-/// | `what` | a key of the request, or what was measured |
+/// | `kind` | setting, machine, result or frame |
+/// | `what` | a key of the request, what was measured, or a column of a frame that both strategies add |
 /// | `left`, `right` | of the two runs, as text |
 /// | `ratio` | right over left, where both are numbers other than 0 |
 ///
-/// The result `losses` says for how many epochs the training losses have the same bits.
+/// The result `losses` says for how many epochs the training losses have the same bits; of a frame's column
+/// it is the mean over its rows.
 ///
 /// # Errors
 /// When a run folder cannot be read.
@@ -48,6 +50,7 @@ pub fn diff(left: &Path, right: &Path) -> Result<DataFrame> {
     other.take(right, &b);
     for name in Numbers::NAMES {
         lines.push(Line::numbers(
+            "result",
             name,
             [&came, &other].map(|row| row.numbers.get(name)),
         ));
@@ -56,7 +59,38 @@ pub fn diff(left: &Path, right: &Path) -> Result<DataFrame> {
         let said = Some(losses.to_string());
         lines.push(Line::new("result", "losses", [said, None], [None; 2]));
     }
+    lines.extend(own_frames([left, right])?);
     frame(&lines)
+}
+
+/// A line for each column of amounts of the frames that both strategies add, and have rows of.
+fn own_frames(of: [&Path; 2]) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    let theirs = frames::of_run(of[1])?;
+    let shared = frames::of_run(of[0])?.into_iter();
+    for schema in shared.filter(|schema| theirs.contains(schema)) {
+        let [left, right] = of.map(|run_dir| frames::load(run_dir, &schema.name));
+        let both = [left?, right?];
+        if both.iter().any(|frame| frame.height() == 0) {
+            continue;
+        }
+        let amounts = schema.columns.iter().filter(|column| {
+            let counted = matches!(column.kind, Kind::U64 | Kind::I64 | Kind::F64);
+            counted || !column.unit.is_empty()
+        });
+        for column in amounts {
+            let mean = |frame: &DataFrame| {
+                frame
+                    .column(&column.name)
+                    .ok()?
+                    .as_materialized_series()
+                    .mean()
+            };
+            let what = format!("{}.{}", schema.name, column.name);
+            lines.push(Line::numbers("frame", &what, both.each_ref().map(mean)));
+        }
+    }
+    Ok(lines)
 }
 
 /// A row of the answer, before it is one.
@@ -86,12 +120,12 @@ impl Line {
         }
     }
 
-    fn numbers(what: &str, of: [Option<f64>; 2]) -> Line {
+    fn numbers(kind: &'static str, what: &str, of: [Option<f64>; 2]) -> Line {
         let word = |x: f64| match x.fract() == 0.0 {
             true => format!("{x:.0}"),
             false => format!("{x:.4}"),
         };
-        Line::new("result", what, of.map(|x| x.map(word)), of)
+        Line::new(kind, what, of.map(|x| x.map(word)), of)
     }
 }
 

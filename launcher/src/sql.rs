@@ -3,7 +3,8 @@
 //! | table | rows |
 //! |---|---|
 //! | `runs` | one a run |
-//! | `epochs`, `ranks`, `comm`, `stale`, `batches`, `hops`, `spans`, `traced`, `partition` | those of all runs, by `run_id` |
+//! | `epochs`, `ranks`, `comm`, `spans`, `traced`, `partition` | those of all runs, by `run_id` |
+//! | the name of a frame that a strategy adds | those of all its runs, by `run_id` |
 //! | `r1_epochs`, `r1_ranks`, … | those of the run that is bound to `r1` |
 //! | a name | the frame of a sweep, a partition or a query that is bound to it |
 //!
@@ -12,7 +13,7 @@
 
 use crate::error::{Error, Result};
 use crate::{frames, store};
-use polars::prelude::{DataFrame, IntoLazy};
+use polars::prelude::{DataFrame, IntoLazy, PolarsResult};
 use polars::sql::SQLContext;
 use std::path::{Path, PathBuf};
 
@@ -38,18 +39,27 @@ pub fn query(text: &str, bound: &[(String, Bound)]) -> Result<DataFrame> {
         .collect();
     words.sort_unstable();
     words.dedup();
+    let own: Vec<String> = frames::of_strategies()
+        .into_iter()
+        .map(|f| f.name)
+        .collect();
+    let mut rest = Vec::new();
     for word in words {
-        if let Some(table) = table(word, bound)? {
-            context.register(word, table.lazy());
+        match table(word, bound, &own)? {
+            Some(table) => context.register(word, table.lazy()),
+            None => rest.push(word),
         }
     }
-    let answered = context.execute(text).and_then(|lazy| lazy.collect());
+    let mut answered = execute(&mut context, text);
+    if answered.is_err() && register_rest(&mut context, &rest)? {
+        answered = execute(&mut context, text);
+    }
     answered.map_err(|e| {
         let names = bound.iter().map(|(name, to)| match to {
             Bound::Run(_) => format!("{name}_epochs, {name}_ranks, …"),
             Bound::Frame(_) => name.clone(),
         });
-        let mut tables: Vec<String> = frames::FRAMES.iter().map(|f| (*f).to_owned()).collect();
+        let mut tables = frames::names();
         tables.extend(names);
         Error::refused(
             format!("sql: {e}"),
@@ -58,15 +68,19 @@ pub fn query(text: &str, bound: &[(String, Bound)]) -> Result<DataFrame> {
     })
 }
 
-/// The table of that name, if there is one.
-fn table(name: &str, bound: &[(String, Bound)]) -> Result<Option<DataFrame>> {
+fn execute(context: &mut SQLContext, text: &str) -> PolarsResult<DataFrame> {
+    context.execute(text).and_then(|lazy| lazy.collect())
+}
+
+/// The table of that name, if there is one; `own` are the frames of the strategies that are known here.
+fn table(name: &str, bound: &[(String, Bound)], own: &[String]) -> Result<Option<DataFrame>> {
     for (of, to) in bound {
         match to {
             Bound::Frame(path) if of == name => return frames::read_named(path, name).map(Some),
             Bound::Run(dir) => {
                 let frame = name.strip_prefix(of.as_str());
                 let frame = frame.and_then(|rest| rest.strip_prefix('_'));
-                if let Some(frame) = frame.filter(|f| frames::FRAMES.contains(f)) {
+                if let Some(frame) = frame.filter(|frame| frames::has(dir, frame)) {
                     return frames::load(dir, frame).map(Some);
                 }
             }
@@ -75,9 +89,31 @@ fn table(name: &str, bound: &[(String, Bound)]) -> Result<Option<DataFrame>> {
     }
     match name {
         "runs" => frames::runs().map(Some),
-        _ if frames::FRAMES.contains(&name) => stacked(name).map(Some),
+        _ if frames::of_every_run(name) || own.iter().any(|frame| frame == name) => {
+            stacked(name).map(Some)
+        }
         _ => Ok(None),
     }
+}
+
+/// Adds the tables among `words` that only runs know: frames of strategies which are gone. Whether there
+/// are any.
+fn register_rest(context: &mut SQLContext, words: &[&str]) -> Result<bool> {
+    let mut known: Vec<String> = Vec::new();
+    for run in store::list()? {
+        // A run whose list cannot be read says so where it is asked for by itself.
+        let own = frames::of_run(&store::runs_dir().join(&run.run_id)).unwrap_or_default();
+        known.extend(own.into_iter().map(|frame| frame.name));
+    }
+    let named = words
+        .iter()
+        .filter(|word| known.iter().any(|name| name == *word));
+    let mut any = false;
+    for word in named {
+        context.register(word, stacked(word)?.lazy());
+        any = true;
+    }
+    Ok(any)
 }
 
 /// A frame of all runs, one below the other. The newest run says which columns there are.

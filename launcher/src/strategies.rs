@@ -13,6 +13,7 @@
 use crate::error::{Error, Result};
 use crate::store;
 use gnn_core::model::ModelKind;
+use gnn_core::record::frame::Schema;
 use gnn_core::strategy::{Entry, Knob, written};
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::CommandExt;
@@ -46,6 +47,9 @@ pub struct About {
     pub models: Vec<String>,
     /// Its settings.
     pub knobs: Vec<Setting>,
+    /// The frames that it adds.
+    #[serde(default)]
+    pub frames: Vec<Schema>,
     /// The version of the project that compiled it.
     pub version: String,
     /// What comparing it with `single` came to, if that was done.
@@ -145,6 +149,7 @@ fn described(about: About) -> Entry {
         source: about.hash.leak(),
         summary: about.summary.leak(),
         knobs,
+        frames: about.frames.into_iter().map(Schema::leak).collect(),
     };
     written.entry(models.leak(), |_, cx| {
         Err(gnn_core::Error::Unsupported {

@@ -409,6 +409,55 @@ fn links_and_several_classes_show_their_own_scores() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Without a name, what frames there are and what their columns are.
+#[test]
+fn frames_are_listed_with_types_units_and_words() -> Outcome {
+    let store = Store::new()?;
+    let all = store.halobook("frames")?.stdout;
+    for line in [
+        "epochs: ",
+        "stale: ",
+        "hops: ",
+        "  wall_ms  ",
+        "  seeds_per_s  f64   1/s",
+    ] {
+        ensure!(all.contains(line), "no `{line}`: {all}");
+    }
+    store.train("--data karate -s distdgl -n 2 --epochs 3 --launch threads")?;
+    let own = store.halobook("frames latest --json")?.stdout;
+    let own: Vec<Value> = own
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    let names: Vec<&str> = own
+        .iter()
+        .filter_map(|frame| frame["name"].as_str())
+        .collect();
+    let known = [
+        "runs",
+        "epochs",
+        "ranks",
+        "comm",
+        "batches",
+        "hops",
+        "spans",
+        "traced",
+        "partition",
+    ];
+    ensure!(names == known, "{names:?}");
+    for schema in &own {
+        let name = schema["name"].as_str().context("a name")?;
+        let columns = schema["columns"].as_array().context("columns")?;
+        for row in store.frame("latest", name)?.iter().take(1) {
+            let listed = columns.iter().filter_map(|column| column["name"].as_str());
+            for column in listed {
+                ensure!(row.get(column).is_some(), "no {column} in {row}");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Every third epoch sends; the bytes sent and saved are the rows' own, and the frame of a strategy
 /// that reuses nothing is empty.
 #[test]

@@ -56,6 +56,92 @@ fn a_strategy_of_a_cell_is_compared_and_used_by_name() -> Outcome {
     Ok(())
 }
 
+const DRIFT: &str = "%%strategy drifting --set limit=0\n\
+    frame! {\n\
+        /// How far a layer's rows have moved since they travelled.\n\
+        Drift in \"drift\" by layer {\n\
+            /// Layer, from 0.\n\
+            layer: u32,\n\
+            /// Length of the move over that of the rows; none before the first time.\n\
+            relative: f64,\n\
+            /// Whether it was too far.\n\
+            fetches: bool,\n\
+        }\n\
+    }\n\
+    /// Fetches what has moved too far.\n\
+    struct Drifting { limit: f64 }\n\
+    impl Strategy for Drifting {\n\
+        fn exchange(&mut self, x: &mut Exchange) -> Result<()> {\n\
+            if x.backward() { return x.fetch_fresh(); }\n\
+            let relative = x.drift()?;\n\
+            let fetches = relative > self.limit;\n\
+            x.row(Drift { layer: x.layer() as u32, relative, fetches });\n\
+            if fetches { x.fetch_fresh() } else { x.reuse_last() }\n\
+        }\n\
+    }\n";
+
+/// A frame that a cell declares is one everywhere: in what the cell shows, in %%sql over a bound run and over
+/// all runs, in Rust, in completion, in %lsmagic and %diff, and on the command line.
+#[test]
+fn a_strategy_of_a_cell_has_a_frame_of_its_own() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let id = kernel.begin(DRIFT)?;
+    let answer = kernel.receive(&id, LONG)?;
+    let shown = answer.shown("text/plain").context("nothing shown")?;
+    ensure!(shown.contains("exact: the losses of single"), "{shown}");
+    let columns = "frame drift: epoch, rank, layer, relative, fetches";
+    ensure!(shown.contains(columns), "{shown}");
+    for (bound, limit) in [("r1", "0.05"), ("r2", "0.5")] {
+        let cell = format!(
+            "%%gnn -n 2 -s drifting -o {bound}\ndata = \"karate\"; epochs = 6; limit = {limit}"
+        );
+        let id = kernel.begin(&cell)?;
+        let answer = kernel.receive(&id, LONG)?;
+        ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    }
+    let cell = "%%sql\nSELECT COUNT(*) * 1000 + MAX(layer) AS n FROM r1_drift WHERE epoch = 5";
+    let answer = kernel.execute(cell)?;
+    let shown = answer.shown("text/plain").context("no table")?;
+    // Two ranks and two layers.
+    ensure!(shown.contains("4001"), "{shown}");
+    let cell = "%%sql\nSELECT run_id, COUNT(*) AS n FROM drift GROUP BY run_id";
+    let answer = kernel.execute(cell)?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let shown = answer.shown("text/plain").context("no table")?;
+    ensure!(shown.matches("24").count() >= 2, "{shown}");
+    let cell = "r1.frame(\"drift\").height() == 24 && r1.stale().height() > 0";
+    let answer = kernel.execute(cell)?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("true"),
+        "{:?}",
+        answer.iopub
+    );
+    ensure!(kernel.complete("%%sql\nSELECT * FROM dri")? == ["drift"]);
+    ensure!(kernel.complete("%%sql\nSELECT * FROM r2_dri")? == ["r2_drift"]);
+    for (magic, says) in [
+        ("%lsmagic", "How far a layer's rows have moved"),
+        ("%diff r1 r2", "drift.relative"),
+        ("%%strategy --show-trait", "frame!"),
+    ] {
+        let answer = kernel.execute(magic)?;
+        let shown = answer.shown("text/plain").context("nothing shown")?;
+        ensure!(shown.contains(says), "{magic}: {shown}");
+    }
+    // A frame of a name that every run has is refused before it trains.
+    let taken = DRIFT.replace("\"drift\"", "\"ranks\"");
+    let id = kernel.begin(&taken)?;
+    let answer = kernel.receive(&id, LONG)?;
+    let content = answer.content();
+    ensure!(content["status"] == "error", "{content}");
+    ensure!(
+        content
+            .to_string()
+            .contains("every run has a frame of that name"),
+        "{content}"
+    );
+    Ok(())
+}
+
 #[test]
 fn what_rank_0_prints_is_shown_and_what_it_dies_of_is_told_once() -> Outcome {
     let mut kernel = Kernel::start()?;

@@ -1,7 +1,7 @@
 //! The blocking forms of the communicator's operations: post and finish in one call.
 
-use super::communicator::{Communicator, Label};
 use super::transport::Words;
+use super::{Communicator, Label};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;

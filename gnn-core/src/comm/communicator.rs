@@ -18,21 +18,12 @@ use super::wire::Wire;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::record::{Direction, Meter, Op, now_ns};
+use crate::record::{Label, Meter, Op, now_ns};
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 /// Why a rank stopped waiting that was told to.
 pub const GIVEN_UP: &str = "given up on request";
-
-/// What a message is part of, for the `comm` frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Label {
-    /// Layer.
-    pub layer: u16,
-    /// Direction.
-    pub direction: Direction,
-}
 
 /// A posted operation that somebody must finish, on whichever communicator of its rank.
 #[must_use = "a posted operation must be finished on every rank"]

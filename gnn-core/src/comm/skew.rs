@@ -11,10 +11,10 @@
 //! # Not done
 //! Clocks of two hosts drift apart by microseconds a second; the offset is that of the start.
 
+use super::Communicator;
 use super::link::clock_id;
-use super::{Communicator, Label};
 use crate::error::Result;
-use crate::record::{Direction, now_ns};
+use crate::record::{Direction, Label, Skew, now_ns};
 
 /// Round trips of each rank.
 const ROUNDS: usize = 16;
@@ -23,24 +23,6 @@ const LABEL: Label = Label {
     layer: 0,
     direction: Direction::Eval,
 };
-
-/// A rank's clock against that of the run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Skew {
-    /// To be added to this rank's clock to get rank 0's.
-    pub offset_ns: i64,
-    /// By how much that may be wrong.
-    pub uncertainty_ns: u64,
-    /// When the run's clock shows zero, on rank 0's.
-    pub origin_ns: u64,
-}
-
-impl Skew {
-    /// A moment of this rank's clock as microseconds of the run's, rounded down.
-    pub fn run_us(&self, at_ns: u64) -> i64 {
-        (at_ns as i64 + self.offset_ns - self.origin_ns as i64).div_euclid(1000)
-    }
-}
 
 impl Communicator {
     /// Compares clocks. Collective: every rank gets its own answer.

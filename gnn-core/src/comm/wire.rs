@@ -1,7 +1,8 @@
 //! A rank's one way to the others, which its communicators share: what is posted on any of them moves
 //! whichever waits, and each moment of it is counted once.
 
-use super::communicator::{Label, Ticket};
+use super::Label;
+use super::communicator::Ticket;
 use super::covered::covered;
 use super::members::Members;
 use super::operation::{Part, Posted, Then};

@@ -87,7 +87,7 @@ pub(crate) use rows::RowData;
 pub(crate) use seeds::{SeedChoice, Seeds, SeedsBy};
 pub(crate) use server::{SERVER, Served, Server};
 pub(crate) use shard::{Numbers, Shard};
-pub use stats::{HopStats, Stats};
+pub use stats::{BatchRow, HopRow, HopStats, Stats};
 pub(crate) use table::{Learning, RowOptimiser, Table};
 
 use crate::backend::Mat;

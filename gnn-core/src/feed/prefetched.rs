@@ -8,7 +8,7 @@ use super::make::{MadeBatch, Maker};
 use super::on_device::{Lies, on_device};
 use super::queue::{Crew, Queue};
 use super::rows::RowData;
-use super::stats::Stats;
+use super::stats::{BatchRow, HopRow, Stats};
 use super::{Batch, Feed};
 use crate::backend::Mat;
 use crate::checkpoint::State;
@@ -16,7 +16,6 @@ use crate::comm::Post;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::Input;
-use crate::record::rows::{BatchRow, HopRow};
 use crate::record::{Direction, Pass, now_ns};
 use std::sync::Arc;
 
@@ -197,15 +196,12 @@ impl Feed for Prefetched {
             return;
         };
         let ms = |ns: u64| ns as f64 / 1e6;
-        let (epoch, rank) = (cx.epoch as u32, cx.rank() as u32);
         let made_ns = stats.draw_ns + stats.collect_ns + stats.wait_ns;
         let hidden = made_ns.saturating_sub(self.stalled_ns) as f64 / made_ns.max(1) as f64;
         let wall = (now_ns() - self.began_ns).max(1);
         let (fetched, cached) = (stats.rows_remote as usize, stats.rows_cached as usize);
         cx.halo(Direction::Forward, fetched, cached);
-        cx.batches(BatchRow {
-            epoch,
-            rank,
+        cx.row(BatchRow {
             batches: stats.batches,
             seeds: stats.seeds,
             seeds_per_s: stats.seeds as f64 / (wall as f64 / 1e9),
@@ -222,9 +218,7 @@ impl Feed for Prefetched {
         for (layer, (hop, seen)) in stats.hops.iter().zip(&mut self.computed).enumerate() {
             let distinct: u64 = seen.iter().map(|w| u64::from(w.count_ones())).sum();
             seen.fill(0);
-            cx.hops(HopRow {
-                epoch,
-                rank,
+            cx.row(HopRow {
                 layer: layer as u16,
                 rows: hop.rows,
                 columns: hop.columns,

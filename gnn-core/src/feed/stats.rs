@@ -1,4 +1,7 @@
-//! What was done to make batches, for the frames.
+//! What was done to make batches, and the frames that say so: `batches` and `hops`.
+
+use crate::frame;
+use serde::Deserialize;
 
 /// One hop of some batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -61,5 +64,55 @@ impl Stats {
             hop.columns += more.columns;
             hop.edges += more.edges;
         }
+    }
+}
+
+frame! {
+    /// The mini-batches of one rank in one epoch, under a strategy that samples.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    BatchRow in "batches" {
+        /// Batches, the same on every rank.
+        batches: u64,
+        /// Seeds of this rank.
+        seeds: u64,
+        /// Seeds over the time from the first batch asked for to the last step.
+        seeds_per_s: f64,
+        /// Time in which threads drew and numbered vertices, beside the training or in it.
+        draw_ms: f64,
+        /// Time in which they collected feature rows.
+        collect_ms: f64,
+        /// Time in which they waited for other ranks' answers.
+        answer_ms: f64,
+        /// Time in which training waited for a batch: `ranks.sample_ms`.
+        stall_ms: f64,
+        /// Share of the three times that training did not wait for.
+        hidden_pct: f64,
+        /// Input rows read that this rank owns, each once a batch.
+        rows_local: u64,
+        /// Input rows of others that it keeps copies of.
+        rows_cached: u64,
+        /// Input rows fetched from other ranks.
+        rows_remote: u64,
+        /// Destinations whose in-edges other ranks drew.
+        drawn_remote: u64,
+    }
+}
+
+frame! {
+    /// One layer's blocks of one rank in one epoch, under a strategy that samples.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    HopRow in "hops" by layer {
+        /// Layer, from 0.
+        layer: u16,
+        /// Destinations: vertices computed.
+        rows: u64,
+        /// Sources: vertices read, each once a batch, destinations among them.
+        columns: u64,
+        /// Edges drawn.
+        edges: u64,
+        /// Vertices computed at least once in the epoch.
+        distinct_rows: u64,
+        /// How often one of them was computed: `rows / distinct_rows`.
+        redundancy: f64,
     }
 }

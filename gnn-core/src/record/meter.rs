@@ -2,13 +2,12 @@
 //! backend report to it, so no strategy times itself.
 
 use super::clock::{now_ns, sleep_until};
-use super::phase::{Direction, Op, Pass, Phase, SpanPhase, Stream};
+use super::frame::Noted;
+use super::phase::{Direction, Label, Op, Pass, Phase, SpanPhase, Stream};
 use super::recorder::PredictedLane;
-use super::rows::{BatchRow, HopRow, StaleRow};
 use super::state::StatePage;
 use super::times::Times;
 use super::trace::{Span, Trace};
-use crate::comm::Label;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -103,9 +102,7 @@ pub struct Meter {
     /// Rows kept over epochs, in bytes on the host and on a device of its own.
     cached: Cell<[u64; 2]>,
     predicted: RefCell<BTreeMap<PredictedLane, u64>>,
-    stale: RefCell<Vec<StaleRow>>,
-    batches: RefCell<Vec<BatchRow>>,
-    hops: RefCell<Vec<HopRow>>,
+    noted: RefCell<Vec<Noted>>,
 }
 
 impl Meter {
@@ -334,26 +331,11 @@ impl Meter {
         }
     }
 
-    /// What became of some rows.
-    pub fn stale(&self, row: StaleRow) {
+    /// A row of a frame that the strategy adds. Evaluation is not recorded.
+    pub fn note(&self, row: Noted) {
         if self.counts() {
-            self.stale.borrow_mut().push(row);
+            self.noted.borrow_mut().push(row);
         }
-    }
-
-    /// What mini-batches were like.
-    pub fn batches(&self, row: BatchRow) {
-        self.batches.borrow_mut().push(row);
-    }
-
-    /// What their blocks were like.
-    pub fn hops(&self, row: HopRow) {
-        self.hops.borrow_mut().push(row);
-    }
-
-    /// Takes the rows about mini-batches since the last call.
-    pub fn take_batches(&self) -> (Vec<BatchRow>, Vec<HopRow>) {
-        (self.batches.take(), self.hops.take())
     }
 
     /// Letters that background threads sent.
@@ -456,9 +438,9 @@ impl Meter {
         self.predicted.take()
     }
 
-    /// Takes the rows about staleness since the last call.
-    pub fn take_stale(&self) -> Vec<StaleRow> {
-        self.stale.take()
+    /// Takes the rows of the strategy's own frames since the last call, in the order noted.
+    pub fn take_noted(&self) -> Vec<Noted> {
+        self.noted.take()
     }
 
     /// Takes the blocked times since the last call.

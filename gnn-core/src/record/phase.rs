@@ -1,11 +1,10 @@
 //! What a rank can be doing. Enums, so that a label can never be misspelt.
 
-use serde::{Deserialize, Serialize};
-
+/// Declares an enumeration with a word for each value.
 macro_rules! labels {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident => $label:literal),* $(,)? }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
         #[repr(u8)]
         pub enum $name { $($(#[$vmeta])* #[serde(rename = $label)] $variant),* }
 
@@ -31,6 +30,8 @@ macro_rules! labels {
         }
     };
 }
+
+pub(crate) use labels;
 
 labels! {
     /// Where a rank is in a run; written to its status page and named when it fails.
@@ -104,16 +105,13 @@ labels! {
     }
 }
 
-labels! {
-    /// The `state` column of the `stale` frame: what became of a rank's rows.
-    Freshness {
-        /// They were sent.
-        Active => "active",
-        /// They were not sent: their readers used what they had.
-        Stale => "stale",
-        /// Features, which never change: sent once.
-        Input => "input",
-    }
+/// What a message is part of, for the `comm` frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// Layer.
+    pub layer: u16,
+    /// Direction.
+    pub direction: Direction,
 }
 
 labels! {

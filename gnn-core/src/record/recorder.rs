@@ -1,15 +1,16 @@
 //! Turns an epoch's counters into rows and appends them.
 
 use super::clock::{now_ns, peak_memory_bytes, process_cpu_ns, thread_cpu_ns};
+use super::counters::Counters;
+use super::file::RowsFile;
+use super::frame::{FrameDef, Noted};
 use super::holds::Holds;
-use super::meter::Meter;
-use super::phase::{Direction, Op, Pass};
-use super::rows::{BatchRow, CommRow, HopRow, RankRow, Row, SpanRow, StaleRow, TracedRow};
+use super::meter::{Lane, Meter};
+use super::phase::{Direction, Pass};
+use super::rows::{CommRow, RankRow, Row};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 /// Key of a predicted `comm` row: layer, direction, receiver.
@@ -64,13 +65,12 @@ impl Closed {
 /// Appends one rank's rows.
 pub struct Recorder {
     meter: Rc<Meter>,
-    out: Option<(PathBuf, File)>,
-    buffer: Vec<u8>,
+    file: RowsFile,
     facts: RankFacts,
     host: String,
     predicted: HashMap<PredictedLane, u64>,
-    /// Rows of finished epochs, kept when there is no file (in tests).
-    pub kept: Vec<serde_json::Value>,
+    /// The frames that the strategy may add.
+    frames: &'static [FrameDef],
 }
 
 fn ms(ns: u64) -> f64 {
@@ -78,35 +78,24 @@ fn ms(ns: u64) -> f64 {
 }
 
 impl Recorder {
-    /// A recorder that writes to `path`, behind the rows that are there if it `goes_on`; or keeps rows
-    /// in memory.
+    /// A recorder that writes to `path`, behind the rows that are there if it `goes_on`; `frames` are those
+    /// that the strategy may add.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be made.
-    pub fn new(meter: Rc<Meter>, path: Option<&Path>, goes_on: bool) -> Result<Recorder> {
-        let out = match path {
-            None => None,
-            Some(path) => {
-                let opened = if goes_on {
-                    File::options().create(true).append(true).open(path)
-                } else {
-                    File::create(path)
-                };
-                let file = opened.map_err(|source| Error::Io {
-                    path: path.to_owned(),
-                    source,
-                })?;
-                Some((path.to_owned(), file))
-            }
-        };
+    pub fn new(
+        meter: Rc<Meter>,
+        path: &Path,
+        goes_on: bool,
+        frames: &'static [FrameDef],
+    ) -> Result<Recorder> {
         Ok(Recorder {
             meter,
-            out,
-            buffer: Vec::new(),
+            file: RowsFile::open(path, goes_on)?,
             facts: RankFacts::default(),
             host: host_name(),
             predicted: HashMap::new(),
-            kept: Vec::new(),
+            frames,
         })
     }
 
@@ -135,8 +124,7 @@ impl Recorder {
         self.meter.take_blocked();
         self.meter.take_traffic();
         self.meter.take_predicted();
-        self.meter.take_stale();
-        self.meter.take_batches();
+        self.meter.take_noted();
         if let Some(trace) = self.meter.trace() {
             trace.clear();
         }
@@ -155,29 +143,47 @@ impl Recorder {
         }
     }
 
-    /// Writes an epoch's rows: `ranks`, `comm`, `stale`, `batches`, `hops`, and `spans` where they are
-    /// kept; `late_ns` is this rank's arrival after the first.
+    /// Takes the epoch's counters from the meter. Called before evaluation, so that its traffic is
+    /// not in them.
+    pub fn counters(&self, index: u32) -> Counters {
+        Counters::take(&self.meter, index, self.facts.rank)
+    }
+
+    /// Writes an epoch's rows: `ranks`, `comm`, those of the strategy's own frames, and `spans` where they
+    /// are kept; `late_ns` is this rank's arrival after the first.
     ///
     /// # Errors
-    /// [`Error::Io`] when the rows cannot be written.
+    /// [`Error::Io`] when the rows cannot be written, [`Error::Unsupported`] for a row of a frame that the
+    /// strategy does not declare.
     pub fn close(
         &mut self,
         index: u32,
         closed: &Closed,
         late_ns: u64,
-        counters: Counters,
+        mut counters: Counters,
     ) -> Result<()> {
+        self.write(&self.rank_row(index, closed, late_ns, &counters))?;
+        for lane in counters.traffic.keys() {
+            self.write(&self.comm_row(index, lane, &counters))?;
+        }
+        for row in std::mem::take(&mut counters.noted) {
+            self.write_noted(row)?;
+        }
+        let Some((spans, traced)) = counters.spans else {
+            return Ok(());
+        };
+        spans.iter().try_for_each(|row| self.write(row))?;
+        self.write(&traced)
+    }
+
+    fn rank_row(&self, index: u32, closed: &Closed, late_ns: u64, counters: &Counters) -> RankRow {
         let Counters {
             times,
             work,
             traffic,
-            blocked,
-            predicted,
-            stale,
-            batches: (batches, hops),
-            spans,
             cached: [cache_bytes, dev_cache_bytes],
             rx,
+            ..
         } = counters;
         let comm = times.hidden + times.xfer;
         // Kernels, copies and waits are measured one after the other on the rank's own thread, so
@@ -185,7 +191,7 @@ impl Recorder {
         // construction of `other` alone.
         let (compute, copy) = (ms(times.compute_total()), ms(times.copy));
         let (xfer, wait, wall) = (ms(times.xfer), ms(times.wait), ms(closed.wall));
-        let row = RankRow {
+        RankRow {
             epoch: index,
             rank: self.facts.rank,
             host: self.host.clone(),
@@ -209,7 +215,7 @@ impl Recorder {
             backward_ms: ms(times.of(Pass::Backward)),
             optim_ms: ms(times.of(Pass::Optim)),
             bytes_tx: traffic.values().map(|t| t.bytes).sum(),
-            bytes_rx: rx,
+            bytes_rx: *rx,
             msgs_tx: traffic.values().map(|t| t.messages).sum(),
             rounds: work.rounds,
             edges: work.edges,
@@ -220,72 +226,34 @@ impl Recorder {
             train_nodes: self.facts.train_nodes,
             halo_fresh: work.halo_fresh,
             halo_reused: work.halo_reused,
-            cache_bytes,
-            dev_cache_bytes,
+            cache_bytes: *cache_bytes,
+            dev_cache_bytes: *dev_cache_bytes,
             mem_peak_bytes: peak_memory_bytes(),
             dev_mem_peak_bytes: self.meter.most_on_device(),
             predicted_mem_bytes: self.facts.memory.map(|m| m.total() as u64),
             predicted_wall_ms: None,
-        };
-        self.write(&row)?;
-        for (&(layer, direction, op, dst), lane) in &traffic {
-            // Blocked time belongs to an operation, not to a peer; it is shared by bytes.
-            let total: u64 = traffic
-                .iter()
-                .filter(|(k, _)| (k.0, k.1, k.2) == (layer, direction, op))
-                .map(|(_, t)| t.bytes)
-                .sum();
-            let share = lane.bytes as f64 / total.max(1) as f64;
-            let waits = blocked
-                .get(&(layer, direction, op))
-                .copied()
-                .unwrap_or_default();
-            let lane_of = (layer, direction, dst);
-            let known = self.predicted.get(&lane_of).copied();
-            let now = predicted.get(&lane_of).copied();
-            let row = CommRow {
-                epoch: index,
-                layer,
-                direction,
-                src: self.facts.rank,
-                dst,
-                op,
-                bytes: lane.bytes,
-                messages: lane.messages,
-                xfer_ms: ms(waits.moving) * share,
-                wait_ms: ms(waits.waiting) * share,
-                predicted_bytes: known.or(now).map(|_| known.unwrap_or(0) + now.unwrap_or(0)),
-            };
-            self.write(&row)?;
         }
-        stale.iter().try_for_each(|row| self.write(row))?;
-        batches.iter().try_for_each(|row| self.write(row))?;
-        hops.iter().try_for_each(|row| self.write(row))?;
-        let Some((spans, traced)) = spans else {
-            return Ok(());
-        };
-        spans.iter().try_for_each(|row| self.write(row))?;
-        self.write(&traced)
     }
 
-    /// Takes the epoch's counters from the meter. Called before evaluation, so that its traffic is
-    /// not in them.
-    pub fn counters(&self, index: u32) -> Counters {
-        let (times, work) = self.meter.take_times();
-        Counters {
-            times,
-            work,
-            traffic: self.meter.take_traffic(),
-            blocked: self.meter.take_blocked(),
-            predicted: self.meter.take_predicted(),
-            stale: self.meter.take_stale(),
-            batches: self.meter.take_batches(),
-            spans: self
-                .meter
-                .trace()
-                .map(|trace| trace.take(index, self.facts.rank)),
-            cached: self.meter.cached(),
-            rx: 0,
+    fn comm_row(&self, index: u32, lane: &Lane, counters: &Counters) -> CommRow {
+        let &(layer, direction, op, dst) = lane;
+        let traffic = counters.traffic.get(lane).copied().unwrap_or_default();
+        let [xfer_ms, wait_ms] = counters.blocked_in(lane);
+        let lane_of = (layer, direction, dst);
+        let known = self.predicted.get(&lane_of).copied();
+        let now = counters.predicted.get(&lane_of).copied();
+        CommRow {
+            epoch: index,
+            layer,
+            direction,
+            src: self.facts.rank,
+            dst,
+            op,
+            bytes: traffic.bytes,
+            messages: traffic.messages,
+            xfer_ms,
+            wait_ms,
+            predicted_bytes: known.or(now).map(|_| known.unwrap_or(0) + now.unwrap_or(0)),
         }
     }
 
@@ -294,21 +262,22 @@ impl Recorder {
     /// # Errors
     /// [`Error::Io`] when it cannot be written as JSON (a non-finite number becomes null).
     pub fn write<R: Row>(&mut self, row: &R) -> Result<()> {
-        let io = |source: serde_json::Error| Error::Io {
-            path: self.out.as_ref().map(|o| o.0.clone()).unwrap_or_default(),
-            source: source.into(),
-        };
-        let mut value = serde_json::to_value(row).map_err(io)?;
+        let mut value = serde_json::to_value(row).map_err(|e| Error::io("row", e.into()))?;
         if let Some(object) = value.as_object_mut() {
-            object.insert("frame".into(), R::FRAME.into());
+            object.insert("frame".into(), R::FRAME.name.into());
         }
-        if self.out.is_some() {
-            serde_json::to_writer(&mut self.buffer, &value).map_err(io)?;
-            self.buffer.push(b'\n');
-        } else {
-            self.kept.push(value);
+        self.file.append(&value)
+    }
+
+    fn write_noted(&mut self, row: Noted) -> Result<()> {
+        if !self.frames.contains(&row.frame) {
+            return Err(Error::Unsupported {
+                what: format!("a row of frame {:?}", row.frame.name),
+                reason: "the strategy's entry does not declare that frame".into(),
+                help: "name it in the entry's `frames`".into(),
+            });
         }
-        Ok(())
+        self.file.append(&row.into_json())
     }
 
     /// Hands buffered rows to the operating system, so that a reader sees them.
@@ -316,54 +285,15 @@ impl Recorder {
     /// # Errors
     /// [`Error::Io`] when the file cannot be written.
     pub fn flush(&mut self) -> Result<()> {
-        if let Some((path, file)) = &mut self.out {
-            file.write_all(&self.buffer).map_err(|source| Error::Io {
-                path: path.clone(),
-                source,
-            })?;
-            self.buffer.clear();
-        }
-        Ok(())
+        self.file.flush()
     }
-}
 
-impl Recorder {
     /// Waits until what was handed over is on the disk.
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be written.
     pub fn sync(&self) -> Result<()> {
-        match &self.out {
-            Some((path, file)) => file.sync_data().map_err(|e| Error::io(path, e)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// What the meter counted in one epoch.
-pub struct Counters {
-    times: super::Times,
-    work: super::meter::Work,
-    /// Traffic by lane.
-    pub traffic: std::collections::BTreeMap<super::meter::Lane, super::meter::Traffic>,
-    blocked: std::collections::BTreeMap<(u16, Direction, Op), super::meter::Blocked>,
-    predicted: std::collections::BTreeMap<PredictedLane, u64>,
-    stale: Vec<StaleRow>,
-    batches: (Vec<BatchRow>, Vec<HopRow>),
-    spans: Option<(Vec<SpanRow>, TracedRow)>,
-    cached: [u64; 2],
-    /// Bytes received, filled in by who knows what the others sent.
-    pub rx: u64,
-}
-
-impl Counters {
-    /// Bytes sent to each of `size` ranks.
-    pub fn sent_to(&self, size: usize) -> Vec<u64> {
-        let mut to = vec![0; size];
-        for (lane, traffic) in &self.traffic {
-            to[lane.3 as usize] += traffic.bytes;
-        }
-        to
+        self.file.sync()
     }
 }
 

@@ -1,67 +1,37 @@
-//! One struct a frame. A column's name, unit and type are declared here and nowhere else.
+//! One struct for each frame that every run may have. A column's name, unit and type are declared here and
+//! nowhere else; what strategies add is declared with them ([`frame`](super::frame)).
 //!
 //! Durations are milliseconds (`f64`), sizes bytes (`u64`), and the unit is part of the name.
 
-use super::phase::{Direction, Freshness, Op, SpanPhase, Stream};
+pub use super::frame::{Cell, Column, ColumnDef, FrameDef};
+use super::phase::{Direction, Op};
 use serde::{Deserialize, Serialize};
 
-/// The type of a column, for whoever builds a frame out of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
-    /// `bool`.
-    Bool,
-    /// `u16`.
-    U16,
-    /// `u32`.
-    U32,
-    /// `u64`.
-    U64,
-    /// `i64`.
-    I64,
-    /// `f64`.
-    F64,
-    /// Text.
-    Str,
-}
-
-/// A Rust type that can be a column.
-pub trait Cell {
-    /// Its column type.
-    const COLUMN: Column;
-}
-
-macro_rules! cells {
-    ($($ty:ty => $column:ident),*) => {
-        $(impl Cell for $ty {
-            const COLUMN: Column = Column::$column;
-        })*
-    };
-}
-cells!(bool => Bool, u16 => U16, u32 => U32, u64 => U64, i64 => I64, f64 => F64, String => Str);
-cells!(Direction => Str, Op => Str, Freshness => Str, Stream => Str, SpanPhase => Str);
-
-impl<T: Cell> Cell for Option<T> {
-    const COLUMN: Column = T::COLUMN;
-}
-
-/// A row type of a frame.
+/// A row type of a frame that every run may have.
 pub trait Row: Serialize {
-    /// Name of the frame.
-    const FRAME: &'static str;
-    /// Names and types of the columns, in order.
-    const COLUMNS: &'static [(&'static str, Column)];
+    /// The frame, columns in the order of the fields. Who builds it sorts it.
+    const FRAME: FrameDef;
 }
 
-macro_rules! row {
-    ($(#[$meta:meta])* $name:ident in $frame:literal { $($(#[$fmeta:meta])* $field:ident: $ty:ty,)* }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
+/// Declares the struct of a row of a frame that every run may have: columns are the fields, as written, and
+/// what is written above a field says what the column is.
+#[macro_export]
+macro_rules! row_struct {
+    ($(#[$($meta:tt)*])* $name:ident in $frame:literal { $($(#[$($about:tt)*])* $field:ident: $ty:ty,)* }) => {
+        $(#[$($meta)*])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        pub struct $name { $($(#[$($about)*])* pub $field: $ty,)* }
 
-        impl Row for $name {
-            const FRAME: &'static str = $frame;
-            const COLUMNS: &'static [(&'static str, Column)] =
-                &[$((stringify!($field), <$ty as Cell>::COLUMN)),*];
+        impl $crate::record::rows::Row for $name {
+            const FRAME: $crate::record::frame::FrameDef = $crate::record::frame::FrameDef {
+                name: $frame,
+                doc: concat!("" $(, $crate::frame!(@words $($meta)*))*).trim_ascii(),
+                columns: &[$($crate::record::frame::ColumnDef::new::<$ty>(
+                    stringify!($field),
+                    concat!("" $(, $crate::frame!(@words $($about)*))*),
+                )),*],
+                sort: &[],
+            };
         }
     };
 }
@@ -70,7 +40,7 @@ mod spans;
 
 pub use spans::{SpanRow, TracedRow};
 
-row! {
+row_struct! {
     /// One rank in one epoch. `wall_ms = compute_ms + copy_ms + xfer_exposed_ms + wait_ms + other_ms`.
     RankRow in "ranks" {
         /// Epoch, from 0.
@@ -173,7 +143,7 @@ row! {
     }
 }
 
-row! {
+row_struct! {
     /// What the model achieved after one epoch; written by rank 0.
     MetricsRow in "metrics" {
         /// Epoch, from 0.
@@ -209,7 +179,7 @@ row! {
     }
 }
 
-row! {
+row_struct! {
     /// Why a run ended before its last epoch without being asked to; written by rank 0.
     EndedRow in "ended" {
         /// The last epoch, from 0.
@@ -284,7 +254,7 @@ impl MetricsRow {
     }
 }
 
-row! {
+row_struct! {
     /// Traffic from one rank to another in one layer and direction of one epoch.
     CommRow in "comm" {
         /// Epoch, from 0.
@@ -312,98 +282,7 @@ row! {
     }
 }
 
-row! {
-    /// What became of one rank's rows for one reader, in one layer and direction of one epoch, under
-    /// a strategy that reuses old ones.
-    StaleRow in "stale" {
-        /// Epoch, from 0.
-        epoch: u32,
-        /// Rank that owns the rows.
-        rank: u32,
-        /// Layer, from 0.
-        layer: u16,
-        /// Activations or their gradients.
-        direction: Direction,
-        /// Rank that reads them.
-        peer: u32,
-        /// Whether they were sent.
-        state: Freshness,
-        /// Age of the rows that the reader used, a mean over them; 0 for this epoch's.
-        age_mean_epochs: f64,
-        /// Age of the oldest.
-        age_max_epochs: u32,
-        /// Rows used that were not sent in this epoch.
-        rows_reused: u64,
-        /// Bytes of rows sent to the reader.
-        bytes_sent: u64,
-        /// Bytes of rows that were not, because it had them.
-        bytes_saved: u64,
-        /// Bytes that told it which of the two it would be.
-        bytes_agreed: u64,
-        /// L2 norm of the difference between the rows and those sent last, where it is measured.
-        drift_l2: Option<f64>,
-        /// The same over the L2 norm of the rows.
-        drift_rel: Option<f64>,
-    }
-}
-
-row! {
-    /// The mini-batches of one rank in one epoch, under a strategy that samples.
-    BatchRow in "batches" {
-        /// Epoch, from 0.
-        epoch: u32,
-        /// Rank, from 0.
-        rank: u32,
-        /// Batches, the same on every rank.
-        batches: u64,
-        /// Seeds of this rank.
-        seeds: u64,
-        /// Seeds over the time from the first batch asked for to the last step.
-        seeds_per_s: f64,
-        /// Time in which threads drew and numbered vertices, beside the training or in it.
-        draw_ms: f64,
-        /// Time in which they collected feature rows.
-        collect_ms: f64,
-        /// Time in which they waited for other ranks' answers.
-        answer_ms: f64,
-        /// Time in which training waited for a batch: `ranks.sample_ms`.
-        stall_ms: f64,
-        /// Share of the three times that training did not wait for.
-        hidden_pct: f64,
-        /// Input rows read that this rank owns, each once a batch.
-        rows_local: u64,
-        /// Input rows of others that it keeps copies of.
-        rows_cached: u64,
-        /// Input rows fetched from other ranks.
-        rows_remote: u64,
-        /// Destinations whose in-edges other ranks drew.
-        drawn_remote: u64,
-    }
-}
-
-row! {
-    /// One layer's blocks of one rank in one epoch, under a strategy that samples.
-    HopRow in "hops" {
-        /// Epoch, from 0.
-        epoch: u32,
-        /// Rank, from 0.
-        rank: u32,
-        /// Layer, from 0.
-        layer: u16,
-        /// Destinations: vertices computed.
-        rows: u64,
-        /// Sources: vertices read, each once a batch, destinations among them.
-        columns: u64,
-        /// Edges drawn.
-        edges: u64,
-        /// Vertices computed at least once in the epoch.
-        distinct_rows: u64,
-        /// How often one of them was computed: `rows / distinct_rows`.
-        redundancy: f64,
-    }
-}
-
-row! {
+row_struct! {
     /// One item of what is foreseen of one rank, on some number of ranks; `halobook plan` says what items
     /// there are.
     PlanRow in "plan" {
@@ -426,7 +305,7 @@ row! {
     }
 }
 
-row! {
+row_struct! {
     /// One part of a cut; of a run's, written by the part's rank.
     PartRow in "partition" {
         /// Part, equal to the rank that owns it.

@@ -21,7 +21,6 @@
 
 use super::phase::{Op, Phase, SpanPhase, Stream};
 use super::rows::{SpanRow, TracedRow};
-use crate::comm::Skew;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
@@ -29,6 +28,24 @@ use std::ops::Range;
 pub const MOST: usize = 1 << 16;
 /// The most spans that a rank writes in a run.
 pub const MOST_OF_RUN: u64 = 1 << 18;
+
+/// A rank's clock against that of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Skew {
+    /// To be added to this rank's clock to get rank 0's.
+    pub offset_ns: i64,
+    /// By how much that may be wrong.
+    pub uncertainty_ns: u64,
+    /// When the run's clock shows zero, on rank 0's.
+    pub origin_ns: u64,
+}
+
+impl Skew {
+    /// A moment of this rank's clock as microseconds of the run's, rounded down.
+    pub fn run_us(&self, at_ns: u64) -> i64 {
+        (at_ns as i64 + self.offset_ns - self.origin_ns as i64).div_euclid(1000)
+    }
+}
 
 /// Something that a rank did.
 #[derive(Debug, Clone, PartialEq)]

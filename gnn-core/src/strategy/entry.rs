@@ -1,10 +1,11 @@
 //! A strategy's entry in the registry.
 
-use super::{Built, Setup};
+use super::{Built, STRATEGIES, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 use crate::partition::Parts;
+use crate::record::frame::FrameDef;
 use crate::spec::{KEYS, Knob, Knobs, RunSpec, Value};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,8 @@ pub struct Entry {
     pub ranks: (usize, usize),
     /// Its settings.
     pub knobs: &'static [Knob],
+    /// The frames it adds: what rows it writes with [`Ctx::row`].
+    pub frames: &'static [FrameDef],
     /// When it is exact.
     pub exact: Exact,
     /// What is promised about repeating a run of this request.
@@ -79,6 +82,7 @@ impl Entry {
         models: ModelKind::ALL,
         ranks: (1, usize::MAX),
         knobs: &[],
+        frames: &[],
         exact: Exact::Unclaimed,
         determinism: |_| Determinism::SameRanks,
         cut: true,
@@ -142,6 +146,24 @@ impl Entry {
         if spec.checkpoint_every > 0 && !self.resumes {
             return Err(crate::checkpoint::unsupported(self.name));
         }
+        self.check_frames()?;
         (self.refuse)(spec)
+    }
+
+    /// Refuses frames that cannot be, or that a built-in strategy of the same frame declares otherwise.
+    fn check_frames(&self) -> Result<()> {
+        for frame in self.frames {
+            frame.check()?;
+            let same_name = |other: &&Entry| other.frames.iter().any(|f| f.name == frame.name);
+            let of = STRATEGIES.iter().find(same_name);
+            if let Some(other) = of.filter(|other| !other.frames.contains(frame)) {
+                return Err(Error::Unsupported {
+                    what: format!("frame {:?} of strategy {}", frame.name, self.name),
+                    reason: format!("it is one of {}, with other columns", other.name),
+                    help: "call it otherwise".into(),
+                });
+            }
+        }
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@
 mod decoupled;
 mod features;
 mod feeds;
+mod frames;
 mod learnt;
 mod order;
 mod parts;
@@ -21,13 +22,16 @@ use crate::backend::{Backend, Cpu, Metered};
 use crate::dataset::Dataset;
 use crate::model::ModelKind;
 use crate::partition;
-use crate::record::rows::StaleRow;
+use crate::record::frame::{FrameRow, Noted, Value as Json};
 use crate::record::{Copies, Direction, Meter, Pass, PredictedLane, Work};
 use crate::rng;
 use crate::spec::{RunSpec, Value, VertexOrder};
-use crate::testing::{bytes_predicted, bytes_sent, random_dataset, with_relations, world_on};
+use crate::testing::{
+    Of, bytes_predicted, bytes_sent, random_dataset, rows_of, with_relations, world_on,
+};
 use kernels::Mat;
 use proptest::prelude::*;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,7 +47,8 @@ pub(super) struct Trained {
     pub(super) sent: Vec<BTreeMap<PredictedLane, u64>>,
     /// What was predicted of each epoch.
     pub(super) predicted: Vec<BTreeMap<PredictedLane, u64>>,
-    pub(super) stale: Vec<StaleRow>,
+    /// Rows of the strategy's own frames, as they are written.
+    pub(super) noted: Vec<Json>,
     /// Bytes of rows that are kept over epochs.
     pub(super) cached: u64,
     /// Of the last epoch.
@@ -57,6 +62,11 @@ pub(super) struct Trained {
 }
 
 impl Trained {
+    /// The rows of one of the strategy's own frames.
+    pub(super) fn rows<R: FrameRow + DeserializeOwned>(&self) -> Vec<Of<R>> {
+        rows_of(&self.noted)
+    }
+
     /// Asserts that each epoch sent what was predicted.
     pub(super) fn assert_predicted(&self, what: &str) {
         assert_eq!(self.sent, self.predicted, "{what}");
@@ -164,7 +174,11 @@ pub(super) fn train_on(
             logits: built.strategy.logits(cx).expect("evaluates"),
             sent,
             predicted,
-            stale: meter.take_stale(),
+            noted: meter
+                .take_noted()
+                .into_iter()
+                .map(Noted::into_json)
+                .collect(),
             cached: meter.cached().iter().sum(),
             work,
             largest: meter.largest(),

@@ -1,12 +1,13 @@
 //! What the entry of a strategy written in a cell is made of: its struct's fields are its settings.
 
-use super::full_graph::block_rows;
 #[cfg(doc)]
 use super::full_graph::exchange;
+use super::full_graph::{StaleRow, block_rows};
 use super::{Entry, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, ModelKind};
+use crate::record::frame::{FrameDef, FrameRow};
 use crate::spec::{Knobs, Value};
 use crate::strategy::Built;
 
@@ -102,11 +103,15 @@ pub struct About {
     pub summary: &'static str,
     /// Its settings.
     pub knobs: Vec<Knob>,
+    /// The frames it adds.
+    pub frames: Vec<FrameDef>,
 }
 
 impl About {
-    /// The entry of a strategy that decides when halo rows travel ([`exchange::build`]).
-    pub fn exchange(self, build: fn(Setup, &mut Ctx) -> Result<Built>) -> Entry {
+    /// The entry of a strategy that decides when halo rows travel ([`exchange::build`]), which the frame
+    /// `stale` tells of.
+    pub fn exchange(mut self, build: fn(Setup, &mut Ctx) -> Result<Built>) -> Entry {
+        self.frames.insert(0, StaleRow::FRAME);
         self.entry(ModelKind::ALL, build)
     }
 
@@ -127,6 +132,7 @@ impl About {
             summary: self.summary,
             models,
             knobs: self.knobs.leak(),
+            frames: self.frames.leak(),
             build,
             ..Entry::BASE
         }

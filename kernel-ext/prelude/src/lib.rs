@@ -25,7 +25,7 @@
 //! | a new one | a `%%gnn` cell, or `train("data = karate; strategy = halo; ranks = 2")` |
 //! | one setting with several seeds | a `%%gnn --repeat 5 -o r1` cell; `r1` is then [`Runs`], `r1[0]` the first of them |
 //! | many of them in one frame | a `%%sweep -o frame` cell, or `sweep("latest")` for the last one |
-//! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.stale()`, `.partition()`, `.summary()` |
+//! | its numbers | `r1.epochs()`, `.ranks()`, `.comm()`, `.stale()`, `.partition()`, `.summary()`; `.frame("name")` for what a strategy adds |
 //! | its settings | `r1.manifest()`, `r1.status()` |
 //! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"stale"`, `"plan"`, `"partition"` |
 //! | runs side by side | `compare(&[&r1, &r2], "curve")` |

@@ -106,6 +106,14 @@ impl Runs {
         or_end(self.try_frame("runs"))
     }
 
+    /// Any frame of [`Run::frame`], of all runs one below the other.
+    ///
+    /// # Panics
+    /// An unknown name, or a frame that cannot be read.
+    pub fn frame(&self, name: &str) -> DataFrame {
+        or_end(self.try_frame(name))
+    }
+
     /// Any frame of [`Run::try_frame`], of all runs one below the other.
     ///
     /// # Errors

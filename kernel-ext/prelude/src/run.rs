@@ -175,8 +175,24 @@ impl Run {
         or_end(self.try_frame("runs"))
     }
 
-    /// Any frame by name: `runs` (this run's row), `epochs`, `ranks`, `comm`, `stale`,
-    /// `batches`, `hops`, `spans`, `traced`, `partition`.
+    /// Any frame by name: those of every run, and those that strategies add
+    /// ([`Run::frames`] names them).
+    ///
+    /// # Panics
+    /// An unknown name, or a frame that cannot be read.
+    pub fn frame(&self, name: &str) -> DataFrame {
+        or_end(self.try_frame(name))
+    }
+
+    /// Names of the run's frames: those of every run, and those that its strategy adds.
+    ///
+    /// # Panics
+    /// When the run's folder cannot be read.
+    pub fn frames(&self) -> Vec<String> {
+        or_end(source::frames_of(&self.dir))
+    }
+
+    /// Like [`Run::frame`].
     ///
     /// # Errors
     /// An unknown name, or what the disk says.

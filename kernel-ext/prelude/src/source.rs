@@ -25,6 +25,12 @@ pub(crate) fn load(dir: &Path, name: &str) -> Result<DataFrame> {
     frames::load(dir, name)
 }
 
+/// Names of the frames of the run in `dir`.
+pub(crate) fn frames_of(dir: &Path) -> Result<Vec<String>> {
+    interrupt::check();
+    frames::names_of(dir)
+}
+
 /// Whether spans have a row of an epoch.
 pub(crate) fn has_epoch(spans: &DataFrame, epoch: u32) -> Result<bool> {
     let column = spans.column("epoch").map_err(Error::frame("spans"))?;

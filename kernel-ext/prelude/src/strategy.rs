@@ -10,8 +10,12 @@
 //!
 //! Fields whose types are numbers, `bool` or `String` are settings, keys of `%%gnn` like any other, with
 //! the defaults of `impl Default` where there is one. Other fields begin as their types' defaults.
+//!
+//! [`frame!`](prelude::frame) declares a frame of the strategy's own, whose rows
+//! [`Exchange::row`](prelude::Exchange::row) and [`Ctx::row`](prelude::Ctx::row) write.
 
 pub use gnn_core::comm::Transport;
+pub use gnn_core::record::frame::FrameRow;
 pub use gnn_core::strategy::Entry;
 pub use gnn_core::strategy::full_graph::exchange::build as build_exchange;
 pub use gnn_core::strategy::written::{About, Setting, knob, on_block_rows};
@@ -23,8 +27,10 @@ pub mod prelude {
     pub use gnn_core::comm::Label;
     pub use gnn_core::ctx::Ctx;
     pub use gnn_core::error::{Error, Result};
+    pub use gnn_core::frame;
     pub use gnn_core::model::{Aggregate, At, ModelKind, Neighbours};
     pub use gnn_core::record::Direction;
+    pub use gnn_core::record::frame::{FrameDef, FrameRow};
     pub use gnn_core::spec::{Knob, Knobs, RunSpec, Value};
     pub use gnn_core::strategy::full_graph::block_rows::{BlockRows, Trip};
     pub use gnn_core::strategy::full_graph::exchange::{Exchange, ExchangeRule as Strategy};

@@ -37,6 +37,8 @@ pub struct Body {
     pub fields: Vec<Field>,
     /// Whether `Default` says how its settings begin.
     pub has_default: bool,
+    /// The rows of the frames that it adds: structs that the cell declares with `frame!`.
+    pub frames: Vec<String>,
 }
 
 /// How a strategy is written.
@@ -136,8 +138,32 @@ fn body(items: &[ast::Item], name: &str, implemented: &str) -> Result<Body, [Str
         doc: doc(item).into_iter().next().unwrap_or_default(),
         has_default: derives(item) || implementer(items, "Default").as_deref() == Some(name),
         name: name.to_owned(),
+        frames: frames(items),
         fields,
     })
+}
+
+/// The structs that `frame! { Name in "name" { … } }` declares.
+fn frames(items: &[ast::Item]) -> Vec<String> {
+    let declared = items.iter().filter_map(|item| {
+        let ast::Item::MacroCall(call) = item else {
+            return None;
+        };
+        let path = call.path()?.syntax().text().to_string();
+        let last = path.rsplit("::").next().unwrap_or_default().trim();
+        (last == "frame").then(|| call.token_tree())?
+    });
+    let named = declared.filter_map(|tree| {
+        let tokens = tree.syntax().children_with_tokens();
+        let tokens = tokens.filter_map(|it| it.into_token());
+        let words: Vec<String> = tokens
+            .filter(|token| !token.kind().is_trivia())
+            .map(|token| token.text().to_owned())
+            .collect();
+        let at = words.iter().position(|word| word == "in")?;
+        words.get(at.checked_sub(1)?).cloned()
+    });
+    named.collect()
 }
 
 /// The lines of an item's documentation.
@@ -163,6 +189,15 @@ mod tests {
         assert!(body.has_default);
         assert_eq!(body.fields[0].doc, "Epochs between fetches.");
         assert!(body.fields[0].is_setting() && !body.fields[1].is_setting());
+    }
+
+    #[test]
+    fn frames_are_found() {
+        let code = "\nframe! {\n    /// How far, in words.\n    #[derive(Debug)]\n    Drift in \"drift\" by layer { layer: u16 }\n}\nframe!(Other in \"other\" {});\nstruct X { }\nimpl Strategy for X { }\n";
+        let Ok(Shape::Exchange(body)) = read(code) else {
+            panic!("{:?}", read(code))
+        };
+        assert_eq!(body.frames, ["Drift", "Other"]);
     }
 
     #[test]

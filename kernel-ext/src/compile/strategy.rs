@@ -163,9 +163,12 @@ fn about(name: &str, body: &Body, hash: &str, kind: &str, build: &str) -> String
         "" => "written in a cell",
         doc => doc,
     };
+    let frame = |row: &String| format!("<{row} as ::halobook::strategy::FrameRow>::FRAME");
+    let frames: Vec<String> = body.frames.iter().map(frame).collect();
     format!(
         "::halobook::strategy::About {{ name: {name:?}, source: {hash:?}, summary: {summary:?}, \
-         knobs: vec![{knobs}] }}.{kind}({build})"
+         knobs: vec![{knobs}], frames: vec![{}] }}.{kind}({build})",
+        frames.join(", ")
     )
 }
 
@@ -216,6 +219,7 @@ fn describe(name: &str, hash: String, program: &Path) -> Result<About, Failure> 
         hash,
         models: list(&own["models"]).iter().map(word).collect(),
         knobs: list(&own["knobs"]).iter().map(knob).collect(),
+        frames: serde_json::from_value(own["frames"].clone()).unwrap_or_default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         verified: None,
     })
@@ -243,5 +247,15 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("seen: Default::default()"), "{text}");
+        assert!(text.contains("frames: vec![] }"), "{text}");
+    }
+
+    #[test]
+    fn frames_of_the_cell_are_the_entrys() {
+        let code =
+            "frame! { Seen in \"seen\" { rows: u64 } }\nstruct X { }\nimpl Strategy for X {}\n";
+        let text = entry("x", &shape::read(code).expect("a strategy"), "ab");
+        let frames = "frames: vec![<Seen as ::halobook::strategy::FrameRow>::FRAME]";
+        assert!(text.contains(frames), "{text}");
     }
 }

@@ -16,8 +16,27 @@ pub fn names(value: Value, bound: &Bound) -> Vec<String> {
                 .collect()
         }
         Value::Run => runs(bound),
+        Value::Table => tables(bound),
         _ => Vec::new(),
     }
+}
+
+/// Tables of all runs, those of each bound run, and bound frames.
+fn tables(bound: &Bound) -> Vec<String> {
+    let mut names = launcher::frames::names();
+    for (name, thing) in bound.all() {
+        match thing {
+            Thing::Run(id) => {
+                let dir = launcher::store::run_dir(&id).ok();
+                let frames = dir.and_then(|dir| launcher::frames::names_of(&dir).ok());
+                let of_run = frames.unwrap_or_default();
+                names.extend(of_run.into_iter().map(|frame| format!("{name}_{frame}")));
+            }
+            Thing::Param { .. } => {}
+            _ => names.push(name),
+        }
+    }
+    names
 }
 
 fn runs(bound: &Bound) -> Vec<String> {

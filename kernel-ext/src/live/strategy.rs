@@ -14,8 +14,7 @@ use crate::front::{Failure, Outcome, Shown};
 use crate::magic::StrategyRequest;
 
 /// What can be implemented, as `--show-trait` shows it.
-const TRAITS: &str = "\
-impl Strategy for X: when do halo rows and their gradients travel?
+const TRAITS: &str = r#"impl Strategy for X: when do halo rows and their gradients travel?
 
     trait Strategy {
         fn exchange(&mut self, x: &mut Exchange) -> Result<()>;
@@ -35,7 +34,13 @@ impl Aggregate for X, with a field `blocks: BlockRows`: the product of the graph
 
 pub const ENTRY: Entry: all of it, as the built-in strategies are written
 
-Fields that are numbers, bool or String are settings: keys of %%gnn like any other.";
+frame! { Drift in "drift" by layer { layer: u16, relative: f64 } }: a frame of the strategy's own
+
+    x.row(Drift { layer: 0, relative: 0.1 });            a row of this rank and epoch; cx.row(…) in an Aggregate
+    r1.frame("drift"), the table drift in %%sql          where it is read; `///` above a field says what it is
+    frames: &[Drift::FRAME]                              in an ENTRY, which lists them itself
+
+Fields that are numbers, bool or String are settings: keys of %%gnn like any other."#;
 
 /// Compiles, compares, and keeps it under its name.
 pub fn strategy(request: &StrategyRequest, session: &Session<'_>) -> Outcome {
@@ -57,6 +62,10 @@ pub fn strategy(request: &StrategyRequest, session: &Session<'_>) -> Outcome {
             doc => format!(": {doc}"),
         };
         text.push_str(&format!("  {} ({default}){doc}\n", knob.name));
+    }
+    for frame in &about.frames {
+        let columns: Vec<&str> = frame.columns.iter().map(|c| c.name.as_str()).collect();
+        text.push_str(&format!("  frame {}: {}\n", frame.name, columns.join(", ")));
     }
     if let Some(verdict) = &about.verified {
         text.push_str(&verdict.to_string());

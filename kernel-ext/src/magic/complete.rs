@@ -17,7 +17,7 @@ pub struct Found {
     pub range: Range<usize>,
 }
 
-/// Looks names up that the table does not hold: strategies and runs.
+/// Looks names up that the table does not hold: strategies, runs and tables of SQL.
 pub type Names<'a> = &'a dyn Fn(Value) -> Vec<String>;
 
 /// Completes at a byte offset; `None` when the place is Rust.
@@ -159,7 +159,7 @@ fn arguments(
     }
 }
 
-/// Inside a body: keys, or values after `=`.
+/// Inside a body: keys, or values after `=`; in SQL tables.
 fn body(
     magic: &'static Magic,
     line: &str,
@@ -167,6 +167,12 @@ fn body(
     position: usize,
     names: Names<'_>,
 ) -> Found {
+    if matches!(magic.name, "sql" | "check") {
+        let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let outside = line.char_indices().rfind(|(_, c)| !in_name(*c));
+        let at = outside.map_or(0, |(at, c)| at + c.len_utf8());
+        return found(Value::Table, &line[at..], start + at..position, names);
+    }
     let piece_at = line.rfind(';').map_or(0, |at| at + 1);
     let piece = &line[piece_at..];
     let blank = piece.len() - piece.trim_start().len();
@@ -218,7 +224,7 @@ fn found(value: Value, typed: &str, range: Range<usize>, names: Names<'_>) -> Fo
         Value::Data => data(),
         Value::Partitioner => PARTITIONERS.iter().map(|e| e.name.to_owned()).collect(),
         Value::Plot => KINDS.iter().map(|kind| kind.0.to_owned()).collect(),
-        Value::Strategy | Value::Run => names(value),
+        Value::Strategy | Value::Run | Value::Table => names(value),
     };
     let items = words
         .into_iter()

@@ -70,7 +70,7 @@ fn manual(magic: &Magic) -> String {
     page
 }
 
-/// The list of all magics.
+/// The list of all magics, and of the frames that strategies add.
 pub fn list() -> Shown {
     let mut plain = String::new();
     let mut html = String::from("<table><thead><tr><th>magic</th><th></th></tr></thead><tbody>");
@@ -84,7 +84,22 @@ pub fn list() -> Shown {
             text::escape(magic.summary)
         );
     }
-    plain.push_str("%name? shows a magic's manual page");
+    plain.push_str("%name? shows a magic's manual page\n\n");
     html.push_str("</tbody></table><p><code>%name?</code> shows a magic's manual page.</p>");
+    html.push_str("<table><thead><tr><th>frame of a strategy</th><th></th></tr></thead><tbody>");
+    for frame in launcher::frames::of_strategies() {
+        let _ = writeln!(plain, "frame {:<14} {}", frame.name, frame.doc);
+        let _ = write!(
+            html,
+            "<tr><td style=\"text-align:left\"><code>{}</code></td>\
+             <td style=\"text-align:left\">{}</td></tr>",
+            text::escape(&frame.name),
+            text::escape(&frame.doc)
+        );
+    }
+    plain.push_str("halobook frames lists all frames with their columns");
+    html.push_str(
+        "</tbody></table><p><code>halobook frames</code> lists all with their columns.</p>",
+    );
     Shown::html(plain, html)
 }

@@ -110,7 +110,8 @@ cases the pool goes on. The first interrupt lets waiting ranks give up, a second
         details: "\
 The cell's Rust is compiled once, trained beside `single` on a small graph, and from then on NAME is a
 strategy like a built-in one, in %%gnn, %%sweep and on the command line, until its cell is run again.
-Numbers, bool and String among its struct's fields are its settings.
+Numbers, bool and String among its struct's fields are its settings; `frame!` declares a frame of its own,
+which %%sql and r1.frame(\"name\") read. `%%strategy --show-trait` shows what there is.
 
     %%strategy halo_stale --set every=1
     /// Halo rows travel every so many epochs.
@@ -134,9 +135,9 @@ Numbers, bool and String among its struct's fields are its settings.
         )],
         summary: "ask what is bound and the run store, without a compiler",
         details: "\
-Tables: runs; epochs, ranks, comm, stale, batches, hops, spans, traced and partition of all runs, by run_id;
-r1_epochs, r1_ranks, … of the run bound to r1; and the frames that %%sweep, %partition and %%sql
-have bound, by their names. `-o frame` binds the answer as a DataFrame.
+Tables: runs; epochs, ranks, comm, spans, traced and partition of all runs, by run_id; frames that strategies
+add, by their names (%lsmagic lists them); r1_epochs, r1_ranks, … of the run bound to r1; and the frames that
+%%sweep, %partition and %%sql have bound, by their names. `-o frame` binds the answer as a DataFrame.
 
     %%sql -o waits
     SELECT rank, AVG(wait_ms) AS wait_ms FROM r1_ranks GROUP BY rank ORDER BY rank",

@@ -31,6 +31,8 @@ pub enum Value {
     Plot,
     /// A run: a bound name, an id or `latest`.
     Run,
+    /// A table of `%%sql`.
+    Table,
 }
 
 impl Value {

@@ -166,6 +166,7 @@ fn names(value: table::Value) -> Vec<String> {
     let names: &[&str] = match value {
         table::Value::Strategy => &["single", "halo"],
         table::Value::Run => &["r1", "latest"],
+        table::Value::Table => &["epochs", "stale", "r1_epochs"],
         _ => &[],
     };
     names.iter().map(|&name| name.to_owned()).collect()
@@ -191,6 +192,8 @@ fn magics_complete() {
     assert_eq!(texts("%%gnn --partition=me"), ["metis"]);
     assert_eq!(texts("%partition --method fe"), ["fennel"]);
     assert_eq!(texts("%plot r1 st"), ["stack", "stale"]);
+    assert_eq!(texts("%%sql\nSELECT * FROM st"), ["stale"]);
+    assert_eq!(texts("%%sql\nSELECT COUNT(*) FROM r1_"), ["r1_epochs"]);
     assert_eq!(texts("%plot la"), ["latest"]);
     assert_eq!(texts("%%gnn -s ha"), ["halo"]);
     assert_eq!(texts("%%gnn\nepo"), ["epochs = "]);

@@ -5,6 +5,7 @@ use super::words::Words;
 use crate::jobs::Target;
 use crate::store::{list, run_dir};
 use crate::{Error, LogQuery, Result, doctor as doctors, frames as framing};
+use gnn_core::record::frame::FrameDef;
 use gnn_core::strategy::Exact;
 use serde_json::json;
 use std::os::unix::process::CommandExt;
@@ -46,9 +47,21 @@ pub fn runs(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
-/// `halobook frames RUN FRAME`.
+/// `halobook frames`, `halobook frames RUN` and `halobook frames RUN FRAME`.
 pub fn frames(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &["json"], &[])?;
+    if words.all_names().len() < 2 {
+        let run = words.all_names().first().map(|run| run_dir(run));
+        let schemas = framing::schemas(run.transpose()?.as_deref())?;
+        if words.has("json") {
+            schemas
+                .iter()
+                .for_each(|schema| println!("{}", json!(schema)));
+        } else {
+            print!("{}", framing::listed(&schemas));
+        }
+        return Ok(0);
+    }
     let [run, frame] = words.names(["RUN", "FRAME"])?;
     let frame = framing::load(&run_dir(run)?, frame)?;
     if words.has("json") {
@@ -211,9 +224,11 @@ pub fn strategies(words: &[String], program: &Program) -> Result<i32> {
         if words.has("json") {
             let knob = |k: &gnn_core::strategy::Knob| json!({ "name": k.name, "default": k.default, "doc": k.doc });
             let knobs: Vec<_> = entry.knobs.iter().map(knob).collect();
+            let frames: Vec<_> = entry.frames.iter().map(FrameDef::schema).collect();
             let object = json!({
                 "name": entry.name, "paper": entry.paper, "summary": entry.summary, "models": models,
                 "ranks": [entry.ranks.0, entry.ranks.1], "exact": exact, "knobs": knobs,
+                "frames": frames,
             });
             println!("{object}");
             continue;
@@ -231,6 +246,9 @@ pub fn strategies(words: &[String], program: &Program) -> Result<i32> {
                 value => format!("= {value}"),
             };
             println!("{:<10} {} {default}: {}", "", knob.name, knob.doc);
+        }
+        for frame in entry.frames {
+            println!("{:<10} frame {}: {}", "", frame.name, frame.doc);
         }
     }
     Ok(0)

@@ -101,8 +101,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "frames",
-        arguments: "RUN FRAME [--json]",
-        about: "print a frame of a run: runs, epochs, ranks, comm, stale, spans, partition, …",
+        arguments: "[RUN [FRAME]] [--json]",
+        about: "list the frames that there are, or those of a run, with their columns; or print one",
         run: Plain(commands::frames),
     },
     Command {

@@ -102,11 +102,13 @@ fn complaint(manifest: &Manifest) -> String {
 }
 
 fn result_json(run_dir: &Path, manifest: &Manifest) -> Value {
-    let written: Map<String, Value> = frames::FRAMES
-        .iter()
-        .map(|name| (*name, frames::path(run_dir, name)))
-        .filter(|(_, path)| path.exists())
-        .map(|(name, path)| (name.to_owned(), path.to_string_lossy().into()))
+    // Without a list of the strategy's frames, those of every run are there.
+    let names = frames::names_of(run_dir).unwrap_or_else(|_| frames::names());
+    let written: Map<String, Value> = names
+        .into_iter()
+        .map(|name| (frames::path(run_dir, &name), name))
+        .filter(|(path, _)| path.exists())
+        .map(|(path, name)| (name, path.to_string_lossy().into()))
         .collect();
     let mut object = json!({
         "run_id": manifest.run_id,

@@ -1,9 +1,71 @@
 //! The `epochs` frame: what rank 0 measured of the model, joined with the slowest rank's times.
 
-use super::build::constant;
+use super::build;
 use super::rows::Rows;
 use gnn_core::record::rows::{MetricsRow, RankRow};
-use polars::prelude::{Column, DataFrame, NamedFrom, PolarsResult, Series};
+use polars::prelude::{DataFrame, NamedFrom, PolarsResult, Series};
+
+gnn_core::row_struct! {
+    /// What an epoch came to, and where its time went: times are the slowest rank's.
+    EpochRow in "epochs" {
+        /// Epoch, from 0.
+        epoch: u32,
+        /// Whether the epoch is flagged as warm-up.
+        is_warmup: bool,
+        /// Wall time of the slowest rank, evaluation excluded.
+        wall_ms: f64,
+        /// Time of the evaluation, outside the epoch's wall time.
+        eval_ms: f64,
+        /// Mean loss over the training vertices, at the epoch's start weights.
+        train_loss: f64,
+        /// Accuracy on the validation vertices, when evaluated.
+        val_acc: Option<f64>,
+        /// Accuracy on the test vertices, when evaluated.
+        test_acc: Option<f64>,
+        /// Micro-averaged F1 on the validation vertices, where a vertex may have several classes.
+        val_f1: Option<f64>,
+        /// The same on the test vertices.
+        test_f1: Option<f64>,
+        /// Area under the ROC curve on the validation links, where links are predicted.
+        val_auc: Option<f64>,
+        /// The same on the test links.
+        test_auc: Option<f64>,
+        /// Average precision on the test links.
+        test_ap: Option<f64>,
+        /// Mean reciprocal rank of the test links, each among all test pairs without an edge.
+        test_mrr: Option<f64>,
+        /// Time in kernels and in sampling.
+        compute_ms: f64,
+        /// Time packing and unpacking rows.
+        copy_ms: f64,
+        /// Time blocked while data moves.
+        xfer_exposed_ms: f64,
+        /// Time blocked before the peer had sent.
+        wait_ms: f64,
+        /// The rest.
+        other_ms: f64,
+        /// `comm_hidden_ms + xfer_exposed_ms`.
+        comm_ms: f64,
+        /// Time in which data moved while the rank computed; never part of wall time.
+        comm_hidden_ms: f64,
+        /// `100 · comm_hidden_ms / comm_ms`; none without communication.
+        overlap_pct: Option<f64>,
+        /// Largest over mean compute time of the ranks; 1 when no time was measured.
+        imbalance: f64,
+        /// The rank that took longest; the lowest of several.
+        slowest_rank: u32,
+        /// Payload bytes sent by all ranks.
+        bytes: u64,
+        /// Messages sent by all ranks.
+        messages: u64,
+        /// Edges multiplied by all ranks, a second of wall time.
+        edges_per_s: f64,
+        /// Vertices of all ranks, a second of wall time.
+        nodes_per_s: f64,
+        /// Peak resident memory of the process that has most.
+        mem_peak_bytes: u64,
+    }
+}
 
 /// One finished epoch: its metrics and its rank rows (never empty).
 struct Group<'a> {
@@ -43,61 +105,57 @@ impl Group<'_> {
             0.0
         }
     }
+
+    fn row(&self) -> EpochRow {
+        let (metrics, slowest) = (self.metrics, self.slowest());
+        EpochRow {
+            epoch: metrics.epoch,
+            is_warmup: metrics.is_warmup,
+            wall_ms: slowest.wall_ms,
+            eval_ms: metrics.eval_ms,
+            train_loss: metrics.train_loss,
+            val_acc: metrics.val_acc,
+            test_acc: metrics.test_acc,
+            val_f1: metrics.val_f1,
+            test_f1: metrics.test_f1,
+            val_auc: metrics.val_auc,
+            test_auc: metrics.test_auc,
+            test_ap: metrics.test_ap,
+            test_mrr: metrics.test_mrr,
+            compute_ms: slowest.compute_ms,
+            copy_ms: slowest.copy_ms,
+            xfer_exposed_ms: slowest.xfer_exposed_ms,
+            wait_ms: slowest.wait_ms,
+            other_ms: slowest.other_ms,
+            comm_ms: slowest.comm_ms,
+            comm_hidden_ms: slowest.comm_hidden_ms,
+            overlap_pct: slowest.overlap_pct,
+            imbalance: self.imbalance(),
+            slowest_rank: slowest.rank,
+            bytes: self.sum(|r| r.bytes_tx),
+            messages: self.sum(|r| r.msgs_tx),
+            edges_per_s: self.rate(|r| r.edges),
+            nodes_per_s: self.rate(|r| r.owned_nodes),
+            mem_peak_bytes: self
+                .ranks
+                .iter()
+                .map(|r| r.mem_peak_bytes)
+                .max()
+                .unwrap_or(0),
+        }
+    }
 }
 
 /// The `epochs` frame. `rows` has whole epochs only, sorted by epoch, then rank.
-pub(crate) fn epochs(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
-    let groups: Vec<Group> = rows
-        .ranks
-        .chunk_by(|a, b| a.epoch == b.epoch)
+pub(super) fn epochs(rows: &Rows, run_id: &str) -> PolarsResult<DataFrame> {
+    let epochs = rows.ranks.chunk_by(|a, b| a.epoch == b.epoch);
+    let epochs: Vec<EpochRow> = epochs
         .zip(&rows.metrics)
-        .map(|(ranks, metrics)| Group { metrics, ranks })
+        .map(|(ranks, metrics)| Group { metrics, ranks }.row())
         .collect();
-    let float = |name: &str, of: &dyn Fn(&Group) -> f64| -> Column {
-        Series::new(name.into(), groups.iter().map(of).collect::<Vec<_>>()).into()
-    };
-    let maybe = |name: &str, of: &dyn Fn(&Group) -> Option<f64>| -> Column {
-        Series::new(name.into(), groups.iter().map(of).collect::<Vec<_>>()).into()
-    };
-    let count = |name: &str, of: &dyn Fn(&Group) -> u64| -> Column {
-        Series::new(name.into(), groups.iter().map(of).collect::<Vec<_>>()).into()
-    };
-    let small = |name: &str, of: &dyn Fn(&Group) -> u32| -> Column {
-        Series::new(name.into(), groups.iter().map(of).collect::<Vec<_>>()).into()
-    };
-    let warm: Vec<bool> = groups.iter().map(|g| g.metrics.is_warmup).collect();
-    let columns = vec![
-        constant("run_id", run_id, groups.len()),
-        small("epoch", &|g| g.metrics.epoch),
-        Series::new("is_warmup".into(), warm).into(),
-        float("wall_ms", &|g| g.slowest().wall_ms),
-        float("eval_ms", &|g| g.metrics.eval_ms),
-        float("train_loss", &|g| g.metrics.train_loss),
-        maybe("val_acc", &|g| g.metrics.val_acc),
-        maybe("test_acc", &|g| g.metrics.test_acc),
-        maybe("val_f1", &|g| g.metrics.val_f1),
-        maybe("test_f1", &|g| g.metrics.test_f1),
-        maybe("val_auc", &|g| g.metrics.val_auc),
-        maybe("test_auc", &|g| g.metrics.test_auc),
-        maybe("test_ap", &|g| g.metrics.test_ap),
-        maybe("test_mrr", &|g| g.metrics.test_mrr),
-        float("compute_ms", &|g| g.slowest().compute_ms),
-        float("copy_ms", &|g| g.slowest().copy_ms),
-        float("xfer_exposed_ms", &|g| g.slowest().xfer_exposed_ms),
-        float("wait_ms", &|g| g.slowest().wait_ms),
-        float("other_ms", &|g| g.slowest().other_ms),
-        float("comm_ms", &|g| g.slowest().comm_ms),
-        float("comm_hidden_ms", &|g| g.slowest().comm_hidden_ms),
-        maybe("overlap_pct", &|g| g.slowest().overlap_pct),
-        float("imbalance", &|g| g.imbalance()),
-        small("slowest_rank", &|g| g.slowest().rank),
-        count("bytes", &|g| g.sum(|r| r.bytes_tx)),
-        count("messages", &|g| g.sum(|r| r.msgs_tx)),
-        float("edges_per_s", &|g| g.rate(|r| r.edges)),
-        float("nodes_per_s", &|g| g.rate(|r| r.owned_nodes)),
-        count("mem_peak_bytes", &|g| {
-            g.ranks.iter().map(|r| r.mem_peak_bytes).max().unwrap_or(0)
-        }),
-    ];
-    DataFrame::new(groups.len(), columns)
+    let mut made = build::frame(&epochs, run_id)?;
+    // A loss that is not a number stays one; a cell of a row would be nothing.
+    let losses: Vec<f64> = epochs.iter().map(|row| row.train_loss).collect();
+    made.with_column(Series::new("train_loss".into(), losses).into())?;
+    Ok(made)
 }

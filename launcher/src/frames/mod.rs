@@ -1,8 +1,9 @@
 //! Rows become Polars frames: built from what ranks appended, written as Parquet at a run's end.
 //!
-//! Columns and types are those of the row structs ([`gnn_core::record::rows`]), with `run_id`
-//! first and `synthetic`, `link` and `slow` last. A frame of a run that is still going, or whose supervisor died, is built from the rows
-//! there are; only epochs that every rank finished are in it.
+//! Columns and types are those of the row structs ([`gnn_core::record::rows`]) and, of frames that a
+//! strategy adds, those that its entry declares and the run folder keeps ([`gnn_core::record::frame`]),
+//! with `run_id` first and `synthetic`, `link` and `slow` last. A frame of a run that is still going, or
+//! whose supervisor died, is built from the rows there are; only epochs that every rank finished are in it.
 //!
 //! # Not done
 //! Enumerations (`status`, `direction`, `op` …) are text columns; times of the day are UTC without
@@ -12,13 +13,18 @@ mod build;
 mod epochs;
 mod identity;
 mod json;
+mod listing;
+mod own;
 pub(crate) mod rows;
 mod summary;
+mod table;
 mod target;
 mod text;
 
 pub use identity::{OTHER_SHARE, check as check_identity};
 pub use json::json_lines;
+pub use listing::{listed, schemas};
+pub use own::{of_run, of_strategies};
 pub(crate) use rows::metrics as metrics_row;
 pub use target::OF_BEST;
 pub use text::text;
@@ -27,7 +33,9 @@ use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::store;
 use gnn_core::partition::Report;
+use gnn_core::record::frame::Schema;
 use gnn_core::record::rows::{PartRow, PlanRow};
+use own::Own;
 use polars::prelude::{
     Column, DataFrame, NamedFrom, ParquetReader, ParquetWriter, SerReader, Series,
 };
@@ -35,54 +43,93 @@ use rows::Rows;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Names of all frames of a run.
-pub const FRAMES: [&str; 10] = [
-    "runs",
-    "epochs",
-    "ranks",
-    "comm",
-    "stale",
-    "batches",
-    "hops",
-    "spans",
-    "traced",
-    "partition",
+/// Frames of every run, before those that strategies add and after them.
+const OF_EVERY_RUN: [&[&str]; 2] = [
+    &["runs", "epochs", "ranks", "comm"],
+    &["spans", "traced", "partition"],
 ];
+
+/// Names of all frames that there are: of every run, and of the strategies that are known here.
+pub fn names() -> Vec<String> {
+    with_own(of_strategies())
+}
+
+/// Names of the frames of a run: of every run, and those that its strategy adds.
+///
+/// # Errors
+/// When the run folder's list of them cannot be read.
+pub fn names_of(run_dir: &Path) -> Result<Vec<String>> {
+    Ok(with_own(of_run(run_dir)?))
+}
+
+fn with_own(own: Vec<Schema>) -> Vec<String> {
+    let [before, after] = OF_EVERY_RUN.map(|names| names.iter().map(|&name| name.to_owned()));
+    before
+        .chain(own.into_iter().map(|schema| schema.name))
+        .chain(after)
+        .collect()
+}
+
+/// Whether every run has a frame of that name.
+pub(crate) fn of_every_run(name: &str) -> bool {
+    OF_EVERY_RUN.iter().any(|names| names.contains(&name))
+}
+
+/// Whether a frame of that name can be read of a run.
+pub(crate) fn has(run_dir: &Path, name: &str) -> bool {
+    of_every_run(name) || matches!(own::find(run_dir, name), Ok(Some(_)))
+}
 
 /// Where a frame lies once it is written.
 pub fn path(run_dir: &Path, frame: &str) -> PathBuf {
     run_dir.join("frames").join(format!("{frame}.parquet"))
 }
 
-/// A frame of a run: from its Parquet file if there is one, else built from the rows so far.
+/// A frame of a run: from its Parquet file if there is one, else built from the rows so far. A frame that
+/// another strategy adds has no rows.
 ///
 /// # Errors
 /// [`Error::Refused`] for a name that is no frame, [`Error::Identity`] when a row does not add up,
 /// else what reading or building reports.
 pub fn load(run_dir: &Path, frame: &str) -> Result<DataFrame> {
-    if !FRAMES.contains(&frame) {
-        let near = gnn_core::error::nearest(frame, FRAMES)
-            .map_or(String::new(), |near| format!("; did you mean '{near}'?"));
-        return Err(Error::refused(
-            format!("unknown frame '{frame}'{near}"),
-            format!("known: {}", FRAMES.join(", ")),
-        ));
-    }
-    let path = path(run_dir, frame);
-    match File::open(&path) {
+    let own = match of_every_run(frame) {
+        true => None,
+        false => Some(own::find(run_dir, frame)?.ok_or_else(|| unknown(frame))?),
+    };
+    match File::open(path(run_dir, frame)) {
         Ok(file) => ParquetReader::new(file)
             .finish()
             .map_err(Error::frame(frame)),
-        Err(_) => build(run_dir, frame),
+        Err(_) => build(run_dir, frame, own),
     }
 }
 
-fn build(run_dir: &Path, frame: &str) -> Result<DataFrame> {
+fn unknown(frame: &str) -> Error {
+    let names = names();
+    let near = gnn_core::error::nearest(frame, names.iter().map(String::as_str))
+        .map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    Error::refused(
+        format!("unknown frame '{frame}'{near}"),
+        format!("known: {}", names.join(", ")),
+    )
+}
+
+/// `own` is the frame of a strategy, and whether it is this run's.
+fn build(run_dir: &Path, frame: &str, own: Option<(Schema, bool)>) -> Result<DataFrame> {
     let manifest = Manifest::read(run_dir)?;
     if frame == "runs" {
         return summary::runs(&[manifest]).map_err(Error::frame(frame));
     }
-    let rows = Rows::read(run_dir, manifest.ranks)?;
+    let rows = match own {
+        Some((schema, false)) => Rows {
+            own: vec![Own::new(schema)],
+            ..Rows::default()
+        },
+        own => {
+            let own = own.map(|(schema, _)| schema).into_iter().collect();
+            Rows::read_with(run_dir, manifest.ranks, own)?
+        }
+    };
     identity::check(&rows.ranks)?;
     frame_of(&rows, &manifest, frame)
 }
@@ -95,12 +142,14 @@ fn frame_of(rows: &Rows, run: &Manifest, frame: &str) -> Result<DataFrame> {
         "epochs" => epochs::epochs(rows, run_id),
         "ranks" => build::ranks(rows, run_id),
         "comm" => build::comm(rows, run_id),
-        "stale" => build::stale(rows, run_id),
-        "batches" => build::batches(rows, run_id),
-        "hops" => build::hops(rows, run_id),
         "spans" => build::spans(rows, run_id),
         "traced" => build::traced(rows, run_id),
-        _ => build::partition(rows, run_id),
+        "partition" => build::partition(rows, run_id),
+        _ => {
+            let own = rows.own.iter().find(|own| own.name() == frame);
+            let own = own.ok_or_else(|| unknown(frame))?;
+            own.frame(run_id, &rows.epochs)
+        }
     }
     .map_err(Error::frame(frame))?;
     let made = marked(made, run.synthetic, frame)?;
@@ -200,7 +249,7 @@ pub fn read_named(path: &Path, frame: &str) -> Result<DataFrame> {
 /// # Errors
 /// [`Error::Identity`] when a row does not add up; else what building or writing reports.
 pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
-    let rows = Rows::read(run_dir, manifest.ranks)?;
+    let rows = Rows::read_with(run_dir, manifest.ranks, of_run(run_dir)?)?;
     identity::check(&rows.ranks)?;
     if let Some(note) = identity::note(&rows.ranks) {
         manifest.note(note);
@@ -219,7 +268,8 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
         .unwrap_or(0);
     let asked = manifest.number("target").unwrap_or(0.0);
     manifest.result = summary::result(&rows, asked);
-    for frame in FRAMES.into_iter().filter(|frame| *frame != "runs") {
+    let names = names_of(run_dir)?;
+    for frame in names.iter().filter(|frame| *frame != "runs") {
         let mut made = frame_of(&rows, manifest, frame)?;
         write_named(&path(run_dir, frame), frame, &mut made)?;
     }

@@ -1,10 +1,10 @@
 //! Reading what ranks appended.
 
+use super::own::Own;
 use crate::error::{Error, Result};
 use crate::plan::Expected;
-use gnn_core::record::rows::{
-    BatchRow, CommRow, EndedRow, HopRow, MetricsRow, PartRow, RankRow, SpanRow, StaleRow, TracedRow,
-};
+use gnn_core::record::frame::Schema;
+use gnn_core::record::rows::{CommRow, EndedRow, MetricsRow, PartRow, RankRow, SpanRow, TracedRow};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,12 +16,8 @@ pub(crate) struct Rows {
     pub ranks: Vec<RankRow>,
     /// Traffic rows, by epoch, then sender, in the order written.
     pub comm: Vec<CommRow>,
-    /// Rows about staleness, by epoch, then owner, in the order written.
-    pub stale: Vec<StaleRow>,
-    /// Rows about mini-batches, by epoch, then rank.
-    pub batches: Vec<BatchRow>,
-    /// Rows about their blocks, by epoch, then rank, then layer.
-    pub hops: Vec<HopRow>,
+    /// Rows of frames that the strategy adds.
+    pub own: Vec<Own>,
     /// Spans, by epoch, then rank, then beginning.
     pub spans: Vec<SpanRow>,
     /// How many of them there are, by epoch, then rank.
@@ -44,13 +40,24 @@ struct Tag<'a> {
 }
 
 impl Rows {
-    /// Reads `rows/rank-K.jsonl` of every rank. A torn last line is ignored, and so are files
-    /// that do not exist yet.
+    /// Reads `rows/rank-K.jsonl` of every rank, without rows of frames that the strategy adds.
+    ///
+    /// # Errors
+    /// As [`Rows::read_with`].
+    pub fn read(run_dir: &Path, ranks: u32) -> Result<Rows> {
+        Rows::read_with(run_dir, ranks, Vec::new())
+    }
+
+    /// Reads `rows/rank-K.jsonl` of every rank, with rows of some frames that the strategy adds. A torn
+    /// last line is ignored, and so are files that do not exist yet.
     ///
     /// # Errors
     /// When a file cannot be read, or a complete line is not a row.
-    pub fn read(run_dir: &Path, ranks: u32) -> Result<Rows> {
-        let mut rows = Rows::default();
+    pub fn read_with(run_dir: &Path, ranks: u32, own: Vec<Schema>) -> Result<Rows> {
+        let mut rows = Rows {
+            own: own.into_iter().map(Own::new).collect(),
+            ..Rows::default()
+        };
         for rank in 0..ranks {
             let path = run_dir.join("rows").join(format!("rank-{rank}.jsonl"));
             let text = match std::fs::read(&path) {
@@ -92,16 +99,17 @@ impl Rows {
         match tag.frame.as_ref() {
             "ranks" => self.ranks.push(serde_json::from_slice(line)?),
             "comm" => self.comm.push(serde_json::from_slice(line)?),
-            "stale" => self.stale.push(serde_json::from_slice(line)?),
-            "batches" => self.batches.push(serde_json::from_slice(line)?),
-            "hops" => self.hops.push(serde_json::from_slice(line)?),
             "spans" => self.spans.push(serde_json::from_slice(line)?),
             "traced" => self.traced.push(serde_json::from_slice(line)?),
             "metrics" => self.metrics.push(metrics(line)?),
             "partition" => self.partition.push(serde_json::from_slice(line)?),
             "ended" => self.ended = Some(serde_json::from_slice::<EndedRow>(line)?.epoch),
-            // A frame of a later version: its rows stay in the file.
-            _ => {}
+            // Rows of a frame that nobody asked for, or of a later version, stay in the file.
+            name => {
+                if let Some(own) = self.own.iter_mut().find(|own| own.name() == name) {
+                    own.add(line)?;
+                }
+            }
         }
         Ok(())
     }
@@ -134,12 +142,6 @@ impl Rows {
         self.ranks.sort_by_key(|r| (r.epoch, r.rank));
         self.comm.retain(|c| whole(c.epoch));
         self.comm.sort_by_key(|c| (c.epoch, c.src));
-        self.stale.retain(|s| whole(s.epoch));
-        self.stale.sort_by_key(|s| (s.epoch, s.rank));
-        self.batches.retain(|b| whole(b.epoch));
-        self.batches.sort_by_key(|b| (b.epoch, b.rank));
-        self.hops.retain(|h| whole(h.epoch));
-        self.hops.sort_by_key(|h| (h.epoch, h.rank, h.layer));
         self.spans.retain(|s| whole(s.epoch));
         self.spans.sort_by_key(|s| (s.epoch, s.rank, s.start_us));
         self.traced.retain(|t| whole(t.epoch));

@@ -1,11 +1,12 @@
 //! One row a run.
 
+use super::build;
 use super::rows::Rows;
 use super::target;
 use crate::manifest::{Final, Manifest};
 use crate::time::Utc;
 use gnn_core::record::rows::Score;
-use polars::prelude::{Column, DataFrame, DataType, NamedFrom, PolarsResult, Series, TimeUnit};
+use polars::prelude::{DataFrame, DataType, PolarsResult, TimeUnit};
 
 /// What the finished epochs achieved, timed until the validation score `target` (0: 99 % of the best);
 /// nothing when there is none.
@@ -35,72 +36,114 @@ fn score(run: &Manifest) -> Option<Score> {
     run.result.as_ref().and_then(|result| result.score)
 }
 
+gnn_core::row_struct! {
+    /// A run: what was asked for, what it came to, and where it ran.
+    RunRow in "runs" {
+        /// Id in the store.
+        run_id: String,
+        /// The name that it was given.
+        name: String,
+        /// When it was started, in UTC.
+        started: Option<i64>,
+        /// `running`, `ok`, `interrupted`, `failed` or `stalled`.
+        status: String,
+        /// Data set.
+        data: String,
+        /// Model.
+        model: String,
+        /// Strategy.
+        strategy: String,
+        /// Of the strategy's source and of what it was compiled against.
+        strategy_hash: String,
+        /// Number of ranks.
+        ranks: u32,
+        /// Device of the ranks.
+        backend: String,
+        /// Seed of every random choice.
+        seed: u64,
+        /// What is promised about repeating it.
+        determinism: String,
+        /// Epochs finished.
+        epochs_done: u32,
+        /// Time from the start of its ranks to their end.
+        wall_ms: Option<f64>,
+        /// Best accuracy on the validation vertices.
+        best_val_acc: Option<f64>,
+        /// Accuracy on the test vertices in that epoch.
+        test_acc: Option<f64>,
+        /// What its scores are: `acc`, `f1` or `auc`.
+        metric: Option<String>,
+        /// Best validation score.
+        best_val: Option<f64>,
+        /// Test score in that epoch.
+        test: Option<f64>,
+        /// The validation score until which training is timed.
+        target: Option<f64>,
+        /// Time of training until then.
+        time_to_target_ms: Option<f64>,
+        /// Payload bytes sent by all ranks.
+        bytes_total: u64,
+        /// Peak resident memory of the process that has most.
+        mem_peak_bytes: u64,
+        /// Whether ranks outnumbered cores.
+        oversubscribed: bool,
+        /// Kind of machine.
+        host_class: String,
+        /// Whether the data was generated.
+        synthetic: bool,
+        /// The link that was modelled.
+        link: Option<String>,
+        /// The rank that was slowed down, and by how much.
+        slow: Option<String>,
+        /// Why it failed.
+        error: Option<String>,
+    }
+}
+
+impl RunRow {
+    fn of(run: &Manifest) -> RunRow {
+        let result = run.result.as_ref();
+        let score = score(run);
+        RunRow {
+            run_id: run.run_id.clone(),
+            name: run.name.clone(),
+            started: Utc::parse(&run.started).map(|t| t.ms),
+            status: run.status.label().to_owned(),
+            data: run.data.clone(),
+            model: run.model.clone(),
+            strategy: run.strategy.clone(),
+            strategy_hash: run.strategy_hash.clone(),
+            ranks: run.ranks,
+            backend: run.backend.clone(),
+            seed: run.seed,
+            determinism: run.determinism.clone(),
+            epochs_done: run.epochs_done,
+            wall_ms: Some(run.wall_ms),
+            best_val_acc: result.and_then(|r| r.val_acc),
+            test_acc: result.and_then(|r| r.test_acc),
+            metric: score.map(|s| s.metric.name().to_owned()),
+            best_val: score.and_then(|s| s.val),
+            test: score.and_then(|s| s.test),
+            target: result.and_then(|r| r.target),
+            time_to_target_ms: result.and_then(|r| r.time_to_target_ms),
+            bytes_total: run.bytes_total,
+            mem_peak_bytes: run.mem_peak_bytes,
+            oversubscribed: run.oversubscribed,
+            host_class: run.host_class.clone(),
+            synthetic: run.synthetic,
+            link: run.link().map(str::to_owned),
+            slow: run.slow().map(str::to_owned),
+            error: run.error.as_ref().map(|e| e.message.clone()),
+        }
+    }
+}
+
 /// The `runs` frame of some runs.
-pub(crate) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
-    let text = |name: &str, of: &dyn Fn(&Manifest) -> &str| -> Column {
-        Series::new(name.into(), runs.iter().map(of).collect::<Vec<_>>()).into()
-    };
-    let small = |name: &str, of: &dyn Fn(&Manifest) -> u32| -> Column {
-        Series::new(name.into(), runs.iter().map(of).collect::<Vec<_>>()).into()
-    };
-    let count = |name: &str, of: &dyn Fn(&Manifest) -> u64| -> Column {
-        Series::new(name.into(), runs.iter().map(of).collect::<Vec<_>>()).into()
-    };
-    let maybe = |name: &str, of: &dyn Fn(&Manifest) -> Option<f64>| -> Column {
-        Series::new(name.into(), runs.iter().map(of).collect::<Vec<_>>()).into()
-    };
-    let started: Vec<Option<i64>> = runs
-        .iter()
-        .map(|m| Utc::parse(&m.started).map(|t| t.ms))
-        .collect();
-    let started = Series::new("started".into(), started)
-        .cast(&DataType::Datetime(TimeUnit::Milliseconds, None))?;
-    let over: Vec<bool> = runs.iter().map(|m| m.oversubscribed).collect();
-    let synthetic: Vec<bool> = runs.iter().map(|m| m.synthetic).collect();
-    let links: Vec<Option<&str>> = runs.iter().map(Manifest::link).collect();
-    let slow: Vec<Option<&str>> = runs.iter().map(Manifest::slow).collect();
-    let errors: Vec<Option<&str>> = runs
-        .iter()
-        .map(|m| m.error.as_ref().map(|e| e.message.as_str()))
-        .collect();
-    let metrics: Vec<Option<&str>> = runs
-        .iter()
-        .map(|m| score(m).map(|s| s.metric.name()))
-        .collect();
-    let best = |m: &Manifest| m.result.as_ref().and_then(|r| r.val_acc);
-    let test = |m: &Manifest| m.result.as_ref().and_then(|r| r.test_acc);
-    let columns = vec![
-        text("run_id", &|m| &m.run_id),
-        text("name", &|m| &m.name),
-        started.into(),
-        text("status", &|m| m.status.label()),
-        text("data", &|m| &m.data),
-        text("model", &|m| &m.model),
-        text("strategy", &|m| &m.strategy),
-        text("strategy_hash", &|m| &m.strategy_hash),
-        small("ranks", &|m| m.ranks),
-        text("backend", &|m| &m.backend),
-        count("seed", &|m| m.seed),
-        text("determinism", &|m| &m.determinism),
-        small("epochs_done", &|m| m.epochs_done),
-        maybe("wall_ms", &|m| Some(m.wall_ms)),
-        maybe("best_val_acc", &best),
-        maybe("test_acc", &test),
-        Series::new("metric".into(), metrics).into(),
-        maybe("best_val", &|m| score(m).and_then(|s| s.val)),
-        maybe("test", &|m| score(m).and_then(|s| s.test)),
-        maybe("target", &|m| m.result.as_ref().and_then(|r| r.target)),
-        maybe("time_to_target_ms", &|m| {
-            m.result.as_ref().and_then(|r| r.time_to_target_ms)
-        }),
-        count("bytes_total", &|m| m.bytes_total),
-        count("mem_peak_bytes", &|m| m.mem_peak_bytes),
-        Series::new("oversubscribed".into(), over).into(),
-        text("host_class", &|m| &m.host_class),
-        Series::new("synthetic".into(), synthetic).into(),
-        Series::new("link".into(), links).into(),
-        Series::new("slow".into(), slow).into(),
-        Series::new("error".into(), errors).into(),
-    ];
-    DataFrame::new(runs.len(), columns)
+pub(super) fn runs(runs: &[Manifest]) -> PolarsResult<DataFrame> {
+    let rows: Vec<RunRow> = runs.iter().map(RunRow::of).collect();
+    let mut made = DataFrame::new(rows.len(), build::declared(&rows))?;
+    let started = made.column("started")?;
+    let started = started.cast(&DataType::Datetime(TimeUnit::Milliseconds, None))?;
+    made.with_column(started)?;
+    Ok(made)
 }

@@ -1,5 +1,7 @@
 //! Frames from handwritten rows. Cannot catch what a rank measures wrongly, only what becomes of it.
 
+mod own;
+
 use super::*;
 use crate::manifest::tests::sample;
 use gnn_core::record::rows::{MetricsRow, RankRow, Row};
@@ -75,7 +77,7 @@ fn metrics(epoch: u32, val: f64, test: f64) -> MetricsRow {
 
 fn line<R: Row>(row: &R) -> String {
     let mut value = serde_json::to_value(row).expect("plain data");
-    value["frame"] = R::FRAME.into();
+    value["frame"] = R::FRAME.name.into();
     format!("{value}\n")
 }
 
@@ -256,7 +258,7 @@ fn written_frames_load_again_and_the_manifest_learns_the_totals() {
         (Some(0.7), Some(0.6), Some(1))
     );
     std::fs::remove_dir_all(dir.path().join("rows")).expect("only Parquet is left");
-    for name in FRAMES {
+    for name in &names() {
         let frame = load(dir.path(), name).expect(name);
         assert_eq!(frame.get_column_names()[0], "run_id", "{name}");
         assert_eq!(json_lines(&frame).len(), frame.height());

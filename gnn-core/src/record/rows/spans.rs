@@ -1,11 +1,9 @@
 //! Rows of runs that keep spans.
 
-use super::{Cell, Column, Row};
 use crate::record::{Op, SpanPhase, Stream};
-use serde::{Deserialize, Serialize};
 
-row! {
-    /// Something that a rank did, in a run that keeps spans ([`trace`](crate::record::trace) says how they add up).
+row_struct! {
+    /// Something that a rank did, in a run that keeps spans.
     SpanRow in "spans" {
         /// Epoch, from 0; what is done between two of them (evaluation) leaves no spans.
         epoch: u32,
@@ -35,7 +33,7 @@ row! {
     }
 }
 
-row! {
+row_struct! {
     /// How many spans of a rank's epoch there are, in a run that keeps them.
     TracedRow in "traced" {
         /// Epoch, from 0.

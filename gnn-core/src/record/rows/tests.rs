@@ -30,7 +30,8 @@ fn columns_match_what_serde_writes() {
         .keys()
         .cloned()
         .collect();
-    let names: Vec<_> = MetricsRow::COLUMNS.iter().map(|c| c.0.to_owned()).collect();
+    let columns = MetricsRow::FRAME.columns.iter();
+    let names: Vec<_> = columns.map(|column| column.name.to_owned()).collect();
     assert_eq!(keys, names);
     let back: MetricsRow = serde_json::from_value(value).expect("round trip");
     assert_eq!(back, row);

@@ -40,9 +40,10 @@ use super::mini_batch::{
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::feed::{Halo, LEAST, Launching, SeedsBy};
+use crate::feed::{BatchRow, Halo, HopRow, LEAST, Launching, SeedsBy};
 use crate::model::{Model, ModelKind};
 use crate::record::Holds;
+use crate::record::frame::FrameRow;
 use crate::spec::RunSpec;
 
 /// What the knobs say, read.
@@ -138,6 +139,7 @@ pub const ENTRY: Entry = Entry {
     ],
     knobs: KNOBS,
     exact: Exact::With(&[("fanout", "all"), ("batch", "0"), ("exclude", "false")]),
+    frames: &[BatchRow::FRAME, HopRow::FRAME],
     determinism,
     background: true,
     resumes: true,

@@ -13,11 +13,13 @@
 //! # Exact when
 //! Every exchange fetches afresh.
 
+use super::{Freshness, StaleRow};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::model::{At, Neighbours};
-use crate::record::{Direction, Freshness, rows::StaleRow};
+use crate::record::Direction;
+use crate::record::frame::FrameRow;
 use crate::spec::Knobs;
 use crate::strategy::halo::{self, Halo};
 use crate::strategy::{Built, Setup};
@@ -79,6 +81,11 @@ impl Exchange<'_> {
     /// Number of ranks.
     pub fn size(&self) -> usize {
         self.cx.size()
+    }
+
+    /// Adds a row to a frame of the strategy's own, of this epoch and rank. Evaluation is not recorded.
+    pub fn row<R: FrameRow + 'static>(&self, row: R) {
+        self.cx.row(row);
     }
 
     /// Epochs since the rows at hand travelled; none before the first time.
@@ -221,9 +228,7 @@ impl<S: ExchangeRule> Deciding<S> {
             let share = |it: bool| if it { bytes } else { 0 };
             cx.predict((at.layer as u16, at.direction, peer as u32), share(fresh));
             let age = if fresh { 0 } else { age };
-            cx.stale(StaleRow {
-                epoch: cx.epoch as u32,
-                rank: cx.rank() as u32,
+            cx.row(StaleRow {
                 layer: at.layer as u16,
                 direction: at.direction,
                 peer: peer as u32,

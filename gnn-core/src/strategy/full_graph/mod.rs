@@ -6,8 +6,10 @@
 pub mod block_rows;
 pub mod exchange;
 mod neighbours;
+mod stale;
 
 pub use neighbours::OverBlock;
+pub use stale::{Freshness, StaleRow};
 
 use crate::backend::Mat;
 use crate::checkpoint::Snapshot;

@@ -4,8 +4,7 @@ use crate::backend::Mat;
 use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::model::At;
-use crate::record::Freshness;
-use crate::record::rows::StaleRow;
+use crate::strategy::full_graph::{Freshness, StaleRow};
 use std::rc::Rc;
 
 /// The rows of one layer that were received last.
@@ -131,9 +130,7 @@ impl Cache {
         for peer in (0..cx.size()).filter(|&p| p != cx.rank()) {
             let lane = (at.layer as u16, at.direction, peer as u32);
             cx.predict(lane, share(travels) + agreed);
-            cx.stale(StaleRow {
-                epoch: cx.epoch as u32,
-                rank: cx.rank() as u32,
+            cx.row(StaleRow {
                 layer: lane.0,
                 direction: at.direction,
                 peer: lane.2,

@@ -5,8 +5,9 @@ use crate::backend::{Dropout, Kept, Mat, Then};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{At, dropout_key};
-use crate::record::{Direction, Freshness};
+use crate::record::Direction;
 use crate::spec::RunSpec;
+use crate::strategy::full_graph::Freshness;
 use crate::strategy::full_graph::block_rows::{BlockRows, Trip};
 use std::rc::Rc;
 

@@ -60,6 +60,7 @@ mod tests;
 
 use super::broadcast::{FIXED_WEIGHTS, OVERLAP};
 use super::full_graph::block_rows::{self, BlockRows, OnBlocks, Trip};
+use super::full_graph::{Freshness, StaleRow};
 use super::{Built, Entry, Exact, Knob, Setup};
 use crate::backend::Mat;
 use crate::checkpoint::State;
@@ -67,7 +68,8 @@ use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, Aggregation, At};
-use crate::record::{Direction, Freshness};
+use crate::record::Direction;
+use crate::record::frame::FrameRow;
 use crate::spec::{Knobs, Value};
 use bound::Bound;
 use cache::Cache;
@@ -309,6 +311,7 @@ pub const ENTRY: Entry = Entry {
     models: FIXED_WEIGHTS,
     knobs: KNOBS,
     exact: Exact::With(&[("bound", "epoch-fixed=0")]),
+    frames: &[StaleRow::FRAME],
     resumes: true,
     build: |setup, cx| build_skipping(setup, cx, Direction::Forward),
     ..Entry::BASE

@@ -3,12 +3,12 @@
 
 use super::{ENTRY, SKIPG};
 use crate::model::ModelKind;
-use crate::record::rows::StaleRow;
-use crate::record::{Direction, Freshness};
+use crate::record::Direction;
 use crate::spec::{RunSpec, Value};
+use crate::strategy::full_graph::{Freshness, StaleRow};
 use crate::strategy::tests::{Trained, random_owner, spec, train_epochs};
 use crate::strategy::{Entry, broadcast};
-use crate::testing::random_dataset;
+use crate::testing::{Of, random_dataset};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -60,16 +60,13 @@ fn without_staleness_the_bits_are_those_of_broadcast() {
 }
 
 /// Epochs in which a rank's rows of a layer were in a state.
-fn epochs_in(rows: &[StaleRow], rank: u32, layer: u16, state: Freshness) -> BTreeSet<u32> {
-    let of = |r: &&StaleRow| (r.rank, r.layer, r.state) == (rank, layer, state);
+fn epochs_in(rows: &[Of<StaleRow>], rank: u32, layer: u16, state: Freshness) -> BTreeSet<u32> {
+    let of = |r: &&Of<StaleRow>| (r.rank, r.layer, r.state) == (rank, layer, state);
     rows.iter().filter(of).map(|r| r.epoch).collect()
 }
 
-fn all_rows(trained: &[Trained]) -> Vec<StaleRow> {
-    trained
-        .iter()
-        .flat_map(|r| r.stale.iter().cloned())
-        .collect()
+fn all_rows(trained: &[Trained]) -> Vec<Of<StaleRow>> {
+    trained.iter().flat_map(Trained::rows::<StaleRow>).collect()
 }
 
 #[test]
@@ -118,7 +115,7 @@ fn an_adaptive_bound_refreshes_ranks_at_different_epochs() {
 fn assert_counted(trained: &[Trained], epoch: u32) {
     let rows = all_rows(trained);
     for (rank, one) in trained.iter().enumerate() {
-        let of = |r: &&StaleRow| {
+        let of = |r: &&Of<StaleRow>| {
             let forward = r.direction == Direction::Forward;
             forward && (r.epoch, r.peer) == (epoch, rank as u32)
         };
@@ -148,7 +145,8 @@ fn bytes_are_those_of_the_schedule() {
                     let agreed = if bound.starts_with("variation") { 4 } else { 0 };
                     for (rank, trained) in trained.iter().enumerate() {
                         assert_eq!(trained.sent, trained.predicted, "{what}");
-                        for row in trained.stale.iter().filter(|r| r.state == Freshness::Stale) {
+                        let stale = |r: &Of<StaleRow>| r.state == Freshness::Stale;
+                        for row in trained.rows().into_iter().filter(stale) {
                             let lane = (row.layer, row.direction, row.peer);
                             let sent = trained.sent[row.epoch as usize].get(&lane);
                             assert_eq!(sent.copied().unwrap_or(0), agreed, "{what} rank {rank}");
@@ -172,8 +170,9 @@ fn features_travel_once_and_are_no_saving_of_the_bound() {
             |epoch: usize| trained.sent[epoch].get(&(0, Direction::Forward, (rank as u32 + 1) % 3));
         assert_eq!(sent(0).copied().unwrap_or(0), features);
         assert!((1..4).all(|epoch| sent(epoch).is_none()));
+        let rows = trained.rows::<StaleRow>();
         let saved = |state| {
-            let of = trained.stale.iter().filter(|r| r.state == state);
+            let of = rows.iter().filter(|r| r.state == state);
             of.map(|r| r.bytes_saved).sum::<u64>()
         };
         assert_eq!(saved(Freshness::Input), 2 * 3 * features);
@@ -194,7 +193,7 @@ fn variation_waits_for_rows_to_move_and_says_how_far_they_did() {
     }
     let moving = [("bound", "variation=0.1"), ("dropout", "0"), ("lr", "0.01")];
     let rows = all_rows(&run(&ENTRY, ModelKind::Gcn, 3, 12, &moving));
-    let later = |r: &&StaleRow| r.layer == 1 && r.epoch > 0;
+    let later = |r: &&Of<StaleRow>| r.layer == 1 && r.epoch > 0;
     for row in rows.iter().filter(later) {
         let drift = row.drift_rel.expect("measured");
         let far = row.state == Freshness::Active;

@@ -5,6 +5,7 @@ use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, At};
+use crate::strategy::full_graph::StaleRow;
 use crate::strategy::full_graph::block_rows::BlockRows;
 use crate::strategy::full_graph::exchange::{self, Exchange, ExchangeRule};
 use crate::strategy::written::{About, knob, on_block_rows};
@@ -28,6 +29,7 @@ fn every() -> Entry {
         source: "",
         summary: "fetches every so many epochs",
         knobs: vec![knob::<usize>("every", "epochs", Some(1))],
+        frames: Vec::new(),
     }
     .exchange(|setup, cx| exchange::build(setup, cx, |knobs| Every(knobs.count("every"))))
 }
@@ -46,6 +48,7 @@ fn blocks() -> Entry {
         source: "",
         summary: "all rows to everybody",
         knobs: Vec::new(),
+        frames: Vec::new(),
     }
     .block_rows(|setup, cx| on_block_rows(setup, cx, |blocks, _| Blocks(blocks)))
 }
@@ -100,7 +103,7 @@ fn reused_rows_are_not_sent_and_have_an_age() {
         };
         assert!(halo(0) > 0 && halo(1) == 0 && halo(2) == halo(0));
         assert!(rank.cached > 0);
-        for row in &rank.stale {
+        for row in rank.rows::<StaleRow>() {
             let reused = row.epoch == 1;
             assert_eq!(row.age_max_epochs, u32::from(reused));
             assert_eq!(row.bytes_sent == 0, reused);
@@ -146,6 +149,7 @@ fn ranks_decide_alike_by_drift() {
         source: "",
         summary: "fetches what has drifted",
         knobs,
+        frames: Vec::new(),
     };
     let limit = knob::<f64>("limit", "part", Some(0.0));
     let entry = entry(vec![limit])
@@ -170,6 +174,7 @@ fn a_setting_without_a_default_has_to_be_given() {
         source: "",
         summary: "",
         knobs: vec![knob::<usize>("every", "epochs between fetches", None)],
+        frames: Vec::new(),
     }
     .exchange(|_, _| unreachable!("not built"));
     let error = entry.parse_knobs(Vec::new()).unwrap_err().to_string();
