@@ -29,7 +29,7 @@ pub fn write_plan(run_dir: &Path, resolved: &Resolved) -> Result<()> {
         store::write_atomic(&run_dir.join(name), &bytes)?;
     }
     if !resolved.foreseen.is_empty() {
-        crate::plan::write_foreseen(run_dir, &resolved.foreseen)?;
+        crate::forecast::write_foreseen(run_dir, &resolved.foreseen)?;
     }
     if let Some(report) = &resolved.report {
         partition::write_report(&run_dir.join("partition.json"), report)?;

@@ -12,7 +12,7 @@
 //! | [`resume`] | the same, from the checkpoint of a run that has ended |
 //! | [`replay`] | the same, as a run that has ended was; and whether its bits came back |
 //! | [`partition`] | a cut by itself, and the cache of cuts |
-//! | [`plan`] | what a run would send, hold and take, and refusing what does not fit |
+//! | [`forecast`] | what a run would send, hold and take, and refusing what does not fit |
 //! | [`launch`], [`mpi`] | a plan becomes processes in a group of their own |
 //! | `supervise` | watch ranks, end the whole run when one fails, say why |
 //! | [`store`], [`manifest`] | run folders: names, lookup, the manifest |
@@ -37,6 +37,7 @@ pub mod diff;
 pub mod doctor;
 mod error;
 pub mod flags;
+pub mod forecast;
 pub mod frames;
 pub mod host;
 pub mod jobs;
@@ -47,7 +48,6 @@ pub mod manifest;
 pub mod mpi;
 pub mod page;
 pub mod partition;
-pub mod plan;
 pub mod rank_error;
 pub mod replay;
 pub mod request;

@@ -1,9 +1,9 @@
 //! A request becomes a plan, or is refused. Nothing has been started or written yet.
 
 use crate::error::{Error, Result};
+use crate::forecast::{Foreseen, Foresight, expected};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
-use crate::plan::{Foreseen, Foresight, expected};
 use crate::store;
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};

@@ -15,10 +15,10 @@ use memmap2::UncheckedAdvice;
 /// Numbers that do not change: owned, or part of a file that is mapped into memory. A mapped list
 /// costs no reading until it is looked at, its clones share it, and so do all processes of a host.
 #[derive(Clone)]
-pub struct List<T>(Held<T>);
+pub struct List<T>(Storage<T>);
 
 #[derive(Clone)]
-enum Held<T> {
+enum Storage<T> {
     Owned(Vec<T>),
     Mapped { map: Arc<Mmap>, bytes: Range<usize> },
 }
@@ -29,14 +29,14 @@ impl<T: Pod> List<T> {
     pub(crate) fn mapped(map: &Arc<Mmap>, bytes: Range<usize>) -> Option<List<T>> {
         bytemuck::try_cast_slice::<u8, T>(map.get(bytes.clone())?).ok()?;
         let map = Arc::clone(map);
-        Some(List(Held::Mapped { map, bytes }))
+        Some(List(Storage::Mapped { map, bytes }))
     }
 
     /// The elements as a list of their own; a mapped one is copied.
     pub fn into_vec(self) -> Vec<T> {
         match self.0 {
-            Held::Owned(list) => list,
-            Held::Mapped { .. } => self.to_vec(),
+            Storage::Owned(list) => list,
+            Storage::Mapped { .. } => self.to_vec(),
         }
     }
 
@@ -44,7 +44,7 @@ impl<T: Pod> List<T> {
     /// memory of the process until then; they may be read again, from the system's cache of files. Owned
     /// elements stay where they are. A range that leaves the list is ignored.
     pub fn release(&self, elements: Range<usize>) {
-        let Held::Mapped { map, bytes } = &self.0 else {
+        let Storage::Mapped { map, bytes } = &self.0 else {
             return;
         };
         if elements.start >= elements.end || elements.end > bytes.len() / size_of::<T>() {
@@ -66,7 +66,7 @@ impl<T: Pod> List<T> {
 
 impl<T> From<Vec<T>> for List<T> {
     fn from(list: Vec<T>) -> List<T> {
-        List(Held::Owned(list))
+        List(Storage::Owned(list))
     }
 }
 
@@ -75,9 +75,9 @@ impl<T: Pod> Deref for List<T> {
 
     fn deref(&self) -> &[T] {
         match &self.0 {
-            Held::Owned(list) => list,
+            Storage::Owned(list) => list,
             // Both checks of the cast were passed in `mapped`.
-            Held::Mapped { map, bytes } => bytemuck::cast_slice(&map[bytes.clone()]),
+            Storage::Mapped { map, bytes } => bytemuck::cast_slice(&map[bytes.clone()]),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Operations that are one of the backend's with some of its options, under names of their own.
 
-use super::{Backend, Corner, Kept, Mat, Picked, Rows};
+use super::{Backend, Corner, Kept, Mat, Operand, Picked};
 
 impl dyn Backend + '_ {
     /// A copy of `x` on the device.
@@ -34,6 +34,6 @@ impl dyn Backend + '_ {
 
     /// `xᵀ · g` to `gw: [k, n]` and the column sums of `g` to `gb: [1, n]`; `x: [m, k]`, `g: [m, n]`.
     pub fn weight_gradient(&self, x: &Mat, g: &Mat, gw: &mut Mat, gb: Option<&mut Mat>) {
-        self.weight_gradients(&[x], Rows::Held(g), std::slice::from_mut(gw), gb);
+        self.weight_gradients(&[x], Operand::Held(g), std::slice::from_mut(gw), gb);
     }
 }

@@ -3,8 +3,8 @@
 use super::mat::Pool;
 use super::ops::{
     Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
-    Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
-    with_values,
+    Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed,
+    Write, with_values,
 };
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
@@ -207,15 +207,15 @@ impl Backend for Cpu {
         linear::makes_rows(k, n)
     }
 
-    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
+    fn weight_gradients(&self, xs: &[&Mat], g: Operand<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
         let xs: Vec<_> = xs.iter().map(|x| self.wide(x)).collect();
         let xs: Vec<&kernels::Mat> = xs.iter().map(|x| &**x).collect();
         let mut gws: Vec<_> = gws.iter_mut().map(Mat::host_mut).collect();
         let gb = gb.map(Mat::as_slice_mut);
         let (left, terms): (Vec<Wide<'_>>, Vec<linear::Term<'_>>);
         let g = match g {
-            Rows::Held(g) => linear::Rows::Held(g.host()),
-            Rows::Made { terms: all, then } => {
+            Operand::Held(g) => linear::Rows::Held(g.host()),
+            Operand::Made { terms: all, then } => {
                 left = all.iter().map(|t| self.wide(t.a)).collect();
                 terms = all.iter().zip(&left).map(|(t, a)| on_host(t, a)).collect();
                 let then = steps(then);

@@ -12,7 +12,8 @@ mod tests;
 
 use super::ops::{
     Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
-    Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then, Typed, Write,
+    Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed,
+    Write,
 };
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
@@ -179,11 +180,11 @@ impl Backend for Cuda {
         self.then(then, out);
     }
 
-    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
+    fn weight_gradients(&self, xs: &[&Mat], g: Operand<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
         let made;
         let g = match g {
-            Rows::Held(g) => g,
-            Rows::Made { terms, then } => {
+            Operand::Held(g) => g,
+            Operand::Made { terms, then } => {
                 let (rows, cols) = g.dim();
                 let mut out = self.make(rows, cols);
                 self.linear(terms, Write::Set, then, &mut out);

@@ -2,7 +2,7 @@
 
 use super::{
     Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
-    Projected, Rows, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
+    Operand, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
 };
 use crate::record::{Meter, Pass, Phase, Route, Stream, now_ns};
 use kernels::adam::AdamParams;
@@ -174,7 +174,7 @@ impl<B: Backend> Backend for Metered<B> {
         self.inner.makes_rows(k, n)
     }
 
-    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
+    fn weight_gradients(&self, xs: &[&Mat], g: Operand<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
         self.timed(Phase::Update, |b| b.weight_gradients(xs, g, gws, gb));
     }
 

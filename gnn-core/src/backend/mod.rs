@@ -25,7 +25,7 @@ pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{
     Act, Attended, Attention, AttentionDropout, Coefficients, Corner, Dropout, Gate, MultiTarget,
-    Normed, Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Target, Term, Then,
+    Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then,
     Typed, Write,
 };
 
@@ -144,7 +144,7 @@ pub trait Backend {
     /// Writes (or adds) the sum of products `Σ op(a) · op(b)` to `out` and applies `then` to it.
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat);
 
-    /// Whether [`Rows::Made`] is better than rows that are written first, for left operands of `k`
+    /// Whether [`Operand::Made`] is better than rows that are written first, for left operands of `k`
     /// columns together and `n` columns.
     fn makes_rows(&self, k: usize, n: usize) -> bool {
         let _ = (k, n);
@@ -153,7 +153,7 @@ pub trait Backend {
 
     /// `xᵀ · g` of every left operand `x: [m, k]` of `xs` to one of `gws`, `[k, n]` each, and the column
     /// sums of `g: [m, n]` to `gb: [1, n]`.
-    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, gws: &mut [Mat], gb: Option<&mut Mat>);
+    fn weight_gradients(&self, xs: &[&Mat], g: Operand<'_>, gws: &mut [Mat], gb: Option<&mut Mat>);
 
     /// Sparse rows times a dense matrix: `a: [m, k]`, `b: [k, n]`, `out: [m, n]`; `values: [1, E]`
     /// stand in for those of `a`. Counted as a dense layer, not as aggregation.

@@ -127,7 +127,7 @@ impl<'a> Term<'a> {
 
 /// The gradient of a layer's output, as its weights' gradients read it: `[m, n]`.
 #[derive(Debug, Clone, Copy)]
-pub enum Rows<'a> {
+pub enum Operand<'a> {
     /// Rows that exist.
     Held(&'a Mat),
     /// `then(Σ terms)`, which nobody else reads; no term has its left operand transposed.
@@ -139,15 +139,15 @@ pub enum Rows<'a> {
     },
 }
 
-impl Rows<'_> {
+impl Operand<'_> {
     /// Rows and columns.
     ///
     /// # Panics
     /// When rows are made of no term.
     pub fn dim(&self) -> (usize, usize) {
         match self {
-            Rows::Held(g) => g.dim(),
-            Rows::Made { terms, .. } => terms[0].dim(),
+            Operand::Held(g) => g.dim(),
+            Operand::Made { terms, .. } => terms[0].dim(),
         }
     }
 }

@@ -307,7 +307,8 @@ impl Hub {
 
     /// Waits for a command, or a little.
     fn rest(&mut self) {
-        let asked = now_ns() - self.board.asked_ns.load(Ordering::Relaxed).min(now_ns());
+        // It may be asked between the two readings.
+        let asked = now_ns().saturating_sub(self.board.asked_ns.load(Ordering::Relaxed));
         let urgent = asked < ASKED_NS || self.board.waiting.load(Ordering::Relaxed) > 0;
         let pause = match (urgent, self.idle) {
             (true, 0..8) => return std::thread::yield_now(),

@@ -7,7 +7,7 @@
 use super::layer::{
     After, Facts, Flow, Grad, Layer, Products, Saved, Site, Tensor, Weights, Widths,
 };
-use crate::backend::{Mat, Rows, Term, Then};
+use crate::backend::{Mat, Operand, Term, Then};
 use crate::error::Result;
 
 const WEIGHT: usize = 0;
@@ -112,7 +112,7 @@ impl Layer for Gcn {
         self.input_first.then_some([self.d_in, self.d_out])
     }
 
-    fn backward_of_rows(&self, site: Site<'_>, saved: Saved, g: Rows<'_>) -> Weights {
+    fn backward_of_rows(&self, site: Site<'_>, saved: Saved, g: Operand<'_>) -> Weights {
         let ax = saved.aggregated.expect("kept by forward");
         let ([gw], gb) = site.weight_gradients([&ax], g);
         vec![gw, gb]

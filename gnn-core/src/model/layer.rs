@@ -2,7 +2,7 @@
 
 use super::attention::Scores;
 use super::{Aggregate, At, Input};
-use crate::backend::{Act, Backend, Dropout, Kept, Mat, Rows, Term, Then, Write};
+use crate::backend::{Act, Backend, Dropout, Kept, Mat, Operand, Term, Then, Write};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::Direction;
@@ -270,7 +270,11 @@ impl<'a> Site<'a> {
 
     /// The gradients of dense weights whose layer reads `xs: [n_local, _]` and has the gradient
     /// `g: [n_local, k]` of its output, and of the bias beside them, in one pass.
-    pub fn weight_gradients<const N: usize>(&self, xs: [&Mat; N], g: Rows<'_>) -> ([Mat; N], Mat) {
+    pub fn weight_gradients<const N: usize>(
+        &self,
+        xs: [&Mat; N],
+        g: Operand<'_>,
+    ) -> ([Mat; N], Mat) {
         let backend = &self.cx.backend;
         let cols = g.dim().1;
         let mut gws = xs.map(|x| backend.fresh(x.ncols(), cols));
@@ -521,7 +525,7 @@ pub trait Layer {
     ///
     /// # Panics
     /// Where [`Layer::only_weights_read`] is none, or the layer has not kept its aggregate.
-    fn backward_of_rows(&self, _: Site<'_>, _: Saved, _: Rows<'_>) -> Weights {
+    fn backward_of_rows(&self, _: Site<'_>, _: Saved, _: Operand<'_>) -> Weights {
         unreachable!("others read the gradient of this layer's output")
     }
 }

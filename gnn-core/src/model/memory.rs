@@ -18,7 +18,7 @@
 //! that of their concatenation only until that one is made. The first layer has no gradient of its
 //! input, and keeps its aggregate from epoch to epoch where the request has it made once. Where it
 //! aggregates first and the second multiplies first, the gradient between them is made piece by piece
-//! as the first layer's weights read it ([`crate::backend::Rows::Made`]), and is in no sum.
+//! as the first layer's weights read it ([`crate::backend::Operand::Made`]), and is in no sum.
 
 use super::{AggregateFirst, ModelKind, Shape};
 use crate::dataset::{Dataset, Features, Task};

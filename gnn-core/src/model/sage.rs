@@ -8,7 +8,7 @@
 use super::layer::{
     After, Facts, Flow, Grad, Layer, Products, Saved, Site, Tensor, Weights, Widths,
 };
-use crate::backend::{Mat, Rows, Term, Then};
+use crate::backend::{Mat, Operand, Term, Then};
 use crate::error::Result;
 
 const W_SELF: usize = 0;
@@ -88,7 +88,7 @@ impl Layer for Sage {
         let x = saved.x();
         if let Some((mean, dense)) = mean.zip(x.dense()) {
             let own = site.first_rows(dense, g.nrows());
-            let ([g_self, g_neigh], gb) = site.weight_gradients([&own, &mean], Rows::Held(&g));
+            let ([g_self, g_neigh], gb) = site.weight_gradients([&own, &mean], Operand::Held(&g));
             drop((own, mean));
             let Some(then) = input else {
                 return Ok((vec![g_self, g_neigh, gb], None));
@@ -128,7 +128,7 @@ impl Layer for Sage {
         self.input_first.then_some([2 * self.d_in, self.d_out])
     }
 
-    fn backward_of_rows(&self, site: Site<'_>, saved: Saved, g: Rows<'_>) -> Weights {
+    fn backward_of_rows(&self, site: Site<'_>, saved: Saved, g: Operand<'_>) -> Weights {
         let x = saved.x().dense().expect("aggregated by forward");
         let mean = saved.aggregated.as_ref().expect("kept by forward");
         let own = site.first_rows(x, g.dim().0);

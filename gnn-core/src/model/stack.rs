@@ -3,7 +3,7 @@
 use super::kind::{Drop, Shape, Stage};
 use super::layer::{After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Weights};
 use super::{Aggregate, At, Crossing, Input, ModelKind, RoundSite};
-use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Rows, Term, Then};
+use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Operand, Term, Then};
 use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
@@ -474,7 +474,7 @@ impl Model {
             .iter()
             .map(|(g, w)| Term::right_t(g, &self.weights[1][*w]));
         let terms: Vec<_> = terms.collect();
-        let rows = Rows::Made {
+        let rows = Operand::Made {
             terms: &terms,
             then,
         };

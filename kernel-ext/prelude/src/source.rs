@@ -67,7 +67,7 @@ pub(crate) fn cut_frame(id: &str) -> Result<DataFrame> {
 /// The frame of a plan by its id.
 pub(crate) fn plan(id: &str) -> Result<DataFrame> {
     interrupt::check();
-    frames::read_named(&launcher::plan::path(id)?, "plan")
+    frames::read_named(&launcher::forecast::path(id)?, "plan")
 }
 
 /// The frame of a sweep.

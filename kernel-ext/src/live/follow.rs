@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use launcher::forecast::Expected;
 use launcher::jobs;
-use launcher::plan::Expected;
 use launcher::store::{Manifest, Status};
 use launcher::tail::Tail;
 

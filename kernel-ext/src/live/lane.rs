@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use gnn_core::record::state::State;
 use gnn_core::record::{now_ns, state};
 use halobook::plot::parts;
-use launcher::plan::{Expected, size};
+use launcher::forecast::{Expected, size};
 use launcher::tail::Tail;
 use serde::Deserialize;
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use launcher::{frames, plan as planning};
+use launcher::{forecast, frames};
 
 use super::bound::Thing;
 use super::{Session, lines::refused, program, report};
@@ -22,7 +22,7 @@ pub fn plan(line: &Line, session: &Session<'_>) -> Outcome {
     let said: serde_json::Value = serde_json::from_str(last)
         .map_err(|e| Failure::config(format!("`halobook plan` said no result: {e}"), []))?;
     let id = said["plan_id"].as_str().unwrap_or_default();
-    let path = planning::path(id).map_err(|e| refused(&e))?;
+    let path = forecast::path(id).map_err(|e| refused(&e))?;
     if let Some(name) = line.flag("output") {
         session.bind_as(name, Thing::Plan(id.to_owned()))?;
     }

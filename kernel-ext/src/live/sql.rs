@@ -1,7 +1,7 @@
 //! `%%sql`: Polars SQL over what is bound and over the run store, in this process.
 
 use launcher::sql::{self, Bound};
-use launcher::{partition, plan, store, sweep};
+use launcher::{forecast, partition, store, sweep};
 
 use super::bound::Thing;
 use super::{Session, lines, report};
@@ -25,7 +25,7 @@ pub(super) fn tables(session: &Session<'_>) -> Vec<(String, Bound)> {
     let file = |thing: Thing| {
         Some(match thing {
             Thing::Cut(id) => Bound::Frame(partition::dir(&id).ok()?.join("partition.parquet")),
-            Thing::Plan(id) => Bound::Frame(plan::path(&id).ok()?),
+            Thing::Plan(id) => Bound::Frame(forecast::path(&id).ok()?),
             Thing::Sweep(_) | Thing::Runs(_) | Thing::Going(_) => {
                 Bound::Frame(sweep::dir(thing.sweep()?).ok()?.join("frame.parquet"))
             }

@@ -3,8 +3,8 @@
 use super::Program;
 use super::own::Own;
 use crate::flags::{self, PLAN};
+use crate::forecast::{self, Done, Wanted, size};
 use crate::manifest::Manifest;
-use crate::plan::{self as planning, Done, Wanted, size};
 use crate::request::{Pair, parse_pairs};
 use crate::{Error, Result, frames, store, strategies};
 use gnn_core::record::rows::PlanRow;
@@ -65,7 +65,7 @@ pub fn plan(words: &[String], program: &Program) -> Result<i32> {
         spec,
         worker: std::env::current_exe().map_err(Error::io(Path::new("halobook")))?,
     };
-    let done = planning::plan(&wanted)?;
+    let done = forecast::plan(&wanted)?;
     done.notes.iter().for_each(|note| eprintln!("note: {note}"));
     if own.has("json") {
         let frame = frames::plan_frame(&done.rows)?;

@@ -2,7 +2,7 @@
 
 use super::own::Own;
 use crate::error::{Error, Result};
-use crate::plan::Expected;
+use crate::forecast::Expected;
 use gnn_core::record::frame::Schema;
 use gnn_core::record::rows::{CommRow, EndedRow, MetricsRow, PartRow, RankRow, SpanRow, TracedRow};
 use serde::Deserialize;

@@ -71,7 +71,7 @@ fn write_as<K: Key, W: Width>(
     if let Some(table) = &options.table {
         table.write(&mut out, vertices, ids)?;
     }
-    let mut rows = Rows::<W> {
+    let mut rows = FilledRows::<W> {
         starts: out.section("indptr", starts),
         sources: out.last_section("indices"),
         row: 0,
@@ -127,7 +127,7 @@ fn write_as<K: Key, W: Width>(
 }
 
 /// Rows that are filled in order.
-struct Rows<W> {
+struct FilledRows<W> {
     starts: SectionWriter<u64>,
     sources: SectionWriter<W>,
     /// The row that is being filled.
@@ -137,7 +137,7 @@ struct Rows<W> {
     looped: bool,
 }
 
-impl<W: Width> Rows<W> {
+impl<W: Width> FilledRows<W> {
     #[inline]
     fn add(&mut self, src: u64, dst: u64) -> Result<()> {
         if dst > self.row {

@@ -16,7 +16,7 @@ pub use ledger::{Asked, Ledger};
 
 use super::{
     Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
-    Picked, Product, Projected, Rows, ScoreTerm, SourceGradients, Sparse, Target, Term, Then,
+    Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then,
     Typed, Write,
 };
 use kernels::adam::AdamParams;
@@ -127,10 +127,16 @@ impl Backend for Hollow {
         self.host && kernels::linear::makes_rows(k, n)
     }
 
-    fn weight_gradients(&self, xs: &[&Mat], g: Rows<'_>, _gws: &mut [Mat], _gb: Option<&mut Mat>) {
+    fn weight_gradients(
+        &self,
+        xs: &[&Mat],
+        g: Operand<'_>,
+        _gws: &mut [Mat],
+        _gb: Option<&mut Mat>,
+    ) {
         let _wide: Vec<Option<Mat>> = xs.iter().map(|x| self.widened(x)).collect();
         let (rows, cols) = g.dim();
-        if let Rows::Made { terms, .. } = g {
+        if let Operand::Made { terms, .. } = g {
             let inner: usize = terms.iter().map(|t| t.a.ncols()).sum();
             self.ledger.flops(2.0 * (rows * cols * inner) as f64);
         }

@@ -42,8 +42,8 @@ pub(super) fn load(ask: &Ask, at: &Path) -> Result<Dataset> {
     let (stem, name) = stem(at);
     let part = |ending: &str| PathBuf::from(format!("{}{ending}", stem.display()));
     let test = test_index(&part("test.index"), limit)?;
-    let known = Rows::read(&part("allx"), limit)?;
-    let tested = Rows::read(&part("tx"), limit)?;
+    let known = PickledRows::read(&part("allx"), limit)?;
+    let tested = PickledRows::read(&part("tx"), limit)?;
     let classes_known = one_hot(&part("ally"), limit)?;
     let classes_tested = one_hot(&part("ty"), limit)?;
     let trained = one_hot(&part("y"), limit)?.0.len();
@@ -164,19 +164,19 @@ fn one_hot(path: &Path, limit: &Limit) -> Result<(Vec<i64>, usize)> {
 }
 
 /// Sparse rows of features.
-struct Rows {
+struct PickledRows {
     indptr: Vec<u64>,
     indices: Vec<u32>,
     data: Vec<f32>,
     cols: usize,
 }
 
-impl Rows {
+impl PickledRows {
     fn n(&self) -> usize {
         self.indptr.len() - 1
     }
 
-    fn read(path: &Path, limit: &Limit) -> Result<Rows> {
+    fn read(path: &Path, limit: &Limit) -> Result<PickledRows> {
         unpickled(path, limit, |pickle| {
             let state = pickle.rows(pickle.root(), "features")?;
             let array = |name: &str| {
@@ -206,7 +206,7 @@ impl Rows {
                 );
                 return Err(pickle.bad("data", reason));
             }
-            Ok(Rows {
+            Ok(PickledRows {
                 indptr: x.indptr,
                 indices: x.indices,
                 data,
@@ -216,9 +216,9 @@ impl Rows {
     }
 
     /// These rows, then for each further vertex its row of `tested`, if it has one.
-    fn with(self, tested: &Rows, row_of: &[Option<usize>]) -> CsrBuf {
+    fn with(self, tested: &PickledRows, row_of: &[Option<usize>]) -> CsrBuf {
         let known = self.n();
-        let Rows {
+        let PickledRows {
             mut indptr,
             mut indices,
             mut data,

@@ -8,7 +8,7 @@ use crate::dataset::source::{Lines, shown};
 use crate::dataset::{Limit, bad};
 
 /// A table of numbers without a header.
-pub(super) struct Rows<T> {
+pub(super) struct CsvRows<T> {
     /// The file, for messages.
     pub(super) file: String,
     /// Numbers in a row.
@@ -17,7 +17,7 @@ pub(super) struct Rows<T> {
     pub(super) values: Vec<T>,
 }
 
-impl<T> Rows<T> {
+impl<T> CsvRows<T> {
     /// Number of rows.
     pub(super) fn n(&self) -> usize {
         self.values.len().checked_div(self.width).unwrap_or(0)
@@ -37,7 +37,7 @@ impl<T> Rows<T> {
 ///
 /// # Errors
 /// [`crate::Error::Data`] naming the line that is no row of numbers like the ones before.
-pub(super) fn rows<T: FromStr>(path: &Path, limit: &Limit) -> Result<Rows<T>> {
+pub(super) fn rows<T: FromStr>(path: &Path, limit: &Limit) -> Result<CsvRows<T>> {
     parsed(path, limit, |field| field.parse().ok())
 }
 
@@ -45,7 +45,7 @@ pub(super) fn rows<T: FromStr>(path: &Path, limit: &Limit) -> Result<Rows<T>> {
 ///
 /// # Errors
 /// As [`rows`].
-pub(super) fn labels(path: &Path, limit: &Limit) -> Result<Rows<i64>> {
+pub(super) fn labels(path: &Path, limit: &Limit) -> Result<CsvRows<i64>> {
     parsed(path, limit, |field| match field.parse::<i64>() {
         Ok(x) => Some(x),
         Err(_) if field.is_empty() => Some(-1),
@@ -59,7 +59,7 @@ pub(super) fn whole(x: f64) -> Option<i64> {
     right.then_some(if x.is_nan() { -1 } else { x as i64 })
 }
 
-fn parsed<T>(path: &Path, limit: &Limit, parse: impl Fn(&str) -> Option<T>) -> Result<Rows<T>> {
+fn parsed<T>(path: &Path, limit: &Limit, parse: impl Fn(&str) -> Option<T>) -> Result<CsvRows<T>> {
     let mut lines = Lines::open(path, limit)?;
     let (mut values, mut width) = (Vec::new(), 0);
     while let Some(line) = lines.next()? {
@@ -87,7 +87,7 @@ fn parsed<T>(path: &Path, limit: &Limit, parse: impl Fn(&str) -> Option<T>) -> R
         // Twice, because a growing list may have room for as much again.
         limit.take(2 * (fields * size_of::<T>()) as u64, &lines.file, "numbers")?;
     }
-    Ok(Rows {
+    Ok(CsvRows {
         file: lines.file,
         width,
         values,

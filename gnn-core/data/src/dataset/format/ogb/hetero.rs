@@ -178,7 +178,7 @@ fn label(dataset: &mut Dataset, kinds: &[Kind], raw: &Path, limit: &Limit) -> Re
         check::length(&label.file, &kind.name, kind.n, label.n())?;
         all[kind.from..][..kind.n].copy_from_slice(&label.values);
     }
-    let label = csv::Rows {
+    let label = csv::CsvRows {
         file: at.display().to_string(),
         width: 1,
         values: all,

@@ -130,7 +130,7 @@ fn select(mask: &mut [bool], at: &Path, from: usize, n: usize, limit: &Limit) ->
 }
 
 /// Sets the classes of a data set from one row a vertex, -1 unlabelled.
-fn labelled(dataset: &mut Dataset, label: csv::Rows<i64>) -> Result<()> {
+fn labelled(dataset: &mut Dataset, label: csv::CsvRows<i64>) -> Result<()> {
     if label.width > 1 {
         let (labels, multi) = check::multi_labels(&label.file, &label.values, label.width)?;
         (dataset.labels, dataset.n_classes) = (labels, label.width);
@@ -156,7 +156,7 @@ struct Stored {
     n: usize,
     ends: [Vec<u32>; 2],
     features: Option<Mat>,
-    label: Option<csv::Rows<i64>>,
+    label: Option<csv::CsvRows<i64>>,
     relations: Option<Vec<i64>>,
 }
 
@@ -234,7 +234,7 @@ impl Stored {
 }
 
 /// Labels of `node-label.npz`, NaN where there is none.
-fn binary_labels(at: &Path, limit: &Limit) -> Result<csv::Rows<i64>> {
+fn binary_labels(at: &Path, limit: &Limit) -> Result<csv::CsvRows<i64>> {
     let mut archive = Archive::open(at, limit)?;
     let array = archive.array("node_label")?;
     let width = match array.shape[..] {
@@ -262,7 +262,7 @@ fn binary_labels(at: &Path, limit: &Limit) -> Result<csv::Rows<i64>> {
     } else {
         array.into_ints()?
     };
-    Ok(csv::Rows {
+    Ok(csv::CsvRows {
         file: archive.file,
         width,
         values,
