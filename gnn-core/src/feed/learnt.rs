@@ -47,6 +47,8 @@ impl Learnt {
         step: u64,
         (numbers, features): (Vec<u32>, Option<RowData>),
     ) -> Result<Mat> {
+        // What was waited for between epochs is in none of them.
+        self.reach.take_waited();
         self.reach.counted = cx.epoch;
         let step = cx.epoch * self.batches + step;
         let learnt = self.reach.pull(&numbers, step, &self.table)?;

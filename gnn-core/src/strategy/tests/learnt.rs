@@ -5,7 +5,7 @@ use super::{EPOCHS, Trained, assert_same, random_owner, spec, train};
 use crate::checkpoint::Snapshot;
 use crate::dataset::{Dataset, Features};
 use crate::model::ModelKind;
-use crate::record::Direction;
+use crate::record::{Direction, now_ns};
 use crate::rng::{self, Purpose};
 use crate::spec::{RunSpec, Value};
 use crate::strategy::{Determinism, Setup, Strategy, find, single};
@@ -211,6 +211,38 @@ fn asynchronous_embeddings_learn() {
     let loss = |epoch: usize| ranks.iter().map(|r| r.0[epoch]).sum::<f64>();
     assert!(loss(29) < 0.7 * loss(0), "{} after {}", loss(29), loss(0));
     assert!(ranks.iter().all(|r| r.1 > 0));
+}
+
+/// Waiting for rows while embeddings are collected for an evaluation is in no epoch: it was once counted
+/// for the next one, which then had more time in its parts than it took.
+#[test]
+fn waits_between_epochs_are_in_none_of_them() {
+    let data = Arc::new(random_dataset(90, 500, 6, 3, false, 4));
+    let entry = find("distdgl").expect("registered");
+    let spec = with(ModelKind::Sage, 0.0, &[]);
+    let owner = Arc::new(random_owner(90, 2, false, 3));
+    world(&spec, 2, |cx, meter| {
+        let setup = Setup::of(Arc::clone(&data), Some(Arc::clone(&owner)));
+        let mut built = (entry.build)(setup, cx).expect("builds");
+        for epoch in 0..3 {
+            cx.epoch = epoch;
+            meter.take_times();
+            let begun = now_ns();
+            built.strategy.epoch(cx).expect("trains");
+            let wall = now_ns() - begun;
+            let times = meter.take_times().0;
+            assert!(
+                times.wait + times.xfer <= wall,
+                "epoch {epoch}: waited {} and moved {} of {wall} ns",
+                times.wait,
+                times.xfer
+            );
+            // Often enough that what they wait is more than an epoch takes.
+            for _ in 0..60 {
+                built.strategy.logits(cx).expect("evaluates");
+            }
+        }
+    });
 }
 
 /// What is promised about repeating a run depends on how embeddings are learnt.
