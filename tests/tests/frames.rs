@@ -419,7 +419,7 @@ fn frames_are_listed_with_types_units_and_words() -> Outcome {
         "stale: ",
         "hops: ",
         "  wall_ms  ",
-        "  seeds_per_s  f64   1/s",
+        "  seeds_per_s   f64   1/s",
     ] {
         ensure!(all.contains(line), "no `{line}`: {all}");
     }

@@ -180,14 +180,13 @@ proptest! {
     #[test]
     fn unpatch_is_the_adjoint_of_patch(seed in 0u64..1000, d in 1usize..8) {
         with_model(ModelKind::Gcn, 0.0, |cx, _| {
-            for layer in 0..2 {
+            for (layer, &[_, below, leaves]) in SIZES.iter().enumerate() {
                 let mut patch = Mixing::new(seed);
-                let below = SIZES[layer][1];
                 let made = |cx: &mut Ctx, patch: &mut Mixing, h: kernels::Mat| {
                     let (mut hops, h) = (hops(seed), Rc::new(cx.backend.upload(h)));
                     let read = patch.patch(cx, &mut hops, layer, Input::Dense(h)).expect("patches");
                     let columns = hops.layers[layer].columns.len();
-                    assert!(columns < below + SIZES[layer][2], "some leaves are dropped");
+                    assert!(columns < below + leaves, "some leaves are dropped");
                     assert!(columns > below, "some are not");
                     let read = cx.backend.download(read.dense().expect("dense"));
                     assert_eq!(read.nrows(), columns);
