@@ -2,7 +2,7 @@
 //!
 //! A strategy names the frames it adds in its [`Entry`](crate::strategy::Entry) and writes their rows
 //! with [`Ctx::row`](crate::ctx::Ctx::row). Whoever reads a run needs neither: a [`Schema`] of each lies
-//! in the run folder ([`write`]), beside the rows.
+//! in the run folder ([`write()`]), beside the rows.
 
 mod column;
 mod schema;

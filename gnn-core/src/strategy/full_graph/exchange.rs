@@ -160,7 +160,7 @@ fn sent(cx: &Ctx, at: At, x: &Mat, n_local: usize) -> Mat {
 }
 
 /// Builds training whose exchanges `make` decides, from the request's settings: the
-/// [`Entry::build`](super::Entry) of such a strategy. Collective.
+/// [`Entry::build`](crate::strategy::Entry) of such a strategy. Collective.
 ///
 /// # Errors
 /// As for `halo`.
