@@ -56,7 +56,7 @@ fn a_strategy_of_a_cell_is_compared_and_used_by_name() -> Outcome {
     Ok(())
 }
 
-const DRIFT: &str = "%%strategy drifting --set limit=0\n\
+const DRIFT: &str = "%%strategy drifting --set far=0\n\
     frame! {\n\
         /// How far a layer's rows have moved since they travelled.\n\
         Drift in \"drift\" by layer {\n\
@@ -69,12 +69,12 @@ const DRIFT: &str = "%%strategy drifting --set limit=0\n\
         }\n\
     }\n\
     /// Fetches what has moved too far.\n\
-    struct Drifting { limit: f64 }\n\
+    struct Drifting { far: f64 }\n\
     impl Strategy for Drifting {\n\
         fn exchange(&mut self, x: &mut Exchange) -> Result<()> {\n\
             if x.backward() { return x.fetch_fresh(); }\n\
             let relative = x.drift()?;\n\
-            let fetches = relative > self.limit;\n\
+            let fetches = relative > self.far;\n\
             x.row(Drift { layer: x.layer() as u32, relative, fetches });\n\
             if fetches { x.fetch_fresh() } else { x.reuse_last() }\n\
         }\n\
@@ -87,13 +87,14 @@ fn a_strategy_of_a_cell_has_a_frame_of_its_own() -> Outcome {
     let mut kernel = Kernel::start()?;
     let id = kernel.begin(DRIFT)?;
     let answer = kernel.receive(&id, LONG)?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
     let shown = answer.shown("text/plain").context("nothing shown")?;
     ensure!(shown.contains("exact: the losses of single"), "{shown}");
     let columns = "frame drift: epoch, rank, layer, relative, fetches";
     ensure!(shown.contains(columns), "{shown}");
-    for (bound, limit) in [("r1", "0.05"), ("r2", "0.5")] {
+    for (bound, far) in [("r1", "0.05"), ("r2", "0.5")] {
         let cell = format!(
-            "%%gnn -n 2 -s drifting -o {bound}\ndata = \"karate\"; epochs = 6; limit = {limit}"
+            "%%gnn -n 2 -s drifting -o {bound}\ndata = \"karate\"; epochs = 6; far = {far}"
         );
         let id = kernel.begin(&cell)?;
         let answer = kernel.receive(&id, LONG)?;
