@@ -244,14 +244,13 @@ impl Manifest {
     /// # Errors
     /// When the file is missing or is not a manifest.
     pub fn read(run_dir: &Path) -> Result<Manifest> {
-        let path = run_dir.join("manifest.json");
-        let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
-        let mut manifest: Manifest =
-            serde_json::from_slice(&bytes).map_err(|source| Error::Json {
-                path: path.clone(),
-                source,
-            })?;
-        if manifest.status == Status::Running && !manifest.is_supervised() {
+        let manifest = Manifest::written(run_dir)?;
+        if manifest.status != Status::Running || manifest.is_supervised() {
+            return Ok(manifest);
+        }
+        // Its supervisor may have closed it since it was read, and then ended: what it wrote last counts.
+        let mut manifest = Manifest::written(run_dir)?;
+        if manifest.status == Status::Running {
             manifest.status = Status::Failed;
             manifest.error = Some(RunError {
                 name: "HaloRankFailed".into(),
@@ -260,6 +259,13 @@ impl Manifest {
             });
         }
         Ok(manifest)
+    }
+
+    /// What the file in a run folder says.
+    fn written(run_dir: &Path) -> Result<Manifest> {
+        let path = run_dir.join("manifest.json");
+        let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
+        serde_json::from_slice(&bytes).map_err(|source| Error::Json { path, source })
     }
 
     /// Writes the manifest into a run folder, atomically.
