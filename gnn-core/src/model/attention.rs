@@ -3,8 +3,8 @@
 //! Local work runs while rows travel: forward, the rows without remote sources; backward, the
 //! sources that this rank owns.
 
-use super::layer::Site;
 use super::seam::{Edges, edges_of, in_pieces, with_room};
+use super::site::Site;
 use crate::backend::{
     Attended, Attention, AttentionDropout, Mat, Projected, ScoreTerm, SourceGradients,
 };

@@ -4,7 +4,8 @@
 //! "Decoupled" in NeutronTP (SIGMOD 2025), section 3.1; APPNP without teleport (Gasteiger et al.,
 //! ICLR 2019, <https://arxiv.org/abs/1810.05997>) for GCN.
 
-use super::layer::{self, After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{self, After, Facts, Flow, Grad, Layer, Saved, Tensor, Weights, Widths};
+use super::site::Site;
 use crate::backend::{Backend, Then};
 use crate::error::Result;
 

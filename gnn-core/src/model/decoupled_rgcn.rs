@@ -8,10 +8,11 @@
 //! Basis decomposition: every relation has a weight of its own.
 
 use super::layer::{
-    After, Beside, Facts, Flow, Grad, Layer, Round, Saved, Site, Tensor, Weights, Widths,
+    After, Beside, Facts, Flow, Grad, Layer, Round, Saved, Tensor, Weights, Widths,
 };
 use super::rgcn::check;
 use super::seam::{edges_of, with_room};
+use super::site::Site;
 use crate::backend::{Backend, Mat, Term, Then, Write};
 use crate::error::Result;
 use std::rc::Rc;

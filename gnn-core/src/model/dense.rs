@@ -1,7 +1,8 @@
 //! Layers that read no other vertex: before, between and after message passing.
 
-use super::layer::{After, Beside, Flow, Grad, Layer, Saved, Site, Tensor, Weights};
+use super::layer::{After, Beside, Flow, Grad, Layer, Saved, Tensor, Weights};
 use super::norm;
+use super::site::Site;
 use crate::backend::{Term, Then};
 use crate::error::Result;
 use std::rc::Rc;

@@ -9,8 +9,9 @@
 
 use super::attention::{self, Heads, Kept, Vectors};
 use super::layer::{
-    After, Beside, Facts, Flow, Grad, Layer, Round, Saved, Site, Tensor, Weights, Widths,
+    After, Beside, Facts, Flow, Grad, Layer, Round, Saved, Tensor, Weights, Widths,
 };
+use super::site::Site;
 use crate::backend::{Backend, Mat, Term, Then};
 use crate::error::Result;
 use crate::rng::Purpose;

@@ -4,9 +4,8 @@
 //! Kipf & Welling, ICLR 2017, eq. 2: `Y = Â X W + b`, `Â = D^-1/2 (A + I) D^-1/2`. The weights of
 //! Â are in the block that the aggregate multiplies by.
 
-use super::layer::{
-    After, Facts, Flow, Grad, Layer, Products, Saved, Site, Tensor, Weights, Widths,
-};
+use super::layer::{After, Facts, Flow, Grad, Layer, Products, Saved, Tensor, Weights, Widths};
+use super::site::Site;
 use crate::backend::{Mat, Operand, Term, Then};
 use crate::error::Result;
 

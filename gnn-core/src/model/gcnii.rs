@@ -6,7 +6,8 @@
 //! `Y = ((1 - α) Â X + α H₀) ((1 - β) I + β W)`, `β = ln(λ / l + 1)` in the l-th such layer. A dense
 //! layer with ReLU makes `H₀` out of the features, another makes logits out of the last layer.
 
-use super::layer::{After, Beside, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{After, Beside, Facts, Flow, Grad, Layer, Saved, Tensor, Weights, Widths};
+use super::site::Site;
 use crate::backend::{Mat, Term, Then};
 use crate::error::Result;
 use std::cell::OnceCell;

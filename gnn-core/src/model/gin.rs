@@ -10,7 +10,8 @@
 //! # Not done
 //! Batch normalisation inside the MLP, which the paper's graph classification uses.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Tensor, Weights, Widths};
+use super::site::Site;
 use crate::backend::{Act, Term, Then};
 use crate::error::Result;
 use std::rc::Rc;

@@ -22,10 +22,12 @@ mod memory;
 mod norm;
 mod optimiser;
 mod patched;
+mod range;
 mod resgcn;
 mod rgcn;
 mod sage;
 mod seam;
+mod site;
 mod stack;
 
 pub use crate::spec::ModelKind;
@@ -33,12 +35,13 @@ pub use crossing::Crossing;
 pub use input::{Input, SparseInput};
 pub use kind::{AggregateFirst, Shape};
 pub use layer::{
-    After, Beside, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Tensor, Weights, Widths,
+    After, Beside, Facts, Flow, Grad, Init, Layer, Round, Saved, Tensor, Weights, Widths,
 };
 pub use memory::Memory;
 pub use optimiser::Optimiser;
 pub use seam::{Aggregate, At, Edges, Neighbours, RoundSite, Rounds};
 pub(crate) use seam::{in_pieces, with_room};
+pub use site::Site;
 pub(crate) use stack::dropout_key;
 pub use stack::{Aggregation, Model, Ready, Tape};
 

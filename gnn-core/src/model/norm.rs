@@ -4,7 +4,8 @@
 //! Ba, Kiros & Hinton, "Layer normalization", 2016, <https://arxiv.org/abs/1607.06450>.
 
 use super::Input;
-use super::layer::{Saved, Site, Tensor, Weights};
+use super::layer::{Saved, Tensor, Weights};
+use super::site::Site;
 use crate::backend::{Act, Mat, Normed, Then};
 use std::rc::Rc;
 

@@ -8,8 +8,9 @@
 //! Every block normalises first, the first one too, and normalisation is LayerNorm over a vertex's
 //! features (the paper's code offers it beside batch normalisation).
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Tensor, Weights, Widths};
 use super::norm;
+use super::site::Site;
 use crate::backend::{Term, Then, Write};
 use crate::error::Result;
 use std::rc::Rc;

@@ -12,8 +12,9 @@
 //! # Not done
 //! Block-diagonal decomposition.
 
-use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Site, Tensor, Weights, Widths};
+use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Tensor, Weights, Widths};
 use super::seam::{edges_of, with_room};
+use super::site::Site;
 use crate::backend::{Term, Then, Typed, Write};
 use crate::error::{Error, Result};
 use crate::graph::Block;

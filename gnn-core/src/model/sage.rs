@@ -5,9 +5,8 @@
 //! two-matrix form: `Y = X W_self + mean_{u∈N(v)}(x_u) W_neigh + b`. A vertex without in-neighbours
 //! has the mean 0.
 
-use super::layer::{
-    After, Facts, Flow, Grad, Layer, Products, Saved, Site, Tensor, Weights, Widths,
-};
+use super::layer::{After, Facts, Flow, Grad, Layer, Products, Saved, Tensor, Weights, Widths};
+use super::site::Site;
 use crate::backend::{Mat, Operand, Term, Then};
 use crate::error::Result;
 

@@ -1,9 +1,10 @@
 //! The stack of layers, with activations and dropout between them.
 
 use super::kind::{Drop, Shape, Stage};
-use super::layer::{After, Facts, Flow, Grad, Init, Layer, Round, Saved, Site, Weights};
+use super::layer::{Facts, Flow, Grad, Init, Layer, Round, Saved, Weights};
+use super::site::Site;
 use super::{Aggregate, At, Crossing, Input, ModelKind, RoundSite};
-use crate::backend::{Act, Backend, Dropout, Gate, Kept, Mat, Operand, Term, Then};
+use crate::backend::{Backend, Dropout, Kept, Mat};
 use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
@@ -140,6 +141,12 @@ impl Model {
         })
     }
 
+    /// Weights of the head, which are trained like those of one more layer; empty where it has none.
+    pub fn head_weights(&self) -> &Weights {
+        let own = self.weights.get(self.layers());
+        own.unwrap_or(const { &Weights::new() })
+    }
+
     /// Number of weights of the layers that are held.
     pub fn parameters(&self) -> usize {
         self.weights.iter().flatten().map(Mat::len).sum()
@@ -204,7 +211,12 @@ impl Model {
     }
 
     /// Dropout of the input of a layer, if it has any.
-    fn drop_input<'a>(&self, cx: &Ctx, layer: usize, ids: &'a Kept<u32>) -> Option<Dropout<'a>> {
+    pub(super) fn drop_input<'a>(
+        &self,
+        cx: &Ctx,
+        layer: usize,
+        ids: &'a Kept<u32>,
+    ) -> Option<Dropout<'a>> {
         let drops = self
             .stages
             .get(layer)
@@ -317,44 +329,6 @@ impl Model {
         (first..self.layers()).map(site).collect()
     }
 
-    /// Some layers, from what the layer before them made (dropout of the features is not done
-    /// here) to what the layer after them takes. Rows that go forward in several chunks have a tape each.
-    ///
-    /// # Errors
-    /// Whatever the aggregation meets.
-    pub fn forward_layers(
-        &self,
-        cx: &mut Ctx,
-        agg: &mut dyn Aggregate,
-        layers: Range<usize>,
-        mut flow: Flow,
-        ids: &Kept<u32>,
-        train: bool,
-    ) -> Result<(Flow, Tape)> {
-        cx.pass(if train { Pass::Forward } else { Pass::Eval });
-        let direction = if train {
-            Direction::Forward
-        } else {
-            Direction::Eval
-        };
-        let mut saved = Vec::with_capacity(layers.len());
-        for layer in layers {
-            cx.layer(layer);
-            let next = self.drop_input(cx, layer + 1, ids);
-            let after = After {
-                act: self.stages[layer].act,
-                dropout: next.filter(|_| train),
-            };
-            let site = self.site(cx, agg, At { layer, direction }, ids);
-            let (next, kept) = self.stages[layer].layer.forward(site, flow, after)?;
-            if train {
-                saved.push(kept);
-            }
-            flow = next;
-        }
-        Ok((flow, Tape { saved }))
-    }
-
     /// Weight gradients of a whole model from `g`, the gradient of the logits `[n_local, d_out]`, last layer
     /// first; `ready` gets each layer's as soon as they exist, so that they can travel while
     /// earlier layers are computed. Gives the gradient of the features if
@@ -390,136 +364,6 @@ impl Model {
         }
         let grad = self.backward_layers(cx, agg, 0..upto, tape, ids, grad, ready)?;
         Ok(grad.map(|grad| grad.g))
-    }
-
-    /// The backward of [`Model::forward_layers`]: from the gradient of the last layer's output to
-    /// that of the output of the layer before the first, each before its activation and dropout.
-    ///
-    /// # Errors
-    /// Whatever the aggregation or `ready` meets.
-    #[expect(clippy::too_many_arguments, reason = "forward_layers' and two more")]
-    pub fn backward_layers(
-        &self,
-        cx: &mut Ctx,
-        agg: &mut dyn Aggregate,
-        layers: Range<usize>,
-        mut tape: Tape,
-        ids: &Kept<u32>,
-        grad: Grad,
-        ready: Ready<'_>,
-    ) -> Result<Option<Grad>> {
-        cx.pass(Pass::Backward);
-        let (mut grad, start) = (Some(grad), layers.start);
-        for layer in layers.rev() {
-            cx.layer(layer);
-            let saved = tape.saved.pop().expect("forward pushed one entry a layer");
-            let x = saved.x.clone();
-            let then = self.input_then(cx, layer, ids, x.as_ref());
-            let at = At {
-                layer,
-                direction: Direction::Backward,
-            };
-            let g = grad.take().expect("later layers gave their input's");
-            if let Some(then) = then
-                && start == 0
-                && self.skips_to_first(cx, layer, &tape)
-            {
-                let below = tape.saved.pop().expect("forward pushed one entry a layer");
-                self.backward_of_first_two(cx, agg, [saved, below], ids, g, then, ready)?;
-                return Ok(None);
-            }
-            let site = self.site(cx, agg, at, ids);
-            let (grads, gx) = self.stages[layer].layer.backward(site, saved, g, then)?;
-            ready(cx, layer, grads)?;
-            grad = gx.filter(|_| layer > 0 || self.input_gradient);
-        }
-        Ok(grad)
-    }
-
-    /// Whether only the first layer's weights read the gradient of its output, and this second layer
-    /// gives it as a sum of products, which the backend would rather make piece by piece than write.
-    fn skips_to_first(&self, cx: &Ctx, layer: usize, tape: &Tape) -> bool {
-        let [first, second] = match &self.stages[..] {
-            [first, second, ..] if layer == 1 && !self.input_gradient => [first, second],
-            _ => return false,
-        };
-        let kept = tape.saved.last().is_some_and(|s| s.aggregated.is_some());
-        let read = first.layer.only_weights_read();
-        second.layer.in_parts() && kept && read.is_some_and(|[k, n]| cx.backend.makes_rows(k, n))
-    }
-
-    /// Backward of the first two layers, of which `saved` has the second's first, without the gradient
-    /// between them as a matrix.
-    #[expect(clippy::too_many_arguments, reason = "as backward_layers")]
-    fn backward_of_first_two(
-        &self,
-        cx: &mut Ctx,
-        agg: &mut dyn Aggregate,
-        saved: [Saved; 2],
-        ids: &Kept<u32>,
-        grad: Grad,
-        then: Then<'_>,
-        ready: Ready<'_>,
-    ) -> Result<()> {
-        let at = |layer| At {
-            layer,
-            direction: Direction::Backward,
-        };
-        let [second, first] = saved;
-        let site = self.site(cx, agg, at(1), ids);
-        let (grads, parts) = self.stages[1].layer.backward_in_parts(site, second, grad)?;
-        ready(cx, 1, grads)?;
-        cx.layer(0);
-        let terms = parts
-            .iter()
-            .map(|(g, w)| Term::right_t(g, &self.weights[1][*w]));
-        let terms: Vec<_> = terms.collect();
-        let rows = Operand::Made {
-            terms: &terms,
-            then,
-        };
-        let site = self.site(cx, agg, at(0), ids);
-        let grads = self.stages[0].layer.backward_of_rows(site, first, rows);
-        ready(cx, 0, grads)
-    }
-
-    /// What turns the gradient of a layer's input into that of the output of the layer before it;
-    /// none for features that are not learnt.
-    pub(super) fn input_then<'a>(
-        &self,
-        cx: &Ctx,
-        layer: usize,
-        ids: &'a Kept<u32>,
-        x: Option<&'a Input>,
-    ) -> Option<Then<'a>> {
-        let dropout = self.drop_input(cx, layer, ids);
-        let scale = dropout.map_or(1.0, |d| 1.0 / (1.0 - d.p));
-        let act = match layer.checked_sub(1) {
-            Some(before) => self.stages[before].act,
-            None if self.input_gradient => Act::None,
-            None => return None,
-        };
-        let gate = || {
-            let y = x.and_then(Input::dense);
-            let y = y.expect("a layer behind an activation keeps its dense input");
-            Some(Gate { y, act, scale })
-        };
-        Some(match act {
-            Act::None => Then {
-                dropout,
-                ..Then::default()
-            },
-            // Zero where either activation or dropout took it.
-            Act::Relu => Then {
-                gate: gate(),
-                ..Then::default()
-            },
-            Act::Elu => Then {
-                dropout,
-                gate: gate(),
-                ..Then::default()
-            },
-        })
     }
 }
 

@@ -20,7 +20,6 @@ use crate::graph::Relations;
 use crate::head::Head;
 use crate::model::{
     Aggregate, AggregateFirst, Aggregation, At, Input, Model, Optimiser, Shape, SparseInput,
-    Weights,
 };
 use crate::record::rows::PartRow;
 use crate::record::{Direction, Pass, PredictedLane, RankFacts};
@@ -232,14 +231,7 @@ impl<A: Aggregate> FullGraph<A> {
         let ids = &rows.ids;
         let (logits, tape) = model.forward(cx, aggregate, input.clone(), ids, true)?;
         let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
-        let own = model.weights.get(model.layers());
-        let (loss, own) = head.loss(
-            cx,
-            rows,
-            own.unwrap_or(const { &Weights::new() }),
-            &logits,
-            &mut g,
-        )?;
+        let (loss, own) = head.loss(cx, rows, model.head_weights(), &logits, &mut g)?;
         drop(logits);
         let mut ready = |cx: &mut Ctx, layer, grads| reduction.ready(cx, layer, grads);
         if !own.is_empty() {
@@ -261,7 +253,7 @@ impl<A: Aggregate> FullGraph<A> {
     pub(crate) fn evaluate(&mut self, cx: &mut Ctx) -> Result<Evaluated> {
         let loss = self.forward_backward(cx)?;
         self.reduction.collect(cx)?;
-        let host = |layer: &Weights| layer.iter().map(|g| cx.backend.download(g)).collect();
+        let host = |layer: &Vec<Mat>| layer.iter().map(|g| cx.backend.download(g)).collect();
         Ok(Evaluated {
             loss: loss / self.rows.train_total.max(1) as f64,
             gradients: self.reduction.gradients().iter().map(host).collect(),
@@ -292,9 +284,7 @@ impl<A: Aggregate> Strategy for FullGraph<A> {
 
     fn scores(&mut self, cx: &mut Ctx, pairs: Vec<Pair>) -> Result<Vec<f32>> {
         let z = self.output(cx)?;
-        let own = self.model.weights.get(self.model.layers());
-        let own = own.unwrap_or(const { &Weights::new() });
-        self.head.scores(cx, own, &z, pairs)
+        self.head.scores(cx, self.model.head_weights(), &z, pairs)
     }
 
     fn gradients(&self) -> Vec<&Mat> {

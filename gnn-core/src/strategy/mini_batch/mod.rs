@@ -47,7 +47,7 @@ use crate::dataset::Pair;
 use crate::error::Result;
 use crate::feed::{Feed, Layerwise, Server};
 use crate::head::Head;
-use crate::model::{Model, Weights};
+use crate::model::Model;
 use crate::record::PredictedLane;
 use crate::strategy::Strategy;
 use step::Step;
@@ -104,9 +104,7 @@ impl Strategy for BatchTraining {
 
     fn scores(&mut self, cx: &mut Ctx, pairs: Vec<Pair>) -> Result<Vec<f32>> {
         let z = self.output(cx)?;
-        let own = self.model.weights.get(self.model.layers());
-        let own = own.unwrap_or(const { &Weights::new() });
-        self.head.scores(cx, own, &z, pairs)
+        self.head.scores(cx, self.model.head_weights(), &z, pairs)
     }
 
     fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::dataset::Rows;
 use crate::error::{Error, Result};
 use crate::feed::{Batch, Feed, Hops};
 use crate::head::{Head, PairBatch};
-use crate::model::{Flow, Grad, Input, Model, Tape, Weights};
+use crate::model::{Flow, Grad, Input, Model, Tape};
 use crate::record::Pass;
 
 /// What a step works with.
@@ -84,8 +84,7 @@ impl Step<'_> {
     ) -> Result<(f64, Mat)> {
         let layers = self.model.layers();
         let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
-        let own = self.model.weights.get(layers);
-        let own = own.unwrap_or(const { &Weights::new() });
+        let own = self.model.head_weights();
         let (loss, own) = match pairs {
             None => self.head.loss(cx, rows, own, &logits, &mut g)?,
             Some(pairs) => {

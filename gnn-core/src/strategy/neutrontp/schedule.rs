@@ -128,13 +128,7 @@ impl Schedule {
             let mut y = cx.backend.fresh(rows, width);
             let by_source = i == 0 && !alone && !way.columns.is_empty();
             if by_source {
-                for (j, a) in way.columns.iter().enumerate() {
-                    arrive(cx, &mut arriving, &mut source)?;
-                    let write = if j == 0 { Write::Set } else { Write::Add };
-                    in_pieces(cx, a, 0..rows, |cx, rows| {
-                        cx.backend.spmm(a, rows, &source, write, &mut y);
-                    })?;
-                }
+                by_sources(cx, way, &mut arriving, &mut source, &mut y)?;
                 combine(cx, step, 0..rows, &source, &mut y);
             }
             let chunks = if by_source { &[] } else { &way.bounds[..] };
@@ -247,6 +241,24 @@ fn arrive(cx: &mut Ctx, arriving: &mut Arriving<'_>, slices: &mut Held<'_>) -> R
     };
     let slices = slices.expect("made for the split and not shared yet");
     finish_split(cx, portion, ticket, slices)
+}
+
+/// The sums `A X` by chunks of sources, each as soon as its message is there.
+fn by_sources(
+    cx: &mut Ctx,
+    way: &Way,
+    arriving: &mut Arriving<'_>,
+    source: &mut Held<'_>,
+    y: &mut Mat,
+) -> Result<()> {
+    for (j, a) in way.columns.iter().enumerate() {
+        arrive(cx, arriving, source)?;
+        let write = if j == 0 { Write::Set } else { Write::Add };
+        in_pieces(cx, a, 0..y.nrows(), |cx, rows| {
+            cx.backend.spmm(a, rows, source, write, y);
+        })?;
+    }
+    Ok(())
 }
 
 /// From the sums `A X` in the rows `rows` of `y` to `own · X + others · A X`.
