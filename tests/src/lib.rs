@@ -5,6 +5,7 @@
 //! - [`binaries`]: where the release binaries lie, and what to do when they do not.
 //! - [`kernel`]: a Jupyter client over ZMQ.
 //! - [`runs`]: starting `halobook`, watching it, reading back what it left.
+//! - [`rows`]: what every row of a frame must satisfy.
 //! - [`folder`]: data sets written on the spot, whole and damaged.
 //! - [`skip`]: what happens when this machine lacks something.
 //! - [`within`]: how long a machine may take that others use as well.
@@ -14,6 +15,7 @@ pub mod binaries;
 pub mod folder;
 pub mod kernel;
 pub mod processes;
+pub mod rows;
 pub mod runs;
 pub mod skip;
 pub mod within;

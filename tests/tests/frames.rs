@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tests::folder::Known;
+use tests::rows::{adds_up, number};
 use tests::runs::{Store, numbers};
 use tests::{Outcome, skip};
 
@@ -17,43 +18,6 @@ fn launches() -> Vec<&'static str> {
         true => vec!["threads", "mpi"],
         false => vec!["threads"],
     }
-}
-
-fn number(row: &Value, column: &str) -> anyhow::Result<f64> {
-    row[column]
-        .as_f64()
-        .with_context(|| format!("no `{column}` in {row}"))
-}
-
-fn adds_up(row: &Value) -> Outcome {
-    let parts = [
-        "compute_ms",
-        "copy_ms",
-        "xfer_exposed_ms",
-        "wait_ms",
-        "other_ms",
-    ];
-    let wall = number(row, "wall_ms")?;
-    let mut sum = 0.0;
-    for part in parts {
-        let value = number(row, part)?;
-        ensure!(value >= -1e-6, "{part} is negative: {row}");
-        sum += value;
-    }
-    ensure!(
-        (sum - wall).abs() <= 1e-6 + 1e-6 * wall,
-        "parts sum to {sum}: {row}"
-    );
-    let (hidden, exposed) = (
-        number(row, "comm_hidden_ms")?,
-        number(row, "xfer_exposed_ms")?,
-    );
-    let comm = number(row, "comm_ms")?;
-    ensure!(
-        (hidden + exposed - comm).abs() <= 1e-6 + 1e-6 * comm,
-        "comm_ms: {row}"
-    );
-    Ok(())
 }
 
 #[test]
@@ -454,6 +418,26 @@ fn frames_are_listed_with_types_units_and_words() -> Outcome {
                 ensure!(row.get(column).is_some(), "no {column} in {row}");
             }
         }
+    }
+    Ok(())
+}
+
+/// On a device with a budget every route has a row an epoch, what chunks need crosses, and the device
+/// never holds more than it may; without one there are none.
+#[test]
+fn copies_to_and_from_a_budgeted_device_are_a_frame() -> Outcome {
+    let store = Store::new()?;
+    let run = "--data karate -s neutrontp -n 2 --epochs 3 --launch threads --decoupled true";
+    store.train(run)?;
+    ensure!(store.frame("latest", "copies")?.is_empty(), "no device");
+    store.train(&format!("{run} --set device_mem=4000"))?;
+    let copies = store.frame("latest", "copies")?;
+    ensure!(copies.len() == 2 * 3 * 3, "{} rows", copies.len());
+    for row in &copies {
+        let bytes = number(row, "bytes")?;
+        ensure!((bytes == 0.0) == (row["route"] == "on_device"), "{row}");
+        ensure!(number(row, "copy_ms")? >= 0.0, "{row}");
+        ensure!(number(row, "dev_mem_peak_bytes")? <= 4000.0, "{row}");
     }
     Ok(())
 }

@@ -16,19 +16,22 @@
 //! | [`BudgetedDevice::store_rows`], [`BudgetedDevice::add_rows`] | device to host |
 //! | [`BudgetedDevice::move_rows`] | within the device |
 //!
-//! Bytes are those of the rows and lists themselves, and times those of the copies, by route in
-//! [`Meter::take_copies`]. Rows that do not lie one after the other on a device of its own pass through a
+//! Bytes are those of the rows and lists themselves, and times those of the copies, by route: the frame
+//! `copies` ([`CopiesRow`]) of a strategy whose entry declares it. Rows that do not lie one after the other on a device of its own pass through a
 //! piece of its memory, which is taken from the budget, so that one copy crosses and not one a row.
 //!
 //! # Not done
 //! Copies that overlap with work: there is one stream.
 
 mod budget;
+mod copies;
 mod stores;
 #[cfg(test)]
 mod tests;
 
 pub use budget::{Budget, Lease};
+pub use copies::CopiesRow;
+pub(crate) use copies::note;
 pub use stores::{SparseBytes, Stores};
 
 use crate::backend::{Backend, Corner, Kept, Mat, Picked, Sparse, Write};

@@ -3,7 +3,7 @@
 
 use super::clock::{now_ns, sleep_until};
 use super::frame::Noted;
-use super::phase::{Direction, Label, Op, Pass, Phase, SpanPhase, Stream};
+use super::phase::{Direction, Label, Op, Pass, Phase, SpanPhase, Stream, labels};
 use super::recorder::PredictedLane;
 use super::state::StatePage;
 use super::times::Times;
@@ -33,15 +33,16 @@ pub struct Blocked {
     pub waiting: u64,
 }
 
-/// Where bytes are copied to and from, by somebody who keeps a device and the host apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// From the host to the device.
-    HostToDevice,
-    /// Back.
-    DeviceToHost,
-    /// Within the device.
-    OnDevice,
+labels! {
+    /// Where bytes are copied to and from, by somebody who keeps a device and the host apart.
+    Route {
+        /// From the host to the device.
+        HostToDevice => "to_device",
+        /// Back.
+        DeviceToHost => "to_host",
+        /// Within the device.
+        OnDevice => "on_device",
+    }
 }
 
 /// What was copied along one route.

@@ -4,6 +4,7 @@ use super::told::{All, Told};
 use super::{Folder, Outcome};
 use crate::checkpoint::{Checkpoints, Snapshot, digest};
 use crate::ctx::Ctx;
+use crate::device;
 use crate::error::Result;
 use crate::evaluation::{Evaluation, evaluate};
 use crate::patience::Patience;
@@ -133,9 +134,12 @@ impl<'a> Training<'a> {
     fn epoch(&mut self, cx: &mut Ctx, epoch: usize) -> Result<All> {
         cx.epoch = epoch as u64;
         cx.enter(Phase::Other);
+        // What the last evaluation copied is nobody's.
+        cx.meter().take_copies();
         let begun = self.recorder.begin(epoch as u32);
         let loss = self.strategy.epoch(cx)?;
         cx.backend.settle();
+        device::note(cx, cx.meter().take_copies());
         let closed = self.recorder.end(begun);
         self.close(cx, loss, &closed)
     }

@@ -57,7 +57,9 @@ mod traffic;
 use self::ladder::{RUNGS, Rung};
 use super::{Built, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
+use crate::device::CopiesRow;
 use crate::error::{Error, Result};
+use crate::record::frame::FrameRow;
 use crate::spec::{RunSpec, Value};
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
@@ -118,6 +120,7 @@ pub const ENTRY: Entry = Entry {
     paper: "https://doi.org/10.14778/3705829.3705837",
     summary: "NeutronTP: ranks have slices of the features of all vertices, and nobody a remote one",
     knobs: KNOBS,
+    frames: &[CopiesRow::FRAME],
     exact: Exact::Always,
     cut: false,
     resumes: true,

@@ -22,7 +22,13 @@ fn fits(kind: Column, cell: &Json) -> bool {
 fn rows_are_those_that_entries_declare() {
     let data = Arc::new(random_dataset(50, 200, 6, 3, false, 5));
     for entry in STRATEGIES.iter().filter(|entry| !entry.frames.is_empty()) {
-        let request = spec(entry, ModelKind::Gcn, 2, 5);
+        let mut pairs = spec(entry, ModelKind::Gcn, 2, 5).to_pairs();
+        // Without a budget nothing is copied to a device.
+        if entry.knobs.iter().any(|knob| knob.name == "device_mem") {
+            pairs.retain(|(key, _)| key != "device_mem");
+            pairs.push(("device_mem".into(), Value::Int(1 << 20)));
+        }
+        let request = RunSpec::from_pairs(pairs).expect("valid pairs");
         let owner = random_owner(50, 2, false, 3);
         for (rank, trained) in train(entry, &request, &data, Some(owner), 2)
             .iter()
