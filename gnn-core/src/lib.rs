@@ -4,6 +4,31 @@
 //! The core knows no process, no Jupyter and no Polars. A [`plan::Plan`] comes in, rows leave
 //! through a [`record::Recorder`]; nothing else crosses the boundary.
 //!
+//! # Floors
+//! A module knows those below it, and none above or beside it on its floor
+//! (`tests/floors.rs` holds every arrow to that):
+//!
+//! ```text
+//!  work   rehearsal          the loop · the same without computing
+//!  evaluation                what a strategy's weights are worth
+//!  strategy                  schedules over layers and ranks, one folder or file each
+//!  feed                      mini-batches made ahead
+//!  head                      losses and metrics
+//!  model   device            layers with exact backward · a budget beside the host
+//!  patience
+//!  checkpoint                what a run goes on from
+//!  ctx                       a rank's hands
+//!  backend   comm            operations · messages
+//!  plan
+//!  spec   record   sample    what is asked · what happened · what is drawn
+//!  ───────────────────────────────────────────────────────────────
+//!  gnn-data                  dataset, graph, partition, store, convert
+//!  kernels                   loops over slices
+//! ```
+//!
+//! Reading a request needs the registry, since an entry lists the settings that a request may have:
+//! [`RunSpec::from_pairs`](spec::RunSpec::from_pairs) is written beside the registry, in [`strategy`].
+//!
 //! | module | one idea |
 //! |---|---|
 //! | [`spec`] | what the user wrote: one table of keys, parsed once |
@@ -11,13 +36,13 @@
 //! | [`graph`], [`dataset`], [`partition`] | what is trained on, and how it is cut |
 //! | [`convert`] | edge lists of any length to that form, within bounded memory |
 //! | [`store`] | the project's own form of it on disk, mapped into memory |
-//! | [`backend`] | matrices and the dozen operations on them |
+//! | [`backend`] | matrices and the operations on them |
 //! | [`device`] | a budget of device memory, and what crosses between it and the host |
 //! | [`comm`] | ranks and messages |
 //! | [`sample`], [`feed`] | mini-batches drawn from it, and made ahead with their features |
 //! | [`model`] | layers with hand-written exact backward passes |
 //! | [`head`] | losses and metrics of the tasks |
-//! | [`strategy`] | schedules over layers and ranks, one file each |
+//! | [`strategy`] | schedules over layers and ranks |
 //! | [`evaluation`] | what the weights of a strategy are worth |
 //! | [`record`] | rows, phases, status pages |
 //! | [`checkpoint`] | what a run needs to go on later, on disk |
