@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use gnn_core::spec::find_key;
 use launcher::strategies::{self, About, Setting};
 use serde_json::Value;
 
@@ -213,21 +214,53 @@ fn describe(name: &str, hash: String, program: &Path) -> Result<About, Failure> 
         default: word(&of["default"]),
         doc: word(&of["doc"]),
     };
+    let knobs: Vec<Setting> = list(&own["knobs"]).iter().map(knob).collect();
+    own_names(name, &knobs)?;
     Ok(About {
         name: name.to_owned(),
         summary: word(&own["summary"]),
         hash,
         models: list(&own["models"]).iter().map(word).collect(),
-        knobs: list(&own["knobs"]).iter().map(knob).collect(),
+        knobs,
         frames: serde_json::from_value(own["frames"].clone()).unwrap_or_default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         verified: None,
     })
 }
 
+/// Refuses a setting that a cell could not give: its name is that of a key of every run.
+fn own_names(strategy: &str, knobs: &[Setting]) -> Result<(), Failure> {
+    let Some(key) = knobs.iter().find_map(|knob| find_key(&knob.name)) else {
+        return Ok(());
+    };
+    Err(Failure::config(
+        format!(
+            "{strategy} has a setting `{}`, which every run has already",
+            key.name
+        ),
+        [
+            format!("{}: {}", key.name, key.doc),
+            "help: give the field another name".to_owned(),
+        ],
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_is_no_key_of_every_run() {
+        let named = |name: &str| Setting {
+            name: name.into(),
+            default: String::new(),
+            doc: String::new(),
+        };
+        assert!(own_names("lazy", &[named("patient"), named("every")]).is_ok());
+        let refused = own_names("lazy", &[named("every"), named("limit")]);
+        let text = format!("{:?}", refused.expect_err("limit is a key"));
+        assert!(text.contains("setting `limit`"), "{text}");
+    }
 
     #[test]
     fn lines_stay_where_they_are() {
