@@ -29,6 +29,7 @@
 //! | its settings | `r1.manifest()`, `r1.status()` |
 //! | a figure | `r1.plot("curve")`, `"stack"`, `"balance"`, `"matrix"`, `"stale"`, `"plan"`, `"partition"` |
 //! | runs side by side | `compare(&[&r1, &r2], "curve")` |
+//! | a paper's figures, tables and claims | [`paper`]: settings that make runs, closed forms, bars and lines, published numbers |
 //! | a file for a talk | `r1.plot("stack").save("stack.svg")` |
 //! | a wait, or a long loop, that an interrupt ends | `interrupt::sleep(..)`, `interrupt::check()`, `r1.wait()` |
 //! | your own HTML | `display::html("<b>bold</b>")` |
@@ -46,6 +47,7 @@ mod frame_html;
 mod in_words;
 pub mod interrupt;
 mod or_end;
+pub mod paper;
 pub mod plot;
 pub mod prelude;
 pub mod ranks;

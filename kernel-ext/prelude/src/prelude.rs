@@ -6,6 +6,9 @@ pub use polars::prelude::*;
 pub use crate::display;
 pub use crate::interrupt;
 pub use crate::or_end::OrEnd;
+pub use crate::paper::{
+    self, Setting, Source, bars, bind, claims, closed, lines, published, scatter, uneven,
+};
 pub use crate::plot::{self, Plot};
 pub use crate::repeats::Runs;
 pub use crate::run::{Run, compare, runs, sweep};

@@ -37,11 +37,16 @@ pub fn train(body: &str) -> Run {
 /// # Errors
 /// [`Error::Refused`] with what `halobook train` wrote.
 pub fn try_train(body: &str) -> Result<Run> {
+    try_train_pairs(request::parse_body(body)?)
+}
+
+/// Like [`try_train`], of keys and values.
+pub(crate) fn try_train_pairs(pairs: Vec<request::Pair>) -> Result<Run> {
     interrupt::check();
     let id = store::new_id();
     let mut command = Command::new(program());
     command.args(["train", "--json", "--run-id", &id]);
-    for (key, value) in request::parse_body(body)? {
+    for (key, value) in pairs {
         command.arg("--set").arg(format!("{key}={value}"));
     }
     let refused = |what: String, todo: String| Error::refused(what, todo);
@@ -105,6 +110,6 @@ const INTERRUPT: i32 = 2;
 const TERMINATE: i32 = 15;
 
 /// `halobook` as the kernel names it, else whatever is on the search path.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     std::env::var_os("HALOBOOK_BIN").map_or_else(|| "halobook".into(), PathBuf::from)
 }

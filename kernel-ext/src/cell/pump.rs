@@ -23,6 +23,10 @@ pub struct Seen {
     pub panic: Option<String>,
     /// A library call has ended the cell because of an interrupt; its remark, which may be empty.
     pub interrupted: Option<String>,
+    /// Why a library call has ended the cell: the error's name, a line, and what follows it.
+    pub failed: Option<(String, String, Vec<String>)>,
+    /// Frames that the cell has kept: the name for magics, and the id in the store.
+    pub kept: Vec<(String, String)>,
 }
 
 /// The pump's handle.
@@ -152,6 +156,14 @@ fn told(cell: &CellOutput, asked: &str, seen: &mut Seen) {
         cell.clear(wait);
     } else if let Some(remark) = asked.get("interrupted").and_then(Value::as_str) {
         seen.interrupted.get_or_insert_with(|| remark.to_owned());
+    } else if let Some(failed) = asked.get("failed") {
+        let word = |name: &str| failed[name].as_str().unwrap_or_default().to_owned();
+        let lines = failed["lines"].as_array().into_iter().flatten();
+        let lines = lines.filter_map(Value::as_str).map(str::to_owned).collect();
+        seen.failed = Some((word("ename"), word("evalue"), lines));
+    } else if let (Some(name), Some(id)) = (asked.get("bind"), asked.get("frame")) {
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        seen.kept.push((word(name), word(id)));
     }
 }
 

@@ -32,7 +32,7 @@ pub fn check(words: &[String]) -> ExitCode {
                     false => println!("{verdict}"),
                 }
             }
-            ExitCode::from(u8::from(verdicts.iter().any(|v| !v.holds)))
+            ExitCode::from(u8::from(verdicts.iter().any(Verdict::fails)))
         }
         Err(error) => refuse(&error.to_string(), &error.help()),
     }
@@ -41,7 +41,7 @@ pub fn check(words: &[String]) -> ExitCode {
 fn object(of: &Verdict) -> serde_json::Value {
     serde_json::json!({
         "claim": of.text, "label": of.label, "left": of.left, "right": of.right, "apart": of.apart,
-        "holds": of.holds,
+        "holds": of.holds, "shown": of.shown,
     })
 }
 

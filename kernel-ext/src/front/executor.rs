@@ -20,7 +20,7 @@ use super::output::{CellOutput, media};
 use super::user_error;
 use super::wire::{Channel, Parent, Wire};
 use crate::cell::engine::{Engine, Evaluated, Input};
-use crate::live::bound::Bound;
+use crate::live::bound::{Bound, Thing};
 use crate::live::interrupt::Interrupt;
 use crate::live::{Lost, Pool, restore_lost};
 use crate::magic::{self, Action, TrainRequest};
@@ -305,6 +305,9 @@ impl Worker {
             let late = shown(contents.clone());
             output.display(&late, &uuid::Uuid::new_v4().to_string());
         }
+        for (name, id) in &evaluated.seen.kept {
+            self.shared.bound.insert(name, Thing::Frame(id.clone()));
+        }
         settle(evaluated, &lost)
     }
 
@@ -435,10 +438,13 @@ impl Cell<'_> {
 fn settle(evaluated: Evaluated, lost: &Lost) -> Outcome {
     match evaluated.result {
         Ok(_) if evaluated.interrupted => Err(user_error::stopped(&evaluated.seen)),
-        Ok(contents) if contents.is_empty() => match evaluated.seen.panic {
-            Some(message) => Err(Failure::new("Panic", message, [])),
-            None => Ok(None),
-        },
+        Ok(contents) if contents.is_empty() => {
+            match (evaluated.seen.panic, evaluated.seen.failed) {
+                (Some(_), Some((ename, evalue, lines))) => Err(Failure::new(ename, evalue, lines)),
+                (Some(message), None) => Err(Failure::new("Panic", message, [])),
+                (None, _) => Ok(None),
+            }
+        }
         Ok(contents) => Ok(Some(shown(contents))),
         Err(evcxr::Error::SubprocessTerminated(_)) if evaluated.interrupted => {
             Err(user_error::interrupted(lost))

@@ -8,17 +8,23 @@
 //! "both strategies are exact": mean(s.test where strategy = 'halo') ~ mean(s.test where strategy = 'single')
 //! sum(r1_comm.bytes) / r1.epochs_done == 4 * 16 * 1234
 //! r1.test ~ 0.97 +- 0.01
+//! saved['SCS-E1'].bytes == 0.75 * saved['CAGNET'].bytes
+//! shown "an epoch is shorter": fig13['3 layers', 'DTP'].wall_ms < fig13['3 layers', 'halo'].wall_ms
 //! ```
 //!
 //! `NAME.FIELD` is a column of a run's row in `runs`; `FUNCTION(TABLE.COLUMN where …)` is one number out of a
-//! table, which is one that SQL knows ([`crate::sql`]), and so is the condition.
+//! table, which is one that SQL knows ([`crate::sql`]), and so is the condition; `TABLE['LABEL'].COLUMN` is
+//! that of the row whose first columns are these labels. What is `shown` is judged and cannot fail: a time,
+//! say, that this machine does not decide.
 
 mod parse;
+mod verdict;
 
 use crate::error::{Error, Result};
 use crate::sql::{self, Bound};
 pub use parse::read;
-use polars::prelude::DataFrame;
+use polars::prelude::{AnyValue, DataFrame};
+pub use verdict::{Relation, Verdict, short};
 
 /// What is near where nobody says so, as a part of the right side.
 pub const NEAR: f64 = 0.05;
@@ -34,6 +40,8 @@ pub struct Claim {
     relation: Relation,
     right: Expr,
     tolerance: Option<Tolerance>,
+    /// Whether it is only shown.
+    shown: bool,
 }
 
 /// How far apart two numbers may be that are nearly equal.
@@ -43,17 +51,6 @@ pub enum Tolerance {
     Absolute(f64),
     /// Such a part of the right one.
     Relative(f64),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Relation {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Equal,
-    Different,
-    Near,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +63,12 @@ enum Expr {
     },
     /// One number out of a table.
     Of(Aggregate),
+    /// A column of the row of a table whose first columns are these labels.
+    Cell {
+        table: String,
+        labels: Vec<String>,
+        column: String,
+    },
     Negative(Box<Expr>),
     Binary(char, Box<Expr>, Box<Expr>),
 }
@@ -79,23 +82,6 @@ struct Aggregate {
     condition: Option<String>,
 }
 
-/// Whether a claim holds, and what its two sides are.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
-    /// The claim as it is written.
-    pub text: String,
-    /// What it says, in words.
-    pub label: Option<String>,
-    /// Its sides.
-    pub left: f64,
-    /// The other one.
-    pub right: f64,
-    /// How far apart they may be, where they need only be near.
-    pub apart: Option<f64>,
-    /// Whether it is so. Nothing is so of what is not a number.
-    pub holds: bool,
-}
-
 impl Claim {
     /// What is true of it. `bound` are the names it may use beside the store's tables, `tolerance` what is
     /// near where it does not say so itself.
@@ -105,60 +91,16 @@ impl Claim {
     /// no rows.
     pub fn judge(&self, tolerance: Tolerance, bound: &[(String, Bound)]) -> Result<Verdict> {
         let (left, right) = (value(&self.left, bound)?, value(&self.right, bound)?);
-        let apart =
-            (self.relation == Relation::Near).then(|| match self.tolerance.unwrap_or(tolerance) {
-                Tolerance::Absolute(most) => most,
-                Tolerance::Relative(part) => part * right.abs(),
-            });
-        let holds = match self.relation {
-            Relation::Less => left < right,
-            Relation::LessOrEqual => left <= right,
-            Relation::Greater => left > right,
-            Relation::GreaterOrEqual => left >= right,
-            Relation::Equal => left == right,
-            Relation::Different => !left.is_nan() && !right.is_nan() && left != right,
-            Relation::Near => (left - right).abs() <= apart.unwrap_or(0.0),
+        let apart = match self.tolerance.unwrap_or(tolerance) {
+            Tolerance::Absolute(most) => most,
+            Tolerance::Relative(part) => part * right.abs(),
         };
-        Ok(Verdict {
-            text: self.text.clone(),
-            label: self.label.clone(),
-            left,
-            right,
-            apart,
-            holds,
-        })
+        let mut verdict = Verdict::of(left, self.relation, right, apart);
+        verdict.text.clone_from(&self.text);
+        verdict.label.clone_from(&self.label);
+        verdict.shown = self.shown.then(|| "not decided here".to_owned());
+        Ok(verdict)
     }
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mark = if self.holds { "holds" } else { "FAILS" };
-        write!(
-            f,
-            "{mark}  {}: ",
-            self.label.as_deref().unwrap_or(&self.text)
-        )?;
-        write!(f, "{} against {}", short(self.left), short(self.right))?;
-        match self.apart {
-            Some(apart) => write!(f, " ± {}", short(apart)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A number in few digits, all of them if it is whole.
-fn short(x: f64) -> String {
-    if x.fract() == 0.0 && x.abs() < 1e15 {
-        return format!("{x:.0}");
-    }
-    let digits = (5 - x.abs().log10().floor() as i32).clamp(0, 12) as usize;
-    let text = format!("{x:.digits$}");
-    let text = if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        &text
-    };
-    text.to_owned()
 }
 
 fn value(expr: &Expr, bound: &[(String, Bound)]) -> Result<f64> {
@@ -178,6 +120,14 @@ fn value(expr: &Expr, bound: &[(String, Bound)]) -> Result<f64> {
             let id = run_id(run, bound)?;
             let query = format!("SELECT \"{field}\" FROM runs WHERE run_id = '{id}'");
             number(&sql::query(&query, bound)?, &format!("{run}.{field}"))?
+        }
+        Expr::Cell {
+            table,
+            labels,
+            column,
+        } => {
+            let rows = sql::query(&format!("SELECT * FROM {table}"), bound)?;
+            cell(&rows, table, labels, column)?
         }
         Expr::Of(of) => {
             let number_of = format!("{}(\"{}\")", of.function, of.column);
@@ -211,6 +161,46 @@ fn run_id(name: &str, bound: &[(String, Bound)]) -> Result<String> {
     };
     let id = dir.file_name().unwrap_or_default();
     Ok(id.to_string_lossy().into_owned())
+}
+
+/// The number in the one row of a table whose first columns are these labels.
+fn cell(rows: &DataFrame, table: &str, labels: &[String], column: &str) -> Result<f64> {
+    let said = |row: usize, at: usize| {
+        let cell = rows
+            .columns()
+            .get(at)
+            .and_then(|column| column.get(row).ok());
+        cell.map(|cell| match cell {
+            AnyValue::String(text) => text.to_owned(),
+            AnyValue::StringOwned(text) => text.to_string(),
+            other => other.to_string(),
+        })
+    };
+    let is = |row: &usize| {
+        let mut each = labels.iter().enumerate();
+        each.all(|(at, label)| said(*row, at).as_ref() == Some(label))
+    };
+    let found: Vec<usize> = (0..rows.height()).filter(is).collect();
+    let what = format!("{table}['{}']", labels.join("', '"));
+    let [row] = found[..] else {
+        let mut known: Vec<String> = (0..rows.height()).filter_map(|row| said(row, 0)).collect();
+        known.dedup();
+        return Err(Error::refused(
+            format!("{what} is {} rows of {table}, not one", found.len()),
+            format!("its first column has {}", known.join(", ")),
+        ));
+    };
+    let found = rows.column(column).map_err(Error::frame(table))?;
+    let number = found
+        .get(row)
+        .ok()
+        .and_then(|cell| cell.try_extract::<f64>().ok());
+    number.ok_or_else(|| {
+        Error::refused(
+            format!("{what}.{column} is no number"),
+            "choose a column of numbers",
+        )
+    })
 }
 
 /// The one number that a query answers.
@@ -254,6 +244,42 @@ mod tests {
         assert!(holds("1.04 ~ 1") && !holds("1.06 ~ 1"));
         assert!(holds("1.06 ~ 1 +- 0.1") && !holds("1.06 ~ 1 ± 0.01"));
         assert!(holds("103 ~ 100 within 3 %") && !holds("103 ~ 100 within 2%"));
+    }
+
+    #[test]
+    fn what_is_shown_is_judged_and_does_not_fail() {
+        let claims = read("shown \"faster\": 3 < 2\nshown 2 < 3").expect("claims");
+        let judge = |k: usize| {
+            claims[k]
+                .judge(Tolerance::Relative(0.0), &[])
+                .expect("numbers")
+        };
+        assert!(!judge(0).holds && !judge(0).fails() && !judge(1).fails());
+        assert!(
+            judge(0)
+                .to_string()
+                .starts_with("shown  faster: 3 against 2")
+        );
+    }
+
+    #[test]
+    fn a_cell_is_found_by_its_labels() {
+        let rows = polars::df!(
+            "shape" => ["2 ranks", "4 ranks", "4 ranks"], "method" => ["a", "a", "b"],
+            "bytes" => [1.0, 2.0, 3.0],
+        );
+        let rows = rows.expect("columns have equal lengths");
+        let find = |labels: &[&str], column: &str| {
+            let labels: Vec<String> = labels.iter().map(|l| (*l).to_owned()).collect();
+            cell(&rows, "t", &labels, column)
+        };
+        assert_eq!(find(&["4 ranks", "b"], "bytes").expect("a cell"), 3.0);
+        assert_eq!(find(&["2 ranks"], "bytes").expect("a cell"), 1.0);
+        let two = find(&["4 ranks"], "bytes")
+            .expect_err("two rows")
+            .to_string();
+        assert!(two.contains("2 rows of t, not one"), "{two}");
+        assert!(find(&["2 ranks"], "method").is_err() && find(&["2 ranks"], "none").is_err());
     }
 
     #[test]

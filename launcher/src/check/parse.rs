@@ -1,5 +1,6 @@
 //! Claims as they are written.
 
+use super::verdict::RELATIONS;
 use super::{Aggregate, Claim, Expr, Relation, Tolerance};
 use crate::error::{Error, Result};
 
@@ -62,6 +63,8 @@ fn without_remark(line: &str) -> &str {
 type Read<T> = std::result::Result<T, String>;
 
 fn claim(line: &str) -> Read<Claim> {
+    let bare = line.strip_prefix("shown ").map(str::trim_start);
+    let (line, shown) = (bare.unwrap_or(line), bare.is_some());
     let (label, text) = match line.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
         Some((label, rest)) => {
             let text = rest.trim_start().strip_prefix(':');
@@ -86,6 +89,7 @@ fn claim(line: &str) -> Read<Claim> {
             relation,
             right,
             tolerance,
+            shown,
         }),
         rest => Err(format!("`{rest}` has no place")),
     }
@@ -195,12 +199,43 @@ impl<'a> Words<'a> {
         if self.takes("(") {
             return self.aggregate(&name).map(Expr::Of);
         }
+        if self.takes("[") {
+            return self.cell(name);
+        }
         if !self.takes(".") {
             return Err(format!("expected `{name}.FIELD` or a function"));
         }
         Ok(Expr::Field {
             run: name,
             field: self.identifier()?,
+        })
+    }
+
+    /// `'LABEL', 'LABEL'].COLUMN`
+    fn cell(&mut self, table: String) -> Read<Expr> {
+        let mut labels = Vec::new();
+        loop {
+            if !self.takes("'") {
+                return Err(format!("expected `{table}['LABEL'].COLUMN`"));
+            }
+            let rest = &self.text[self.at..];
+            let end = rest.find('\'').ok_or("a label is not closed")?;
+            labels.push(rest[..end].to_owned());
+            self.at += end + 1;
+            if self.takes("]") {
+                break;
+            }
+            if !self.takes(",") {
+                return Err("expected `]` or `,` after a label".into());
+            }
+        }
+        if !self.takes(".") {
+            return Err(format!("expected a column after `{table}[…]`"));
+        }
+        Ok(Expr::Cell {
+            table,
+            labels,
+            column: self.identifier()?,
         })
     }
 
@@ -255,16 +290,6 @@ impl<'a> Words<'a> {
     }
 
     fn relation(&mut self) -> Read<Relation> {
-        const RELATIONS: [(&str, Relation); 8] = [
-            ("<=", Relation::LessOrEqual),
-            (">=", Relation::GreaterOrEqual),
-            ("==", Relation::Equal),
-            ("!=", Relation::Different),
-            ("<", Relation::Less),
-            (">", Relation::Greater),
-            ("=", Relation::Equal),
-            ("~", Relation::Near),
-        ];
         let found = RELATIONS.iter().find(|(word, _)| self.takes(word));
         found
             .map(|r| r.1)
@@ -313,6 +338,27 @@ mod tests {
             field: "test".into(),
         };
         assert_eq!(claim.right, field);
+    }
+
+    #[test]
+    fn rows_are_named_by_their_labels() {
+        let text = "t['SCS-E1'].saved < 0.5 * t['4 ranks', 'it is [b]'].saved";
+        let claim = &read(text).expect("a claim")[0];
+        let cell = |labels: &[&str]| Expr::Cell {
+            table: "t".into(),
+            labels: labels.iter().map(|l| (*l).to_owned()).collect(),
+            column: "saved".into(),
+        };
+        assert_eq!(claim.left, cell(&["SCS-E1"]));
+        let half = Expr::Binary(
+            '*',
+            Expr::Number(0.5).into(),
+            cell(&["4 ranks", "it is [b]"]).into(),
+        );
+        assert_eq!(claim.right, half);
+        assert!(refused("t[1].x < 2").contains("expected `t['LABEL'].COLUMN`"));
+        assert!(refused("t['a' 'b'].x < 2").contains("expected `]` or `,`"));
+        assert!(refused("t['a'] < 2").contains("expected a column"));
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! no rows yet gives a sheet that says so. Every figure names its data, marks generated data
 //! *synthetic*, and is stamped with the setting it was measured in.
 
-mod axes;
+pub(crate) mod axes;
 mod balance;
 mod curve;
 mod curve_panel;
@@ -25,24 +25,24 @@ mod gantt;
 mod gantt_lanes;
 mod gantt_zoom;
 mod group;
-mod ink;
+pub(crate) mod ink;
 mod matrix;
 mod matrix_grid;
-mod paper;
+pub(crate) mod paper;
 mod pareto;
 mod partition;
 mod partition_graph;
 mod plan;
 mod read;
-mod setting;
-mod sheet;
+pub(crate) mod setting;
+pub(crate) mod sheet;
 mod speedup;
 mod stack;
 mod stack_epochs;
 mod stack_runs;
 mod stale;
-mod text;
-mod units;
+pub(crate) mod text;
+pub(crate) mod units;
 
 use std::path::Path;
 
@@ -61,7 +61,8 @@ pub use stale::stale;
 pub use crate::run::compare;
 
 pub(crate) use paper::escape;
-pub(crate) use read::words;
+pub(crate) use read::{need, warmup, words};
+pub(crate) use units::median;
 
 use sheet::{Head, Type, sheet, word};
 
@@ -279,7 +280,7 @@ fn near(asked: &str) -> String {
 }
 
 /// A sheet without data, saying why.
-fn blank(title: &str, why: &str, settings: &[&Setting]) -> Result<Plot, PlotError> {
+pub(crate) fn blank(title: &str, why: &str, settings: &[&Setting]) -> Result<Plot, PlotError> {
     let foot = setting::stamp(settings);
     let head = Head {
         title: title.to_owned(),
@@ -296,7 +297,7 @@ fn blank(title: &str, why: &str, settings: &[&Setting]) -> Result<Plot, PlotErro
 }
 
 /// The text twin's frame: title, notes, table, stamp.
-fn twin(title: &str, notes: &[String], table: &str, foot: &[String]) -> String {
+pub(crate) fn twin(title: &str, notes: &[String], table: &str, foot: &[String]) -> String {
     let mut out = format!("{title}\n");
     for note in notes.iter().filter(|n| !n.is_empty()) {
         out += &format!("{note}\n");

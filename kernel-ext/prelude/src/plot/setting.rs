@@ -5,6 +5,8 @@ use polars::prelude::DataFrame;
 
 /// How many words tell runs apart.
 const WORDS: usize = 9;
+/// How many run ids a figure's foot has room for.
+const MOST_IDS: usize = 12;
 
 /// The setting of one run, stamped on every plot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -200,8 +202,15 @@ pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
     }
     line.retain(|l| !l.is_empty());
     let ids: Vec<&str> = settings.iter().map(|s| s.run_id.as_str()).collect();
-    let word = if ids.len() == 1 { "run" } else { "runs" };
-    let mut second = vec![format!("{word} {}", ids.join(", "))];
+    let named = match ids.as_slice() {
+        [id] => format!("run {id}"),
+        // So many would be half of the figure; their frame names them all.
+        [first, .., last] if ids.len() > MOST_IDS => {
+            format!("{} runs, {first} to {last}", ids.len())
+        }
+        ids => format!("runs {}", ids.join(", ")),
+    };
+    let mut second = vec![named];
     let mut launches: Vec<&str> = settings
         .iter()
         .filter(|s| s.ranks > 1 && !s.launch.is_empty())

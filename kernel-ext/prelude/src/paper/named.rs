@@ -1,0 +1,309 @@
+//! Runs by name, and what is measured of them.
+
+use launcher::Error;
+use polars::prelude::{Column, DataFrame, NamedFrom, Series};
+
+use super::source::Source;
+use crate::display::Bundle;
+use crate::in_words::or_end;
+use crate::plot::{self, Plot, PlotError};
+use crate::run::{Run, try_compare};
+use crate::show::Show;
+
+/// Runs, each with a label or two: its method, or its shape and its method. Where there are several seeds,
+/// several have the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    axes: Vec<String>,
+    rows: Vec<(Vec<String>, Run)>,
+}
+
+impl Named {
+    /// None yet; `axes` say what labels are: `method`, or `shape` and `method`.
+    pub fn new(axes: &[&str]) -> Named {
+        Named {
+            axes: axes.iter().map(|axis| (*axis).to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a run with as many labels as there are axes.
+    ///
+    /// # Panics
+    /// On another number of labels.
+    pub fn push(&mut self, labels: &[&str], run: Run) {
+        assert_eq!(labels.len(), self.axes.len(), "labels for {:?}", self.axes);
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        self.rows.push((labels, run));
+    }
+
+    /// The first run of that last label.
+    ///
+    /// # Panics
+    /// When there is none, naming those there are.
+    pub fn of(&self, name: &str) -> &Run {
+        self.find(
+            |labels| labels.last().is_some_and(|last| last == name),
+            name,
+        )
+    }
+
+    /// The first run of two labels: a shape and a method.
+    ///
+    /// # Panics
+    /// When there is none, naming those there are.
+    pub fn at(&self, shape: &str, method: &str) -> &Run {
+        let what = format!("{shape}, {method}");
+        self.find(|labels| labels == [shape, method], &what)
+    }
+
+    fn find(&self, is: impl Fn(&[String]) -> bool, what: &str) -> &Run {
+        let found = self.rows.iter().find(|(labels, _)| is(labels));
+        found.map(|(_, run)| run).unwrap_or_else(|| {
+            let known: Vec<String> = self.rows.iter().map(|(l, _)| l.join(", ")).collect();
+            panic!(
+                "there is no run {what:?}\nhelp: there are {}",
+                known.join("; ")
+            )
+        })
+    }
+
+    /// The runs, with their labels.
+    pub fn iter(&self) -> impl Iterator<Item = (&[String], &Run)> {
+        self.rows.iter().map(|(labels, run)| (&**labels, run))
+    }
+
+    /// The runs alone.
+    pub fn each(&self) -> Vec<&Run> {
+        self.rows.iter().map(|(_, run)| run).collect()
+    }
+
+    /// Only the runs of these last labels, in this order.
+    ///
+    /// # Panics
+    /// When there is none of a label.
+    #[must_use]
+    pub fn only(&self, names: &[&str]) -> Named {
+        let mut some = Named {
+            axes: self.axes.clone(),
+            rows: Vec::new(),
+        };
+        for name in names {
+            self.of(name);
+            let same = self
+                .rows
+                .iter()
+                .filter(|(labels, _)| labels.last().is_some_and(|l| l == name));
+            some.rows.extend(same.cloned());
+        }
+        some
+    }
+
+    /// All of both.
+    ///
+    /// # Panics
+    /// When labels of the two are of different things.
+    #[must_use]
+    pub fn and(&self, other: &Named) -> Named {
+        assert_eq!(self.axes, other.axes, "both have the same labels");
+        let mut both = self.clone();
+        both.rows.extend(other.rows.iter().cloned());
+        both
+    }
+
+    /// A number of each run, as the column `name` behind the labels: one row a run.
+    pub fn measure(&self, name: &str, of: impl Fn(&Run) -> f64) -> Measured {
+        let measured = Measured {
+            runs: self.clone(),
+            columns: Vec::new(),
+        };
+        measured.measure(name, of)
+    }
+
+    /// A number of each rank of each run: one row a rank, behind the labels and the column `rank`.
+    pub fn by_rank(&self, name: &str, of: impl Fn(&Run) -> Vec<f64>) -> Ranked {
+        let each: Vec<Vec<f64>> = self.rows.iter().map(|(_, run)| of(run)).collect();
+        let repeat = |label: &dyn Fn(usize) -> String| -> Vec<String> {
+            let rows = each.iter().enumerate();
+            rows.flat_map(|(k, values)| vec![label(k); values.len()])
+                .collect()
+        };
+        let mut columns: Vec<Column> = self
+            .axes
+            .iter()
+            .enumerate()
+            .map(|(a, axis)| text(axis, repeat(&|k| self.rows[k].0[a].clone())))
+            .collect();
+        let ranks = each
+            .iter()
+            .flat_map(|v| (0..v.len()).map(|r| format!("rank {r}")));
+        columns.push(text("rank", ranks.collect()));
+        columns.push(numbers(name, each.iter().flatten().copied().collect()));
+        Ranked {
+            runs: self.clone(),
+            frame: frame(columns),
+        }
+    }
+
+    /// A plot of all of them: `curve`, `stack` or `plan`.
+    ///
+    /// # Panics
+    /// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
+    pub fn plot(&self, kind: &str) -> Plot {
+        or_end(self.try_plot(kind))
+    }
+
+    /// Like [`Named::plot`].
+    ///
+    /// # Errors
+    /// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
+    pub fn try_plot(&self, kind: &str) -> Result<Plot, PlotError> {
+        try_compare(&self.each(), kind)
+    }
+
+    fn labels(&self) -> Vec<Column> {
+        let axes = self.axes.iter().enumerate();
+        let column = |a: usize| self.rows.iter().map(move |(labels, _)| labels[a].clone());
+        axes.map(|(a, axis)| text(axis, column(a).collect()))
+            .collect()
+    }
+
+    fn settings(&self) -> Vec<plot::Setting> {
+        let settings = self.rows.iter().filter_map(|(_, run)| run.setting().ok());
+        settings.collect()
+    }
+}
+
+/// Numbers of runs by name: a frame that knows its runs.
+///
+/// ```no_run
+/// # use halobook::prelude::*;
+/// # let runs = Setting::new("data = karate").runs(&[("halo", "strategy = halo")]);
+/// let table = runs
+///     .measure("row_mb", |r| r.row_bytes() / 1e6)
+///     .measure("epoch_ms", |r| r.epoch_ms("wall_ms"));
+/// bars(&table, "method", &["row_mb"]).title("Rows that travel");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    runs: Named,
+    columns: Vec<(String, Vec<f64>)>,
+}
+
+impl Measured {
+    /// Another number of each run.
+    #[must_use]
+    pub fn measure(mut self, name: &str, of: impl Fn(&Run) -> f64) -> Measured {
+        let values = self.runs.rows.iter().map(|(_, run)| of(run)).collect();
+        self.columns.push((name.to_owned(), values));
+        self
+    }
+
+    /// The runs.
+    pub fn runs(&self) -> &Named {
+        &self.runs
+    }
+
+    /// Labels and numbers, one row a run.
+    pub fn frame(&self) -> DataFrame {
+        let numbers = self
+            .columns
+            .iter()
+            .map(|(name, values)| numbers(name, values.clone()));
+        frame(self.runs.labels().into_iter().chain(numbers).collect())
+    }
+
+    /// The number `column` of the first run of the last label `name`.
+    ///
+    /// # Panics
+    /// When there is no such run or column.
+    pub fn of(&self, name: &str, column: &str) -> f64 {
+        self.cell(self.runs.of(name), column)
+    }
+
+    /// The number `column` of the first run of a shape and a method.
+    ///
+    /// # Panics
+    /// When there is no such run or column.
+    pub fn at(&self, shape: &str, method: &str, column: &str) -> f64 {
+        self.cell(self.runs.at(shape, method), column)
+    }
+
+    fn cell(&self, run: &Run, column: &str) -> f64 {
+        let found = self.columns.iter().find(|(name, _)| name == column);
+        let Some((_, values)) = found else {
+            let known: Vec<&str> = self.columns.iter().map(|(name, _)| &**name).collect();
+            panic!(
+                "nothing called {column:?} was measured\nhelp: there are {}",
+                known.join(", ")
+            )
+        };
+        let row = self.runs.rows.iter().position(|(_, known)| known == run);
+        values[row.expect("the run is one of these")]
+    }
+}
+
+impl Source for Measured {
+    fn rows(&self) -> DataFrame {
+        self.frame()
+    }
+
+    fn settings(&self) -> Vec<plot::Setting> {
+        self.runs.settings()
+    }
+}
+
+impl Show for Measured {
+    fn bundle(&self) -> Bundle {
+        self.frame().bundle()
+    }
+}
+
+/// Numbers of ranks of runs by name: a frame that knows its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    runs: Named,
+    frame: DataFrame,
+}
+
+impl Source for Ranked {
+    fn rows(&self) -> DataFrame {
+        self.frame.clone()
+    }
+
+    fn settings(&self) -> Vec<plot::Setting> {
+        self.runs.settings()
+    }
+}
+
+impl Show for Ranked {
+    fn bundle(&self) -> Bundle {
+        self.frame.bundle()
+    }
+}
+
+impl Show for Named {
+    fn bundle(&self) -> Bundle {
+        let ids = self
+            .rows
+            .iter()
+            .map(|(_, run)| run.id().to_owned())
+            .collect();
+        let mut columns = self.labels();
+        columns.push(text("run_id", ids));
+        frame(columns).bundle()
+    }
+}
+
+fn text(name: &str, values: Vec<String>) -> Column {
+    Series::new(name.into(), values).into()
+}
+
+fn numbers(name: &str, values: Vec<f64>) -> Column {
+    Series::new(name.into(), values).into()
+}
+
+fn frame(columns: Vec<Column>) -> DataFrame {
+    let height = columns.first().map_or(0, Column::len);
+    or_end(DataFrame::new(height, columns).map_err(Error::frame("measured")))
+}

@@ -1,0 +1,229 @@
+//! A setting: keys and values that make a run.
+
+use std::path::{Path, PathBuf};
+
+use gnn_core::spec::Value;
+use launcher::Result;
+use launcher::request::{Pair, parse_body};
+use launcher::store::{self, Status};
+use serde_json::json;
+
+use super::named::Named;
+use crate::in_words::or_end;
+use crate::run::Run;
+use crate::train;
+
+/// The file in a run's folder that says what was asked for, and of which program.
+const ASKED: &str = "asked.json";
+
+/// Keys and values of runs, in the words of a `%%gnn` cell; what is said later counts.
+///
+/// ```no_run
+/// use halobook::prelude::*;
+/// let setting = Setting::new("data = karate; ranks = 4; epochs = 20; link = \"1gbit,50us\"");
+/// let one = setting.run("halo", "strategy = halo");
+/// let methods = [("CAGNET", "strategy = broadcast"), ("SCS-E1", "strategy = sancus; bound = \"epoch-fixed=1\"")];
+/// let by_method = setting.runs(&methods);
+/// let by_ranks = setting.across(&[("2 ranks", "ranks = 2"), ("4 ranks", "ranks = 4")], &methods);
+/// by_method.of("SCS-E1").plot("stale");
+/// by_ranks.at("2 ranks", "CAGNET");
+/// ```
+///
+/// A run that this store has finished for the same keys, by the same program, is taken over and not run
+/// again: a notebook that is executed again computes what has changed. [`Setting::fresh`] runs again all
+/// the same.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Setting {
+    pairs: Vec<Pair>,
+    seeds: Option<u64>,
+    fresh: bool,
+}
+
+impl Setting {
+    /// A setting from the body of a `%%gnn` cell.
+    ///
+    /// # Panics
+    /// When a statement is no `key = value`.
+    pub fn new(body: &str) -> Setting {
+        Setting::default().with(body)
+    }
+
+    /// The same with other values.
+    ///
+    /// # Panics
+    /// When a statement is no `key = value`.
+    #[must_use]
+    pub fn with(&self, body: &str) -> Setting {
+        let mut more = self.clone();
+        for (key, value) in or_end(parse_body(body)) {
+            more.pairs.retain(|(known, _)| *known != key);
+            more.pairs.push((key, value));
+        }
+        more
+    }
+
+    /// The same with so many seeds, from its own one on: every run is then as many.
+    #[must_use]
+    pub fn seeds(&self, count: u64) -> Setting {
+        Setting {
+            seeds: Some(count.max(1)),
+            ..self.clone()
+        }
+    }
+
+    /// The same, taking no finished run over.
+    #[must_use]
+    pub fn fresh(&self) -> Setting {
+        Setting {
+            fresh: true,
+            ..self.clone()
+        }
+    }
+
+    /// The value of a key, as it is written; none where it is not said.
+    pub fn get(&self, key: &str) -> Option<String> {
+        let found = self.pairs.iter().find(|(known, _)| known == key);
+        found.map(|(_, value)| match value {
+            Value::Str(text) => text.clone(),
+            other => other.to_string(),
+        })
+    }
+
+    /// The value of a key that is a number; `otherwise` where it is not said.
+    pub fn number(&self, key: &str, otherwise: f64) -> f64 {
+        let found = self.pairs.iter().find(|(known, _)| known == key);
+        found
+            .and_then(|(_, value)| value.as_f64())
+            .unwrap_or(otherwise)
+    }
+
+    /// The run of this setting and `body`, called `name`: a finished one, or a new one.
+    ///
+    /// # Panics
+    /// When the request is refused or the run does not finish, with what it said.
+    pub fn run(&self, name: &str, body: &str) -> Run {
+        or_end(self.try_run(name, body))
+    }
+
+    /// Like [`Setting::run`].
+    ///
+    /// # Errors
+    /// [`launcher::Error::Refused`] with what `halobook train` wrote.
+    pub fn try_run(&self, name: &str, body: &str) -> Result<Run> {
+        let mut pairs = self.with(body).pairs;
+        pairs.retain(|(key, _)| key != "name");
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        pairs.push(("name".into(), Value::Str(name.into())));
+        let asked = asked(&pairs);
+        if let Some(run) = (!self.fresh).then(|| finished(&asked)).flatten() {
+            return Ok(run);
+        }
+        let run = train::try_train_pairs(pairs)?;
+        let path = run.dir().join(ASKED);
+        store::write_atomic(&path, asked.to_string().as_bytes())?;
+        Ok(run)
+    }
+
+    /// A run for each of `methods`, which are names and bodies.
+    ///
+    /// # Panics
+    /// As [`Setting::run`].
+    pub fn runs(&self, methods: &[(&str, &str)]) -> Named {
+        self.family("method", methods)
+    }
+
+    /// A run for each of `members`; `what` says what their names are: `ranks`, `graph`.
+    ///
+    /// # Panics
+    /// As [`Setting::run`].
+    pub fn family(&self, what: &str, members: &[(&str, &str)]) -> Named {
+        let mut named = Named::new(&[what]);
+        for (name, body) in members {
+            self.add(&mut named, &[name], body);
+        }
+        named
+    }
+
+    /// A run for each of `methods` in each of `shapes`, which are names and bodies, too.
+    ///
+    /// # Panics
+    /// As [`Setting::run`].
+    pub fn across(&self, shapes: &[(&str, &str)], methods: &[(&str, &str)]) -> Named {
+        let mut named = Named::new(&["shape", "method"]);
+        for (shape, how) in shapes {
+            let setting = self.with(how);
+            for (method, body) in methods {
+                setting.add(&mut named, &[shape, method], body);
+            }
+        }
+        named
+    }
+
+    /// Adds the run, or the run of each seed.
+    fn add(&self, named: &mut Named, labels: &[&str], body: &str) {
+        let name: Vec<&str> = labels.iter().rev().copied().collect();
+        let name = name.join(", ");
+        let Some(seeds) = self.seeds else {
+            return named.push(labels, self.run(&name, body));
+        };
+        let first = self.number("seed", 0.0) as u64;
+        for seed in first..first + seeds {
+            let one = self.with(body).with(&format!("seed = {seed}"));
+            named.push(labels, one.run(&name, ""));
+        }
+    }
+}
+
+/// What is asked for, in one form, and the program that it is asked of.
+fn asked(pairs: &[Pair]) -> serde_json::Value {
+    let pairs: Vec<String> = pairs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+    json!({ "pairs": pairs, "program": identity(&train::program()) })
+}
+
+/// What tells a program from what is compiled later: its size and the time of its last change.
+fn identity(program: &Path) -> Option<(PathBuf, u64, u128)> {
+    let facts = std::fs::metadata(program).ok()?;
+    let changed = facts.modified().ok()?.duration_since(std::time::UNIX_EPOCH);
+    Some((program.to_owned(), facts.len(), changed.ok()?.as_nanos()))
+}
+
+/// The newest finished run that was asked for in the same words.
+fn finished(asked: &serde_json::Value) -> Option<Run> {
+    asked.get("program").filter(|program| !program.is_null())?;
+    let entries = std::fs::read_dir(store::runs_dir()).ok()?;
+    let mut runs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    runs.sort();
+    let same = |dir: &&PathBuf| {
+        let text = std::fs::read(dir.join(ASKED)).ok();
+        let known = text.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+        known.as_ref() == Some(asked)
+    };
+    let run = Run::at(runs.iter().rev().find(same)?);
+    (run.manifest().status == Status::Ok).then_some(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_later_counts() {
+        let setting = Setting::new("data = karate; ranks = 4").with("ranks = 2; hidden = 8");
+        assert_eq!(setting.get("ranks").as_deref(), Some("2"));
+        assert_eq!(setting.get("data").as_deref(), Some("karate"));
+        assert_eq!(setting.number("hidden", 16.0), 8.0);
+        assert_eq!(setting.number("layers", 2.0), 2.0);
+        assert_eq!(setting.get("layers"), None);
+    }
+
+    #[test]
+    fn the_same_request_is_asked_in_the_same_words() {
+        let of = |body: &str| {
+            let mut pairs = Setting::new(body).pairs;
+            pairs.sort_by(|a, b| a.0.cmp(&b.0));
+            asked(&pairs)
+        };
+        assert_eq!(of("a = 1; b = x"), of("b = x; a = 1"));
+        assert_ne!(of("a = 1"), of("a = 2"));
+    }
+}
