@@ -25,6 +25,7 @@ mod patched;
 mod range;
 mod resgcn;
 mod rgcn;
+mod rgcn_sums;
 mod sage;
 mod seam;
 mod site;

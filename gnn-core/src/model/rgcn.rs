@@ -8,28 +8,31 @@
 //!
 //! Products come first: `Z = X [V_1 … V_B]` has all bases of a row side by side. One pass over the
 //! edges takes each relation's share of them; with a weight for each relation, an edge reads just
-//! its own relation's part.
+//! its own relation's part. Where rows travel and dense inputs are narrower than `Z`, sums come first
+//! ([`super::rgcn_sums`]), and the inputs travel.
 //! # Not done
 //! Block-diagonal decomposition.
 
 use super::layer::{After, Facts, Flow, Grad, Layer, Saved, Tensor, Weights, Widths};
-use super::seam::{edges_of, with_room};
+use super::seam::{Edges, edges_of, in_pieces, with_room};
 use super::site::Site;
-use crate::backend::{Term, Then, Typed, Write};
+use crate::backend::{Mat, Term, Then, Typed, Write};
+use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::graph::Block;
+use std::ops::Range;
 use std::rc::Rc;
 
-const BASIS: usize = 0;
+pub(super) const BASIS: usize = 0;
 /// The shares, where relations share bases; `root` and `bias` follow.
 const COEF: usize = 1;
 
 /// A layer of width `d_in` to `d_out`.
 pub(super) struct Rgcn {
-    d_in: usize,
-    d_out: usize,
-    relations: usize,
-    bases: usize,
+    pub(super) d_in: usize,
+    pub(super) d_out: usize,
+    pub(super) relations: usize,
+    pub(super) bases: usize,
 }
 
 impl Rgcn {
@@ -43,7 +46,7 @@ impl Rgcn {
         }
     }
 
-    fn n_bases(&self) -> usize {
+    pub(super) fn n_bases(&self) -> usize {
         if self.bases == 0 {
             self.relations
         } else {
@@ -56,12 +59,27 @@ impl Rgcn {
         self.n_bases() * self.d_out
     }
 
-    fn root(&self) -> usize {
+    pub(super) fn root(&self) -> usize {
         if self.bases == 0 { COEF } else { COEF + 1 }
     }
 
+    /// Whether dense inputs are narrower than their products.
+    fn input_is_narrower(&self) -> bool {
+        self.d_in < self.width()
+    }
+
+    /// Whether sources' rows travel, as dense inputs rather than as products.
+    fn sums_first(&self, cx: &Ctx, edges: &Edges<'_>) -> bool {
+        self.input_is_narrower() && cx.size() > 1 && !edges.all_here()
+    }
+
     /// The block's edges with their relations and shares, in its own order or the transposed.
-    fn typed<'a>(&self, block: &'a Block, transposed: bool, w: &'a Weights) -> Typed<'a> {
+    pub(super) fn typed<'a>(
+        &self,
+        block: &'a Block,
+        transposed: bool,
+        w: &'a Weights,
+    ) -> Typed<'a> {
         let (a, types) = if transposed {
             (block.edges_t(), block.types_t())
         } else {
@@ -109,43 +127,54 @@ impl Layer for Rgcn {
         tensors
     }
 
-    fn widths(&self, _sparse_input: bool, _input_gradient: bool) -> Widths {
+    fn widths(&self, sparse_input: bool, input_gradient: bool) -> Widths {
+        if !sparse_input && self.input_is_narrower() {
+            return Widths::of_input(self.d_in, input_gradient);
+        }
         Widths::both(self.width())
     }
 
     fn forward(&self, site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
+        let edges = edges_of(&mut *site.agg, site.at)?;
+        check(edges.block, self.relations)?;
+        if let Some(dense) = flow.x.dense()
+            && self.sums_first(site.cx, &edges)
+        {
+            return self.forward_of_sums(site, Rc::clone(dense), after);
+        }
         let (x, root) = (flow.x, self.root());
         let z = x.times(site.cx, &site.w[BASIS]);
         let then = site.then(root + 1, after);
         let (cx, at, w) = (&mut *site.cx, site.at, site.w);
         let mut edges = edges_of(&mut *site.agg, at)?;
         let block = edges.block;
-        check(block, self.relations)?;
         let (n, n_src) = (block.n_dst, block.n_src);
         let mut y = cx.backend.fresh(n, self.d_out);
         let mut from = 0;
         let mut sources = z;
         if cx.size() > 1 && !edges.all_here() {
-            sources = with_room(cx, &sources, n_src);
-            let interior = 0..edges.n_interior;
+            let own = sources;
+            sources = with_room(cx, &own, n_src);
+            // What travels has all relations of a row side by side, what is read by relation one below
+            // the other.
+            let apart = (self.bases == 0).then(|| {
+                let all = with_room(cx, &own, n_src);
+                all.reshape(n_src * self.relations, self.d_out)
+            });
+            drop(own);
+            from = edges.n_interior;
             edges.pull(cx, at, &mut sources, &mut |cx, z| {
-                if self.bases > 0 {
-                    let typed = self.typed(block, false, w);
-                    cx.backend.relation_spmm(typed, interior.clone(), z, &mut y);
-                    from = interior.end;
-                }
-                cx.comm.poll()
+                let z = apart.as_ref().unwrap_or(z);
+                self.products(cx, block, w, 0..from, z, &mut y)
             })?;
         }
+        if self.bases == 0 {
+            sources = sources.reshape(n_src * self.relations, self.d_out);
+        }
+        self.products(cx, block, w, from..n, &sources, &mut y)?;
         let mut saved = Saved::default();
         if self.bases > 0 {
-            let typed = self.typed(block, false, w);
-            cx.backend.relation_spmm(typed, from..n, &sources, &mut y);
             saved.more = vec![Rc::new(sources)];
-        } else {
-            let [a, _] = block.by_relation()?;
-            let parts = sources.reshape(n_src * self.relations, self.d_out);
-            cx.backend.spmm(a, 0..n, &parts, Write::Set, &mut y);
         }
         let own = x.first_rows(cx, n);
         own.add_times(cx, &w[root], then, &mut y);
@@ -160,6 +189,9 @@ impl Layer for Rgcn {
         grad: Grad,
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
+        if saved.aggregated.is_some() {
+            return self.backward_of_sums(site, saved, grad.g, input);
+        }
         let (g, x, root) = (grad.g, saved.x(), self.root());
         let own = x.first_rows(site.cx, g.nrows());
         let (g_root, gb) = site.input_gradients(&own, &g);
@@ -167,24 +199,10 @@ impl Layer for Rgcn {
         let mut edges = edges_of(&mut *site.agg, at)?;
         let block = edges.block;
         let (n, n_src) = (block.n_dst, block.n_src);
-        let mut gz = if self.bases > 0 {
-            let mut gz = cx.backend.fresh(n_src, self.width());
-            let typed = self.typed(block, true, w);
-            cx.backend.relation_spmm_t(typed, n..n_src, &g, &mut gz);
-            gz
-        } else {
-            let [_, t] = block.by_relation()?;
-            let mut parts = cx.backend.fresh(n_src * self.relations, self.d_out);
-            cx.backend
-                .spmm(t, 0..parts.nrows(), &g, Write::Set, &mut parts);
-            parts.reshape(n_src, self.width())
-        };
+        let mut gz = cx.backend.fresh(n_src, self.width());
+        self.products_t(cx, block, w, n..n_src, &g, &mut gz)?;
         edges.push(cx, at, &mut gz, &mut |cx, gz| {
-            if self.bases > 0 {
-                let typed = self.typed(block, true, w);
-                cx.backend.relation_spmm_t(typed, 0..n, &g, gz);
-            }
-            cx.comm.poll()
+            self.products_t(cx, block, w, 0..n, &g, gz)
         })?;
         let gz = if n == n_src || edges.all_here() {
             gz
@@ -205,5 +223,60 @@ impl Layer for Rgcn {
             site.sum_of_terms(terms, then)
         });
         Ok((weights, gx.map(Grad::from)))
+    }
+}
+
+impl Rgcn {
+    /// Sums of the sources' products over the in-edges of the destinations in `rows`, the others stay:
+    /// `z: [n_src, bases · d_out]`, or `[n_src · relations, d_out]` without bases; `y: [n_dst, d_out]`.
+    fn products(
+        &self,
+        cx: &mut Ctx,
+        block: &Block,
+        w: &Weights,
+        rows: Range<usize>,
+        z: &Mat,
+        y: &mut Mat,
+    ) -> Result<()> {
+        if self.bases > 0 {
+            return in_pieces(cx, block.edges(), rows, |cx, rows| {
+                let typed = self.typed(block, false, w);
+                cx.backend.relation_spmm(typed, rows, z, y);
+            });
+        }
+        let [a, _] = block.by_relation()?;
+        in_pieces(cx, a, rows, |cx, rows| {
+            cx.backend.spmm(a, rows, z, Write::Set, y);
+        })
+    }
+
+    /// The adjoint for the sources in `rows`, the others stay: `g: [n_dst, d_out]`,
+    /// `gz: [n_src, width]`.
+    fn products_t(
+        &self,
+        cx: &mut Ctx,
+        block: &Block,
+        w: &Weights,
+        rows: Range<usize>,
+        g: &Mat,
+        gz: &mut Mat,
+    ) -> Result<()> {
+        if self.bases > 0 {
+            return in_pieces(cx, block.edges_t(), rows, |cx, rows| {
+                let typed = self.typed(block, true, w);
+                cx.backend.relation_spmm_t(typed, rows, g, gz);
+            });
+        }
+        let [_, t] = block.by_relation()?;
+        let (n_src, relations) = (gz.nrows(), self.relations);
+        let none = cx.backend.fresh(0, 0);
+        let whole = std::mem::replace(gz, none);
+        let mut parts = whole.reshape(n_src * relations, self.d_out);
+        let rows = rows.start * relations..rows.end * relations;
+        let done = in_pieces(cx, t, rows, |cx, rows| {
+            cx.backend.spmm(t, rows, g, Write::Set, &mut parts);
+        });
+        *gz = parts.reshape(n_src, self.width());
+        done
     }
 }

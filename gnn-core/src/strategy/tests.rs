@@ -403,17 +403,22 @@ fn entries_are_complete() {
 /// Waiting for rows before or after local work changes no bit.
 #[test]
 fn overlap_changes_no_bit() {
-    let data = Arc::new(random_dataset(70, 300, 6, 3, false, 8));
+    let data = with_relations(random_dataset(70, 300, 6, 3, false, 8), 3, 8);
+    let data = Arc::new(data);
     let entry = super::find("halo").expect("registered");
-    let run = |overlap: bool| {
-        let mut pairs = spec(entry, ModelKind::Sage, 2, 8).to_pairs();
-        pairs.push(("overlap".into(), Value::Bool(overlap)));
-        let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
-        let trained = train(entry, &spec, &data, Some(random_owner(70, 3, false, 3)), 3);
-        trained
-            .into_iter()
-            .map(|r| (r.losses, r.gradients))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(run(true), run(false));
+    let rgcn = ModelKind::Rgcn;
+    // Into the second of R-GCN's layers inputs travel, then products of relations, then of bases.
+    for (model, hidden) in [(ModelKind::Sage, 8), (rgcn, 8), (rgcn, 10), (rgcn, 12)] {
+        let run = |overlap: bool| {
+            let mut pairs = spec(entry, model, 2, hidden).to_pairs();
+            pairs.push(("overlap".into(), Value::Bool(overlap)));
+            let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+            let trained = train(entry, &spec, &data, Some(random_owner(70, 3, false, 3)), 3);
+            trained
+                .into_iter()
+                .map(|r| (r.losses, r.gradients))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(run(true), run(false), "{model}");
+    }
 }

@@ -28,6 +28,8 @@ pub struct Block {
     by_relation: OnceLock<Box<[Sparse; 2]>>,
     /// The edges within each relation, and their transposed, made when first asked for.
     within_relations: OnceLock<Box<[Sparse; 2]>>,
+    /// The edges by destination and relation, and their transposed, made when first asked for.
+    to_relations: OnceLock<Box<[Sparse; 2]>>,
 }
 
 impl Block {
@@ -68,6 +70,7 @@ impl Block {
             t_of: OnceLock::new(),
             by_relation: OnceLock::new(),
             within_relations: OnceLock::new(),
+            to_relations: OnceLock::new(),
         })
     }
 
@@ -145,6 +148,7 @@ impl Block {
         self.types_t = OnceLock::new();
         self.by_relation = OnceLock::new();
         self.within_relations = OnceLock::new();
+        self.to_relations = OnceLock::new();
         Ok(self)
     }
 
@@ -202,27 +206,47 @@ impl Block {
         if let Some(made) = self.by_relation.get() {
             return Ok(made);
         }
-        let relations = self.n_relations();
-        let n_cols = self.n_src * relations;
-        let types = self.types().filter(|_| u32::try_from(n_cols).is_ok());
-        let types = types.ok_or_else(|| crate::Error::Shape {
-            op: "block by relation".into(),
-            expected: "typed edges, and sources times relations below 2³²".into(),
-            got: format!("{} sources, {relations} relations", self.n_src),
-        })?;
-        let a = self.csr();
-        let pairs = a.indices.iter().zip(types.iter());
-        let csr = CsrBuf {
-            indptr: a.indptr.to_vec(),
-            indices: pairs
-                .map(|(&s, &t)| s * relations as u32 + u32::from(t))
-                .collect(),
-            weights: a.weights.map(<[f32]>::to_vec),
-            n_cols,
-        };
+        let csr = self.with_types(self.csr(), self.types())?;
         let transposed = csr.view().transpose();
         let made = Box::new([Sparse::new(csr), Sparse::new(transposed)]);
         Ok(self.by_relation.get_or_init(|| made))
+    }
+
+    /// The edges to rows `destination · relations + relation`, and their transposed:
+    /// `[n_dst · relations, n_src]`, for what every relation sums apart. Made at the first call and
+    /// kept.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] when edges have no types, or there would be 2³² rows or more.
+    pub fn to_relations(&self) -> Result<&[Sparse; 2]> {
+        if let Some(made) = self.to_relations.get() {
+            return Ok(made);
+        }
+        let csr = self.with_types(self.edges_t().view(), self.types_t())?;
+        let transposed = csr.view().transpose();
+        let made = Box::new([Sparse::new(transposed), Sparse::new(csr)]);
+        Ok(self.to_relations.get_or_init(|| made))
+    }
+
+    /// `a` over columns `column · relations + relation`; `types` has each of its edges' relation.
+    fn with_types(&self, a: Csr<'_>, types: Option<&Kept<u16>>) -> Result<CsrBuf> {
+        let relations = self.n_relations();
+        let n_cols = a.n_cols * relations;
+        let types = types.filter(|_| u32::try_from(n_cols).is_ok());
+        let types = types.ok_or_else(|| crate::Error::Shape {
+            op: "block by relation".into(),
+            expected: "typed edges, and vertices times relations below 2³²".into(),
+            got: format!("{} vertices, {relations} relations", a.n_cols),
+        })?;
+        let pairs = a.indices.iter().zip(types.iter());
+        Ok(CsrBuf {
+            indptr: a.indptr.to_vec(),
+            indices: pairs
+                .map(|(&v, &t)| v * relations as u32 + u32::from(t))
+                .collect(),
+            weights: a.weights.map(<[f32]>::to_vec),
+            n_cols,
+        })
     }
 
     /// The edges from `source · relations + relation` to `destination · relations + relation`, and
@@ -271,7 +295,11 @@ impl Block {
         let second = self.transposed.get().and_then(Option::as_ref);
         let types = self.types.as_ref().map_or(0, |t| t.0.len() * 2);
         let types_t = self.types_t.get().map_or(0, |t| t.len() * 2);
-        let made = [self.by_relation.get(), self.within_relations.get()];
+        let made = [
+            self.by_relation.get(),
+            self.within_relations.get(),
+            self.to_relations.get(),
+        ];
         let by_relation = made.into_iter().flatten().flat_map(|b| b.iter());
         let by_relation: usize = by_relation.map(Sparse::bytes).sum();
         let t_of = self.t_of.get().map_or(0, |t| t.len() * 4);

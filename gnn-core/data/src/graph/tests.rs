@@ -129,7 +129,17 @@ proptest! {
             .map(|(e, &(d, s, t))| (d, s, t, b.csr().weight(e).to_bits()))
             .collect();
         forth.sort_unstable();
-        prop_assert_eq!(back, forth);
+        prop_assert_eq!(&back, &forth);
+        // So do the edges into rows of a relation each, and their transposed.
+        let [into, into_t] = b.to_relations().expect("few enough rows");
+        let (a, back) = (into.view(), into_t.view().transpose());
+        prop_assert_eq!((a.indptr, a.indices), (&back.indptr[..], &back.indices[..]));
+        let mut apart: Vec<_> = (0..n * count)
+            .flat_map(|r| a.span(r).map(move |e| (e, (r / count) as u32, (r % count) as u16)))
+            .map(|(e, d, t)| (d, a.indices[e], t, a.weight(e).to_bits()))
+            .collect();
+        apart.sort_unstable();
+        prop_assert_eq!(apart, forth);
     }
 }
 

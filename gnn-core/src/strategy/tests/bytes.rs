@@ -1,16 +1,20 @@
 //! The closed forms of what full-graph strategies send.
 
 use super::{Trained, random_owner, spec, train};
+use crate::dataset::Dataset;
 use crate::model::ModelKind;
 use crate::partition;
 use crate::record::Direction;
+use crate::spec::RunSpec;
 use crate::strategy::find;
-use crate::testing::random_dataset;
+use crate::testing::{random_dataset, with_relations};
 use std::sync::Arc;
 
-/// Layer, and the widths that travel forward and backward, of two layers of 8 between 6 features
-/// and 3 classes. The first layer's input needs no gradient.
-fn travelling(model: ModelKind) -> [(u16, u64, u64); 2] {
+/// Layer, and the widths that travel forward and backward.
+type Travelling = [(u16, u64, u64); 2];
+
+/// Of two layers of 8 between 6 features and 3 classes. The first layer's input needs no gradient.
+fn travelling(model: ModelKind) -> Travelling {
     match model {
         // 6 to 8 aggregates first; 8 to 3 aggregates last.
         ModelKind::Gcn | ModelKind::Sage => [(0, 6, 0), (1, 3, 3)],
@@ -18,8 +22,8 @@ fn travelling(model: ModelKind) -> [(u16, u64, u64); 2] {
         ModelKind::Gin => [(0, 6, 0), (1, 8, 8)],
         // Eight heads of 8, then one of 3; projected rows travel.
         ModelKind::Gat => [(0, 64, 64), (1, 3, 3)],
-        // Projected rows, of one relation.
-        ModelKind::Rgcn => [(0, 8, 8), (1, 3, 3)],
+        // As GCN where there is one relation.
+        ModelKind::Rgcn => [(0, 6, 0), (1, 3, 3)],
         // Between two dense layers.
         ModelKind::Gcnii | ModelKind::Resgcn => [(1, 8, 8), (2, 8, 8)],
     }
@@ -33,30 +37,63 @@ fn halo_bytes_equal_the_closed_form_for_every_partitioner() {
     let entry = find("halo").expect("registered");
     for &model in entry.models {
         let spec = spec(entry, model, 2, 8);
-        let block = data.graph.propagation(model.propagation());
-        for partitioner in partition::PARTITIONERS {
-            for ranks in 2..=4 {
-                let method = partition::Method::parse(partitioner.name).expect("registered");
-                let request = partition::Request::of(method, &data, ranks, 1);
-                let owner = request.assign().expect("assigns");
-                let mut boundary = std::collections::BTreeSet::new();
-                for v in 0..block.n_dst {
-                    for &s in &block.csr().indices[block.csr().span(v)] {
-                        if owner[s as usize] != owner[v] {
-                            boundary.insert((owner[v], s));
-                        }
+        assert_halo(&spec, &data, travelling(model));
+    }
+}
+
+/// The narrower of the input and of all relations' or bases' products travels, whichever it is in each
+/// of two layers of 9 between 6 features and 3 classes; products of sparse features always, whose
+/// gradients come back.
+#[test]
+fn of_several_relations_the_narrower_side_travels() {
+    let dense = random_dataset(90, 400, 6, 3, false, 4);
+    let sparse = random_dataset(90, 400, 6, 3, true, 4);
+    let cases = [
+        (&dense, 2, 0, [(0, 6, 0), (1, 6, 6)]),
+        (&dense, 5, 0, [(0, 6, 0), (1, 9, 9)]),
+        (&dense, 5, 2, [(0, 6, 0), (1, 6, 6)]),
+        (&dense, 5, 4, [(0, 6, 0), (1, 9, 9)]),
+        (&sparse, 5, 0, [(0, 45, 45), (1, 9, 9)]),
+        (&sparse, 5, 2, [(0, 18, 18), (1, 6, 6)]),
+    ];
+    let entry = find("halo").expect("registered");
+    for (data, relations, bases, widths) in cases {
+        let data = Arc::new(with_relations(data.clone(), relations, 3));
+        let mut spec = spec(entry, ModelKind::Rgcn, 2, 9);
+        spec.bases = bases;
+        assert_halo(&spec, &data, widths);
+    }
+}
+
+/// Asserts what `halo` sends, for every partitioner.
+fn assert_halo(spec: &RunSpec, data: &Arc<Dataset>, widths: Travelling) {
+    let entry = find("halo").expect("registered");
+    let block = data.graph.propagation(spec.model.propagation());
+    for partitioner in partition::PARTITIONERS {
+        for ranks in 2..=4 {
+            let method = partition::Method::parse(partitioner.name).expect("registered");
+            let request = partition::Request::of(method, data, ranks, 1);
+            let owner = request.assign().expect("assigns");
+            let mut boundary = std::collections::BTreeSet::new();
+            for v in 0..block.n_dst {
+                for &s in &block.csr().indices[block.csr().span(v)] {
+                    if owner[s as usize] != owner[v] {
+                        boundary.insert((owner[v], s));
                     }
                 }
-                let trained = train(entry, &spec, &data, Some(owner), ranks);
-                assert_travelled(model, &trained, boundary.len() as u64);
             }
+            let trained = train(entry, spec, data, Some(owner), ranks);
+            trained
+                .iter()
+                .for_each(|r| r.assert_predicted(&format!("{spec:?}")));
+            assert_travelled(spec.model, widths, &trained, boundary.len() as u64);
         }
     }
 }
 
 /// Asserts that in the first epoch `rows` rows travelled each way and layer, all ranks together, and that
 /// the last epoch counts those of both layers as fresh.
-fn assert_travelled(model: ModelKind, trained: &[Trained], rows: u64) {
+fn assert_travelled(model: ModelKind, widths: Travelling, trained: &[Trained], rows: u64) {
     let sent = |layer: u16, direction: Direction| -> u64 {
         let lanes = trained.iter().flat_map(|r| &r.sent[0]);
         lanes
@@ -67,7 +104,7 @@ fn assert_travelled(model: ModelKind, trained: &[Trained], rows: u64) {
     let read = trained.iter().map(|r| r.work.halo_fresh).sum::<u64>();
     assert_eq!(read, 2 * rows, "{model}");
     assert!(trained.iter().all(|r| r.work.halo_reused == 0), "{model}");
-    for (layer, forward, backward) in travelling(model) {
+    for (layer, forward, backward) in widths {
         let both = [
             (Direction::Forward, forward),
             (Direction::Backward, backward),
@@ -91,7 +128,8 @@ fn broadcast_bytes_equal_the_closed_form() {
             for empty in [false, true] {
                 let owner = random_owner(n, ranks, empty, 5);
                 let trained = train(entry, &spec, &data, Some(owner), ranks);
-                assert_travelled(model, &trained, ((ranks - 1) * n) as u64);
+                let rows = ((ranks - 1) * n) as u64;
+                assert_travelled(model, travelling(model), &trained, rows);
             }
         }
     }
