@@ -41,7 +41,8 @@
 //! backward blocks that are kept and skipped. The paper's comparison that loses.
 //! # Bytes
 //! Each layer `4 · width · |V_j| · (N − 1)` for every active rank `j`, the gradients' as for
-//! `broadcast`.
+//! `broadcast`. A stale rank sends nothing of its own, and hands on what active ones send where blocks
+//! go around the ring ([`Communicator::post_broadcast`](crate::comm::Communicator::post_broadcast)).
 //! # Differs
 //! A run that goes on from a checkpoint has its kept rows; features travel once more.
 //! Evaluation sends everything anew and keeps nothing. The paper also caches the features' block
@@ -123,6 +124,7 @@ impl Sancus {
             false => Freshness::Stale,
         };
         cache.note(cx, at, x, state(active[cx.rank()]), drift, agreed);
+        self.blocks.foresee(cx, at, x.ncols(), &active);
         cache.renew(cx, x, &active, self.policy.measures());
         let trip = Trip {
             at,
@@ -195,6 +197,9 @@ fn agree(cx: &mut Ctx, at: At, mine: bool) -> Result<Vec<bool>> {
     };
     let word = vec![f32::from(u8::from(mine))];
     let mut tickets = Vec::with_capacity(cx.size());
+    for peer in (0..cx.size()).filter(|&peer| peer != cx.rank()) {
+        cx.predict((label.layer, label.direction, peer as u32), 4);
+    }
     for root in 0..cx.size() {
         tickets.push(cx.comm.post_broadcast(label, root, word.clone(), 1)?);
     }
