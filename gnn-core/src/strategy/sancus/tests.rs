@@ -108,7 +108,12 @@ fn an_adaptive_bound_refreshes_ranks_at_different_epochs() {
     let rows = all_rows(&trained);
     let active = |rank| epochs_in(&rows, rank, 1, Freshness::Active);
     assert_eq!(active(0), BTreeSet::from([0, 2, 4, 6]));
-    assert_eq!(active(2), BTreeSet::from([0, 3, 5, 7]));
+    assert_eq!(active(2), active(0));
+    assert_eq!(active(3), BTreeSet::from([0, 3, 5, 7]));
+    let one = [("bound", "epoch-adaptive=1"), ("wake", "one")];
+    let rows = all_rows(&run(&ENTRY, ModelKind::Gcn, 4, 8, &one));
+    let active = epochs_in(&rows, 2, 1, Freshness::Active);
+    assert_eq!(active, BTreeSet::from([0, 3, 5, 7]));
 }
 
 /// What a rank counts as reused is what others say it kept of theirs; all else that it read was fresh.
