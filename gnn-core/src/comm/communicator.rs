@@ -11,13 +11,12 @@
 //! others.
 
 use super::members::Members;
-use super::operation::{Part, Posted, Then};
+use super::operation::{Chain, Part, Posted, Then};
+use super::route::Route;
 use super::tags::Tags;
 use super::transport::{Transport, Words};
 use super::wire::Wire;
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::{Label, Meter, Op, now_ns};
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -191,6 +190,11 @@ impl Communicator {
 
     /// Gives `root`'s `data`, of length `len`, to every rank; other ranks pass anything.
     ///
+    /// Up to 8 kB goes from the root to each other rank. More goes in segments along the chain root,
+    /// root + 1, …, around the ring of ranks: each rank but the last hands on what comes, one message a
+    /// segment, whenever it waits or polls. Either way every rank but the root receives `4 · len` bytes;
+    /// [`Communicator::broadcast_to`] says who sends them.
+    ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
     pub fn post_broadcast(
@@ -202,14 +206,41 @@ impl Communicator {
     ) -> Result<Ticket> {
         let start = now_ns();
         let (of, tag, me) = ((label, Op::Broadcast), self.tags.collective(), self.rank());
-        let mut part = self.part(root, tag, len)?;
+        let route = Route::of(me, root, self.size(), len);
+        let segment = route.segment.unwrap_or(len.max(1));
         if me == root {
-            part.words = bytemuck::cast_vec(data);
-            for rank in (0..self.size()).filter(|&r| r != me && len > 0) {
-                self.send(rank, tag, of, part.words.clone())?;
+            let words: Words = bytemuck::cast_vec(data);
+            if words.len() != len {
+                return Err(Error::Comm {
+                    op: Op::Broadcast.label().into(),
+                    peer: None,
+                    reason: format!("expected {len} words, got {}", words.len()),
+                });
             }
+            for to in route.to() {
+                for piece in words.chunks(segment) {
+                    self.send(to, tag, of, piece.to_vec())?;
+                }
+            }
+            let part = Part::here(self.members.world(me), words);
+            return self.park(start, of, tag, vec![part], Then::Finish);
         }
-        self.park(start, of, tag, vec![part], Then::Finish)
+        let mut chain = Chain {
+            from: self.members.world(route.from()),
+            to: route.to().first().map(|&to| self.members.world(to)),
+            segment,
+            left: len,
+        };
+        let part = self.part(route.from(), tag, chain.ask().unwrap_or(0))?;
+        self.park(start, of, tag, vec![part], Then::Forward(chain))
+    }
+
+    /// The ranks to which this one hands all of a broadcast of `len` floats from `root`.
+    pub fn broadcast_to(&self, root: usize, len: usize) -> Vec<usize> {
+        if len == 0 {
+            return Vec::new();
+        }
+        Route::of(self.rank(), root, self.size(), len).to()
     }
 
     /// Sums `data` over ranks. Each rank sums one chunk in rank order and gives it to the others:

@@ -16,6 +16,7 @@ mod mail;
 mod members;
 mod operation;
 mod port;
+mod route;
 mod skew;
 mod tags;
 mod threads;

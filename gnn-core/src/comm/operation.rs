@@ -17,6 +17,28 @@ pub(super) enum Then {
     Share(Vec<usize>),
     /// All-reduce, second stage: put the summed chunks together.
     Join,
+    /// Broadcast: hand on each segment that comes and expect the one after it, then put them together.
+    Forward(Chain),
+}
+
+/// A rank's place in a chain of segments.
+pub(super) struct Chain {
+    /// Whom segments come from and go to, by their names in the world.
+    pub(super) from: usize,
+    pub(super) to: Option<usize>,
+    /// Words of a segment, of which the last may have fewer.
+    pub(super) segment: usize,
+    /// Words that have not been asked for.
+    pub(super) left: usize,
+}
+
+impl Chain {
+    /// Words of the next segment to ask for; none after the last.
+    pub(super) fn ask(&mut self) -> Option<usize> {
+        let len = self.segment.min(self.left);
+        self.left -= len;
+        (len > 0).then_some(len)
+    }
 }
 
 /// One message that the operation still expects, or has.
@@ -47,7 +69,7 @@ pub(super) struct Posted {
     pub(super) tag: u16,
     /// Who takes part.
     pub(super) members: Rc<Members>,
-    /// One entry a rank; a part without a handle is complete.
+    /// One entry a rank, or a segment; a part without a handle is complete.
     pub(super) parts: Vec<Part>,
     pub(super) then: Then,
 }
@@ -61,10 +83,27 @@ pub(super) struct Open {
     pub(super) arrives: Option<u64>,
 }
 
+/// Hands words to a rank of the world.
+pub(super) fn send(
+    transport: &mut dyn Transport,
+    meter: &Meter,
+    (label, op): (Label, Op),
+    (to, tag): (usize, u16),
+    words: Words,
+) -> Result<()> {
+    let bytes = (words.len() * 4) as u64;
+    meter.sent(label.layer, label.direction, op, to, bytes);
+    let start = now_ns();
+    transport.post_send(to, tag, words)?;
+    let message = (Some(to), Some(bytes));
+    meter.comm_span((label, op), SpanPhase::Send, message, start..now_ns());
+    Ok(())
+}
+
 impl Posted {
     /// Asks the transport about every open part, and adds when each moved to `moved`; `meter` is told
-    /// of each that is complete. Returns, if
-    /// not all are complete, one that is waited for.
+    /// of each that is complete. Segments are handed on. Returns, if not all are complete, one that is
+    /// waited for.
     pub(super) fn poll(
         &mut self,
         transport: &mut dyn Transport,
@@ -72,14 +111,19 @@ impl Posted {
         meter: &Meter,
     ) -> Result<Option<Open>> {
         let mut open = None;
-        for part in &mut self.parts {
+        let mut next = 0;
+        while next < self.parts.len() {
+            let begun = next > 0 && matches!(self.then, Then::Forward(_));
+            let part = &mut self.parts[next];
+            next += 1;
             let Some(handle) = part.handle else { continue };
             let progress = transport.poll(handle)?;
             let peer = part.peer;
             if progress == Progress::Absent {
                 open = open.or(Some(Open {
                     peer,
-                    moving: false,
+                    // Between two segments, the broadcast is on its way.
+                    moving: begun,
                     arrives: None,
                 }));
                 continue;
@@ -95,6 +139,7 @@ impl Posted {
                 part.handle = None;
                 let message = (Some(peer), Some(4 * part.words.len() as u64));
                 meter.comm_span((self.label, self.op), SpanPhase::Receive, message, at);
+                self.hand_on(next - 1, transport, meter)?;
             } else {
                 open = Some(Open {
                     peer,
@@ -104,5 +149,31 @@ impl Posted {
             }
         }
         Ok(open)
+    }
+
+    /// Sends the segment `k` to the next rank of a chain, and expects the one after it. One receive is
+    /// open at a time: those of one tag are matched in the order in which they are looked for.
+    fn hand_on(&mut self, k: usize, transport: &mut dyn Transport, meter: &Meter) -> Result<()> {
+        let Then::Forward(chain) = &mut self.then else {
+            return Ok(());
+        };
+        let of = (self.label, self.op);
+        if let Some(to) = chain.to {
+            let words = self.parts[k].words.clone();
+            send(transport, meter, of, (to, self.tag), words)?;
+        }
+        if let Some(len) = chain.ask() {
+            let handle = transport.post_recv(chain.from, self.tag, len)?;
+            self.parts.push(Part {
+                handle: Some(handle),
+                ..Part::here(chain.from, Words::new())
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether others may wait for what this rank does with what comes.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(self.then, Then::Share(_) | Then::Forward(_))
     }
 }

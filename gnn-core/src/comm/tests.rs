@@ -7,6 +7,7 @@ use crate::spec::RunSpec;
 use crate::testing::world;
 use proptest::prelude::*;
 
+mod broadcasts;
 mod groups;
 
 const LABEL: Label = Label {

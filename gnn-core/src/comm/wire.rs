@@ -5,10 +5,10 @@ use super::Label;
 use super::communicator::Ticket;
 use super::covered::covered;
 use super::members::Members;
-use super::operation::{Part, Posted, Then};
+use super::operation::{Part, Posted, Then, send};
 use super::transport::{Transport, Words};
 use crate::error::{Error, Result};
-use crate::record::{Meter, Op, Phase, SpanPhase, now_ns};
+use crate::record::{Meter, Op, Phase, now_ns};
 use std::rc::Rc;
 
 /// Transport, meter and everything posted.
@@ -46,20 +46,10 @@ impl Wire {
         &mut self,
         to: usize,
         tag: u16,
-        (label, op): (Label, Op),
+        of: (Label, Op),
         words: Words,
     ) -> Result<()> {
-        let bytes = (words.len() * 4) as u64;
-        self.meter.sent(label.layer, label.direction, op, to, bytes);
-        let start = now_ns();
-        self.transport.post_send(to, tag, words)?;
-        self.meter.comm_span(
-            (label, op),
-            SpanPhase::Send,
-            (Some(to), Some(bytes)),
-            start..now_ns(),
-        );
-        Ok(())
+        send(self.transport.as_mut(), &self.meter, of, (to, tag), words)
     }
 
     /// Expects words from a rank of the world.
@@ -128,8 +118,7 @@ impl Wire {
             };
             busy = Some((posted.label, posted.op));
             let transport = self.transport.as_mut();
-            let done = posted.poll(transport, &mut moved, &self.meter)?.is_none();
-            if done && matches!(posted.then, Then::Share(_)) {
+            if posted.poll(transport, &mut moved, &self.meter)?.is_none() {
                 self.advance(&mut posted)?;
             }
             self.posted[slot] = Some(posted);
@@ -158,7 +147,7 @@ impl Wire {
             .into_iter()
             .map(|p| bytemuck::cast_vec(p.words))
             .collect();
-        if matches!(posted.then, Then::Join) {
+        if matches!(posted.then, Then::Join | Then::Forward(_)) && parts.len() != 1 {
             parts = vec![parts.concat()];
         }
         Ok(parts)
@@ -179,11 +168,13 @@ impl Wire {
         Ok(())
     }
 
-    /// Second stage of an all-reduce. The caller meters it.
+    /// Second stage of an all-reduce, and nothing of anything else. The caller meters it.
     fn advance(&mut self, posted: &mut Posted) -> Result<()> {
-        let Then::Share(bounds) = std::mem::replace(&mut posted.then, Then::Join) else {
+        let Then::Share(bounds) = &mut posted.then else {
             return Ok(());
         };
+        let bounds = std::mem::take(bounds);
+        posted.then = Then::Join;
         let mut parts = posted.parts.iter();
         let mut sum: Vec<f32> = match parts.next() {
             Some(first) => bytemuck::cast_slice(&first.words).to_vec(),
@@ -199,13 +190,12 @@ impl Wire {
         Ok(())
     }
 
-    /// Second stages of what is posted, while this rank waits for something else: a peer that needs
-    /// them may be what it waits for, since ranks of several groups are not in step. The time is the
-    /// wait's.
+    /// Second stages of what is posted, and segments to be handed on, while this rank waits for something
+    /// else: a peer that needs them may be what it waits for, since ranks of several groups are not in
+    /// step. The time is the wait's.
     pub(super) fn advance_others(&mut self) -> Result<()> {
         for slot in 0..self.posted.len() {
-            let shares = |p: &mut Posted| matches!(p.then, Then::Share(_));
-            let Some(mut posted) = self.posted[slot].take_if(shares) else {
+            let Some(mut posted) = self.posted[slot].take_if(|p| p.is_awaited()) else {
                 continue;
             };
             let transport = self.transport.as_mut();

@@ -9,9 +9,11 @@
 //!
 //! Messages are real; the receiver only does not see one before its modelled arrival. A transport
 //! that is slower than the model stays as slow as it is.
+//!
+//! A collective is the messages that [`super::Communicator`] makes of it, each with a latency of its own.
 //! # Differs
-//! A collective is the messages that [`super::Communicator`] makes of it: a broadcast sends one
-//! copy to each peer through the root's port, as no network with a tree or a ring would.
+//! A message is handed on when its rank looks, between two pieces of work, as by an MPI library without a
+//! thread of its own; a network card would at once.
 //! # Clock
 //! Departures are stamped with the machine's monotonic clock, which all processes of a host share.
 //! Ranks on several hosts are refused ([`same_clock`]).

@@ -35,10 +35,14 @@ fn everything(comm: &mut Communicator, lens: &[usize]) -> Vec<Vec<Vec<f32>>> {
     let told = comm
         .post_broadcast(LABEL, root, data, each[root])
         .expect("posts");
+    // Long enough for a chain.
+    let data = if me == 0 { of(0, 5000) } else { Vec::new() };
+    let long = comm.post_broadcast(LABEL, 0, data, 5000).expect("posts");
     let sum = comm.post_all_reduce(LABEL, of(me, lens[0])).expect("posts");
     comm.poll().expect("polls");
     let mut got = vec![
         comm.finish(sum).expect("arrives"),
+        comm.finish(long).expect("arrives"),
         comm.finish(told).expect("arrives"),
         comm.finish(all).expect("arrives"),
         comm.finish(gathered).expect("arrives"),

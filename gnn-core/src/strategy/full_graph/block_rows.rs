@@ -66,6 +66,16 @@ impl BlockRows {
         self.forward[rank].n_cols()
     }
 
+    /// Says which bytes of the rows of `travels` leave this rank, `width` floats a row: its own, and those
+    /// that it hands on.
+    pub fn foresee(&self, cx: &Ctx, at: At, width: usize, travels: &[bool]) {
+        let travelling = (0..cx.size()).filter(|&root| travels[root]);
+        let lens = travelling.map(|root| (root, width * self.rows_of(root)));
+        for (peer, bytes) in handed(cx, lens) {
+            cx.predict((at.layer as u16, at.direction, peer), bytes);
+        }
+    }
+
     /// Starts the broadcast of rank `root`'s rows.
     fn post(&self, cx: &mut Ctx, trip: &Trip<'_>, root: usize) -> Result<Ticket> {
         let label = Label {
@@ -185,18 +195,29 @@ fn block_rows(a: Csr<'_>, owner: &[u32], members: &[Vec<u32>], me: usize) -> Vec
     blocks.into_iter().map(Sparse::new).collect()
 }
 
-/// Bytes that a rank with `own` rows sends to each of its peers each epoch in which all travel.
+/// Bytes that this rank hands to each peer of broadcasts of so many floats from each root.
+fn handed(cx: &Ctx, lens: impl Iterator<Item = (usize, usize)>) -> BTreeMap<u32, u64> {
+    let mut bytes = BTreeMap::new();
+    for (root, len) in lens {
+        for peer in cx.comm.broadcast_to(root, len) {
+            *bytes.entry(peer as u32).or_default() += 4 * len as u64;
+        }
+    }
+    bytes
+}
+
+/// Bytes that this rank hands to each peer in each epoch in which the rows of all travel.
 fn predict(
+    cx: &Ctx,
     aggregations: &[Aggregation],
-    own: usize,
-    me: usize,
-    ranks: usize,
+    members: &[Vec<u32>],
 ) -> Vec<(PredictedLane, u64)> {
     let mut lanes: BTreeMap<PredictedLane, u64> = BTreeMap::new();
-    for aggregation in aggregations.iter().filter(|_| own > 0) {
-        for dst in (0..ranks).filter(|&dst| dst != me) {
-            let lane = (aggregation.layer as u16, aggregation.direction, dst as u32);
-            *lanes.entry(lane).or_default() += 4 * (aggregation.width * own) as u64;
+    for aggregation in aggregations {
+        let of = |(root, rows): (usize, &Vec<u32>)| (root, aggregation.width * rows.len());
+        for (peer, bytes) in handed(cx, members.iter().enumerate().map(of)) {
+            let lane = (aggregation.layer as u16, aggregation.direction, peer);
+            *lanes.entry(lane).or_default() += bytes;
         }
     }
     lanes.into_iter().collect()
@@ -226,7 +247,7 @@ pub fn build<A: Aggregate + 'static>(
     cx: &mut Ctx,
     seam: impl FnOnce(&mut Ctx, OnBlocks<'_>) -> (A, Vec<Aggregation>),
 ) -> Result<Built> {
-    let (me, ranks, n) = (cx.rank(), cx.size(), setup.data.graph.n());
+    let (me, n) = (cx.rank(), setup.data.graph.n());
     let (blocks, members, row) = BlockRows::new(&setup, cx);
     let own = &members[me];
     let rows = Rows::of(&setup.data, own);
@@ -247,7 +268,7 @@ pub fn build<A: Aggregate + 'static>(
         input,
         rows,
         halo_nodes: n - own.len(),
-        predicted: predict(&every_epoch, own.len(), me, ranks),
+        predicted: predict(cx, &every_epoch, &members),
         part: Some(row),
     };
     prepared.build(cx)

@@ -38,7 +38,7 @@ frame! {
         age_max_epochs: u32,
         /// Rows used that were not sent in this epoch.
         rows_reused: u64,
-        /// Bytes of rows sent to the reader.
+        /// Bytes of rows sent to the reader, by their owner or by a rank that hands them on.
         bytes_sent: u64,
         /// Bytes of rows that were not, because it had them.
         bytes_saved: u64,

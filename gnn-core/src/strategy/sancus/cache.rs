@@ -106,7 +106,7 @@ impl Cache {
     }
 
     /// Tells what becomes of this rank's rows `x: [n_i, d]` in this epoch, before it does: one row of
-    /// the `stale` frame for each peer, and the bytes that will go to it.
+    /// the `stale` frame for each peer.
     pub(super) fn note(
         &self,
         cx: &Ctx,
@@ -128,12 +128,10 @@ impl Cache {
         let bytes = 4 * x.len() as u64;
         let share = |it: bool| if it { bytes } else { 0 };
         for peer in (0..cx.size()).filter(|&p| p != cx.rank()) {
-            let lane = (at.layer as u16, at.direction, peer as u32);
-            cx.predict(lane, share(travels) + agreed);
             cx.row(StaleRow {
-                layer: lane.0,
+                layer: at.layer as u16,
                 direction: at.direction,
-                peer: lane.2,
+                peer: peer as u32,
                 state,
                 age_mean_epochs: age as f64,
                 age_max_epochs: age as u32,

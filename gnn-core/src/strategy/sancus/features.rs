@@ -54,6 +54,7 @@ impl Features {
         let travels = vec![first; cx.size()];
         self.cache
             .note(cx, at, &self.own, Freshness::Input, None, 0);
+        blocks.foresee(cx, at, self.own.ncols(), &travels);
         self.cache.renew(cx, &self.own, &travels, false);
         let trip = Trip {
             at,

@@ -108,7 +108,12 @@ fn an_adaptive_bound_refreshes_ranks_at_different_epochs() {
     let rows = all_rows(&trained);
     let active = |rank| epochs_in(&rows, rank, 1, Freshness::Active);
     assert_eq!(active(0), BTreeSet::from([0, 2, 4, 6]));
-    assert_eq!(active(2), BTreeSet::from([0, 3, 5, 7]));
+    assert_eq!(active(2), active(0));
+    assert_eq!(active(3), BTreeSet::from([0, 3, 5, 7]));
+    let one = [("bound", "epoch-adaptive=1"), ("wake", "one")];
+    let rows = all_rows(&run(&ENTRY, ModelKind::Gcn, 4, 8, &one));
+    let active = epochs_in(&rows, 2, 1, Freshness::Active);
+    assert_eq!(active, BTreeSet::from([0, 3, 5, 7]));
 }
 
 /// What a rank counts as reused is what others say it kept of theirs; all else that it read was fresh.
@@ -149,6 +154,7 @@ fn bytes_are_those_of_the_schedule() {
                         for row in trained.rows().into_iter().filter(stale) {
                             let lane = (row.layer, row.direction, row.peer);
                             let sent = trained.sent[row.epoch as usize].get(&lane);
+                            // So few bytes go straight from their owner.
                             assert_eq!(sent.copied().unwrap_or(0), agreed, "{what} rank {rank}");
                             assert_eq!((row.bytes_sent, row.bytes_agreed), (0, agreed));
                             assert_eq!(row.rows_reused, trained.ids.len() as u64);
@@ -156,6 +162,56 @@ fn bytes_are_those_of_the_schedule() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Blocks of more than 8 kB go around the ring: a stale rank hands on what active ones send, and nothing
+/// of its own. All ranks together send what the owners' rows of the `stale` frame say.
+#[test]
+fn bytes_are_those_of_the_schedule_around_a_ring() {
+    const N: usize = 900;
+    const RANKS: usize = 4;
+    let data = Arc::new(random_dataset(N, 2000, 20, 16, false, 8));
+    let owner = random_owner(N, RANKS, false, 3);
+    let rows = |rank| owner.iter().filter(|&&r| r == rank as u32).count();
+    for (entry, direction) in [(&ENTRY, Direction::Forward), (&SKIPG, Direction::Backward)] {
+        for bound in ["epoch-fixed=1", "epoch-adaptive=1", "variation=0.3"] {
+            let mut pairs = spec(entry, ModelKind::Gcn, 2, 18).to_pairs();
+            for (key, value) in [("bound", bound), ("dropout", "0"), ("lr", "0.001")] {
+                pairs.push((key.into(), Value::from_word(value)));
+            }
+            let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+            let trained = train_epochs(entry, &spec, &data, Some(owner.clone()), RANKS, 6);
+            let stale = all_rows(&trained);
+            let of = |rank: usize, epoch: usize| {
+                let it = |r: &&Of<StaleRow>| {
+                    let place = (r.rank as usize, r.epoch as usize);
+                    (place, r.layer, r.direction) == ((rank, epoch), 1, direction)
+                };
+                stale.iter().find(it).expect("a row for each reader")
+            };
+            let mut skipped = 0;
+            for epoch in 0..6 {
+                let active = |rank| of(rank, epoch).state == Freshness::Active;
+                for (rank, one) in trained.iter().enumerate() {
+                    assert_eq!(one.sent, one.predicted, "{} {bound}", entry.name);
+                    skipped += usize::from(!active(rank));
+                    let next = (rank + 1) % RANKS;
+                    for peer in (0..RANKS).filter(|&peer| peer != rank) {
+                        let roots = (0..RANKS).filter(|&j| peer == next && j != next && active(j));
+                        let floats: usize = roots.map(|j| 16 * rows(j)).sum();
+                        let sent = one.sent[epoch].get(&(1, direction, peer as u32));
+                        assert_eq!(
+                            sent.copied().unwrap_or(0),
+                            4 * floats as u64 + of(rank, epoch).bytes_agreed,
+                            "{} {bound}: {rank} to {peer} in epoch {epoch}",
+                            entry.name
+                        );
+                    }
+                }
+            }
+            assert!((1..6 * RANKS).contains(&skipped), "{bound}: {skipped}");
         }
     }
 }

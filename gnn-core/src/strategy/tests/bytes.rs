@@ -115,6 +115,32 @@ fn assert_travelled(model: ModelKind, widths: Travelling, trained: &[Trained], r
     }
 }
 
+/// Blocks of more than 8 kB go around the ring: a rank sends to the next alone, all but what that one owns.
+#[test]
+fn long_broadcasts_leave_every_rank_once() {
+    let (n, ranks) = (900, 4);
+    let data = Arc::new(random_dataset(n, 2000, 20, 16, false, 4));
+    let entry = find("broadcast").expect("registered");
+    let owner = random_owner(n, ranks, false, 5);
+    let rows = |rank| owner.iter().filter(|&&r| r == rank as u32).count();
+    let spec = spec(entry, ModelKind::Gcn, 2, 18);
+    let trained = train(entry, &spec, &data, Some(owner.clone()), ranks);
+    for (rank, one) in trained.iter().enumerate() {
+        let next = (rank + 1) % ranks;
+        for (layer, direction, width) in [
+            (0, Direction::Forward, 18),
+            (1, Direction::Forward, 16),
+            (1, Direction::Backward, 16),
+        ] {
+            let of = |(lane, bytes): (&(u16, Direction, u32), &u64)| {
+                ((lane.0, lane.1) == (layer, direction)).then_some((lane.2 as usize, *bytes))
+            };
+            let sent: Vec<(usize, u64)> = one.sent[0].iter().filter_map(of).collect();
+            assert_eq!(sent, [(next, (4 * width * (n - rows(next))) as u64)]);
+        }
+    }
+}
+
 /// The closed form of CAGNET 1D: each way and layer `4 · width · Σ_j (N − 1) · |V_j|`, whoever owns
 /// what, a rank without rows included.
 #[test]
