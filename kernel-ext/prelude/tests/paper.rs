@@ -59,6 +59,11 @@ fn runs_are_found_by_their_labels_and_measured() {
     assert_eq!(named.only(&["SCS-E1"]).each().len(), 2);
     let table = named.measure("ranks", |r| r.per_rank("compute_ms").len() as f64);
     assert_eq!(table.at("4 ranks", "SCS-E1", "ranks"), 4.0);
+    assert_eq!(table.of("SCS-E1", "ranks"), 3.0, "the median of 2 and 4");
+    let rel = named
+        .measure("id", |r| r.id().len() as f64)
+        .relative("id", "CAGNET");
+    assert_eq!(rel.at("2 ranks", "SCS-E1", "id_rel"), 1.0);
     let frame = table.rows();
     let names: Vec<&str> = frame
         .get_column_names()
@@ -98,6 +103,7 @@ fn numbers_are_those_of_the_frames() {
     assert_eq!(run.row_bytes() * 12.0, of("forward") + of("backward"));
     let sent = run.broadcasts(0, 1);
     assert_eq!(sent, [0.0, 3.0, 6.0, 9.0]);
+    assert_eq!(run.distances(0, 1), [3.0; 3]);
     assert_eq!(run.apart(&run), 0.0);
 }
 
@@ -183,6 +189,7 @@ fn figures_can_be_looked_at() {
     let by_rank = named.by_rank("nodes", |r| r.per_rank("owned_nodes"));
     let sizes = df!("ranks" => [2, 4, 8, 2, 4, 8, 2, 4, 8], "halo" => [3.0, 5.0, 9.0, 3.5, 5.5, 9.5, 2.5, 4.5, 8.0],
         "TP" => [4.0, 5.0, 6.0, 4.2, 5.1, 6.3, 3.9, 4.8, 5.9]).expect("a frame");
+    let sent = df!("epoch" => [0, 2, 4, 6, 0, 1, 3, 6], "method" => ["SCS-E1", "SCS-E1", "SCS-E1", "SCS-E1", "SCS-H1", "SCS-H1", "SCS-H1", "SCS-H1"]).expect("a frame");
     let dots = df!("epoch" => [0, 2, 4, 6, 0, 1, 3, 6], "rank" => [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]).expect("a frame");
     for (name, plot) in [
         (
@@ -213,6 +220,13 @@ fn figures_can_be_looked_at() {
             lines(&sizes, "ranks", &["halo", "TP"])
                 .title("Rows that travel")
                 .unit("MB")
+                .plot(),
+        ),
+        (
+            "lanes",
+            scatter(&sent, "epoch", &[])
+                .by("method")
+                .title("Figure 24: epochs that broadcast")
                 .plot(),
         ),
         (

@@ -65,9 +65,16 @@ type Read<T> = std::result::Result<T, String>;
 fn claim(line: &str) -> Read<Claim> {
     let bare = line.strip_prefix("shown ").map(str::trim_start);
     let (line, shown) = (bare.unwrap_or(line), bare.is_some());
+    let mut why = shown.then(|| "not decided here".to_owned());
     let (label, text) = match line.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
         Some((label, rest)) => {
-            let text = rest.trim_start().strip_prefix(':');
+            let mut rest = rest.trim_start();
+            if let Some((reason, after)) = rest.strip_prefix('(').and_then(|r| r.split_once(')')) {
+                let why = why.as_mut().ok_or("only what is shown has a reason")?;
+                reason.clone_into(why);
+                rest = after.trim_start();
+            }
+            let text = rest.strip_prefix(':');
             let text = text.ok_or("expected ':' after the words in quotes")?;
             (Some(label.to_owned()), text.trim())
         }
@@ -89,7 +96,7 @@ fn claim(line: &str) -> Read<Claim> {
             relation,
             right,
             tolerance,
-            shown,
+            shown: why,
         }),
         rest => Err(format!("`{rest}` has no place")),
     }
@@ -372,5 +379,6 @@ mod tests {
         assert!(refused("# nothing\n").contains("there is no claim"));
         assert!(refused("\"label\" 1 < 2").contains("expected ':'"));
         assert!(refused("1..2 < 3").contains("is no number"));
+        assert!(refused("\"label\" (why): 1 < 2").contains("only what is shown has a reason"));
     }
 }

@@ -109,8 +109,12 @@ impl Verdict {
     }
 
     /// What is judged of something that is only shown: whether it is so here, and why that decides nothing.
+    /// Of two numbers that nobody said to be near there is only the reason.
     pub fn remark(&self) -> Option<String> {
         let why = self.shown.as_ref()?;
+        if self.apart == Some(0.0) {
+            return Some(why.clone());
+        }
         let so = if self.holds { "so here" } else { "NOT so here" };
         Some(format!("{so}; {why}"))
     }
@@ -173,6 +177,9 @@ mod tests {
             verdict.remark().as_deref(),
             Some("NOT so here; ranks share cores")
         );
+        let mut beside = Verdict::of(2.0, Relation::Near, 1.0, 0.0);
+        beside.shown = Some("another machine".into());
+        assert_eq!(beside.remark().as_deref(), Some("another machine"));
         assert!(Verdict::of(f64::NAN, Relation::Equal, f64::NAN, 0.0).fails());
     }
 }

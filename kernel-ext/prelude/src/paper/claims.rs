@@ -135,8 +135,8 @@ impl Claims {
     /// # Panics
     /// When a claim fails, with both numbers of each: the cell ends as `%%check` does.
     #[track_caller]
-    pub fn check(self) -> Verdicts {
-        let verdicts = Verdicts::new(&self.of, self.verdicts);
+    pub fn check(&self) -> Verdicts {
+        let verdicts = Verdicts::new(&self.of, self.verdicts.clone());
         let Some(failure) = verdicts.failure() else {
             return verdicts;
         };

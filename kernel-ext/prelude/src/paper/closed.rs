@@ -80,6 +80,18 @@ pub fn fixed_share(bound: usize, epochs: usize) -> f64 {
     epochs.div_ceil(bound + 1) as f64 / epochs as f64
 }
 
+/// Rows of SCS-E (SANCUS, Algorithm 4): as [`broadcast_bytes`], but forward only in the epochs that
+/// broadcast, features that are aggregated themselves once in the run, and gradients always.
+pub fn fixed_bytes(ranks: f64, vertices: f64, widths: &Widths, bound: usize, epochs: usize) -> f64 {
+    let (mut forward, back) = (widths.forward(), widths.backward());
+    let features = match back[0] {
+        0.0 => std::mem::take(&mut forward[0]) / epochs as f64,
+        _ => 0.0,
+    };
+    let rows = fixed_share(bound, epochs) * forward.iter().sum::<f64>() + back.iter().sum::<f64>();
+    FLOAT * (ranks - 1.0) * vertices * (features + rows)
+}
+
 /// Collective operations on rows in an epoch of naive tensor parallelism: a split and a gather for every
 /// aggregation, both ways, but none backward of the features (NeutronTP, section 4.1.2).
 pub fn naive_rounds(layers: usize) -> f64 {
@@ -149,6 +161,11 @@ mod tests {
         assert_eq!(broadcast_bytes(4.0, 10.0, &narrow), 4.0 * 3.0 * 10.0 * 40.0);
         assert_eq!(halo_bytes(5.0, &narrow), 4.0 * 5.0 * 40.0);
         assert_eq!(cache_bytes(4.0, 10.0, &narrow), 4.0 * 3.0 * 10.0 * 24.0);
+        // Of 16 epochs one sends the features' 8 columns, 8 the next layer's, all their gradients.
+        let kept = fixed_bytes(4.0, 10.0, &narrow, 1, 16);
+        assert_eq!(kept, 4.0 * 3.0 * 10.0 * (0.5 + 8.0 + 16.0));
+        let never = fixed_bytes(4.0, 10.0, &wide, 0, 16);
+        assert_eq!(never, broadcast_bytes(4.0, 10.0, &wide));
     }
 
     #[test]

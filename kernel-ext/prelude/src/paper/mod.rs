@@ -19,6 +19,7 @@
 //! |---|---|
 //! | what the paper printed | `published("sancus").table("Table 6")`; `.at(&["Reddit"], "2 GPUs")` is a number of it |
 //! | runs of a setting | `Setting::new(..)`, `.with(..)`; `.runs(&methods)`, `.across(&shapes, &methods)`; `.seeds(5)` for repeats |
+//! | real data where it can be had | `real("../../../shared/data", "cora", "sbm:nodes=2000,classes=4")` |
 //! | one of them | `runs.of("CAGNET")`, `runs.at("4 ranks", "CAGNET")` |
 //! | numbers of them | `runs.measure("row_mb", \|r\| r.row_bytes() / 1e6)`, of ranks `runs.by_rank("edges", \|r\| r.per_rank("edges"))` |
 //! | what must be sent or kept | [`closed`]: forms by strategy |
@@ -35,6 +36,7 @@
 mod bind;
 mod claims;
 pub mod closed;
+mod data;
 mod decides;
 mod figure;
 mod named;
@@ -47,9 +49,10 @@ mod verdicts;
 
 pub use bind::{Kept, bind};
 pub use claims::{Claims, claims};
+pub use data::real;
 pub use figure::{Figure, bars, lines, scatter};
-pub use named::{Measured, Named, Ranked};
-pub use numbers::uneven;
+pub use named::{Listed, Measured, Named};
+pub use numbers::{least, most, uneven};
 pub use published::{Published, published};
 pub use setting::Setting;
 pub use source::Source;

@@ -121,27 +121,40 @@ impl Named {
     }
 
     /// A number of each rank of each run: one row a rank, behind the labels and the column `rank`.
-    pub fn by_rank(&self, name: &str, of: impl Fn(&Run) -> Vec<f64>) -> Ranked {
-        let each: Vec<Vec<f64>> = self.rows.iter().map(|(_, run)| of(run)).collect();
-        let repeat = |label: &dyn Fn(usize) -> String| -> Vec<String> {
-            let rows = each.iter().enumerate();
-            rows.flat_map(|(k, values)| vec![label(k); values.len()])
-                .collect()
-        };
-        let mut columns: Vec<Column> = self
-            .axes
-            .iter()
-            .enumerate()
-            .map(|(a, axis)| text(axis, repeat(&|k| self.rows[k].0[a].clone())))
-            .collect();
+    pub fn by_rank(&self, name: &str, of: impl Fn(&Run) -> Vec<f64>) -> Listed {
+        let each = self.each_of(of);
         let ranks = each
             .iter()
             .flat_map(|v| (0..v.len()).map(|r| format!("rank {r}")));
-        columns.push(text("rank", ranks.collect()));
-        columns.push(numbers(name, each.iter().flatten().copied().collect()));
-        Ranked {
+        let ranks = text("rank", ranks.collect());
+        self.listed(&each, [ranks, numbers(name, each.concat())])
+    }
+
+    /// Several numbers of each run, as many as there are: one row a number, behind the labels.
+    pub fn list(&self, name: &str, of: impl Fn(&Run) -> Vec<f64>) -> Listed {
+        let each = self.each_of(of);
+        self.listed(&each, [numbers(name, each.concat())])
+    }
+
+    fn each_of(&self, of: impl Fn(&Run) -> Vec<f64>) -> Vec<Vec<f64>> {
+        self.rows.iter().map(|(_, run)| of(run)).collect()
+    }
+
+    /// Labels of the runs, each as often as it has numbers, and the columns.
+    fn listed(&self, each: &[Vec<f64>], columns: impl IntoIterator<Item = Column>) -> Listed {
+        let label = |a: usize| {
+            let rows = self.rows.iter().zip(each);
+            rows.flat_map(|((labels, _), values)| vec![labels[a].clone(); values.len()])
+                .collect()
+        };
+        let labels = self
+            .axes
+            .iter()
+            .enumerate()
+            .map(|(a, axis)| text(axis, label(a)));
+        Listed {
             runs: self.clone(),
-            frame: frame(columns),
+            frame: frame(labels.chain(columns).collect()),
         }
     }
 
@@ -213,33 +226,73 @@ impl Measured {
         frame(self.runs.labels().into_iter().chain(numbers).collect())
     }
 
-    /// The number `column` of the first run of the last label `name`.
+    /// The column `column` over that of the run with the last label `name` and the same others, as the
+    /// column `COLUMN_rel` behind the others. Repeats are taken in their order.
+    ///
+    /// # Panics
+    /// When there is no such column, or a run has nothing to be held against.
+    #[must_use]
+    pub fn relative(mut self, column: &str, name: &str) -> Measured {
+        let values = self.column(column);
+        let rows = &self.runs.rows;
+        let mut seen: Vec<&[String]> = Vec::new();
+        let mut over = Vec::new();
+        for ((labels, _), value) in rows.iter().zip(values) {
+            let which = seen
+                .iter()
+                .filter(|known| **known == labels.as_slice())
+                .count();
+            seen.push(labels);
+            let mut wanted = labels.clone();
+            wanted.pop();
+            wanted.push(name.to_owned());
+            let base = rows
+                .iter()
+                .zip(values)
+                .filter(|((known, _), _)| *known == wanted);
+            let base = base.map(|(_, base)| *base).nth(which);
+            over.push(value / base.unwrap_or_else(|| panic!("there is no run {wanted:?}")));
+        }
+        self.columns.push((format!("{column}_rel"), over));
+        self
+    }
+
+    /// The number `column` of the last label `name`: the median, where there are several runs.
     ///
     /// # Panics
     /// When there is no such run or column.
     pub fn of(&self, name: &str, column: &str) -> f64 {
-        self.cell(self.runs.of(name), column)
+        self.runs.of(name);
+        self.median(column, |labels| {
+            labels.last().is_some_and(|last| last == name)
+        })
     }
 
-    /// The number `column` of the first run of a shape and a method.
+    /// The number `column` of a shape and a method: the median, where there are several runs.
     ///
     /// # Panics
     /// When there is no such run or column.
     pub fn at(&self, shape: &str, method: &str, column: &str) -> f64 {
-        self.cell(self.runs.at(shape, method), column)
+        self.runs.at(shape, method);
+        self.median(column, |labels| labels == [shape, method])
     }
 
-    fn cell(&self, run: &Run, column: &str) -> f64 {
+    fn median(&self, column: &str, is: impl Fn(&[String]) -> bool) -> f64 {
+        let rows = self.runs.rows.iter().zip(self.column(column));
+        plot::median(
+            rows.filter(|((labels, _), _)| is(labels))
+                .map(|(_, value)| *value),
+        )
+    }
+
+    fn column(&self, column: &str) -> &[f64] {
         let found = self.columns.iter().find(|(name, _)| name == column);
         let Some((_, values)) = found else {
             let known: Vec<&str> = self.columns.iter().map(|(name, _)| &**name).collect();
-            panic!(
-                "nothing called {column:?} was measured\nhelp: there are {}",
-                known.join(", ")
-            )
+            let known = known.join(", ");
+            panic!("nothing called {column:?} was measured\nhelp: there are {known}")
         };
-        let row = self.runs.rows.iter().position(|(_, known)| known == run);
-        values[row.expect("the run is one of these")]
+        values
     }
 }
 
@@ -259,14 +312,14 @@ impl Show for Measured {
     }
 }
 
-/// Numbers of ranks of runs by name: a frame that knows its runs.
+/// Several numbers of each of some runs, of ranks or of epochs: a frame that knows its runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ranked {
+pub struct Listed {
     runs: Named,
     frame: DataFrame,
 }
 
-impl Source for Ranked {
+impl Source for Listed {
     fn rows(&self) -> DataFrame {
         self.frame.clone()
     }
@@ -276,7 +329,7 @@ impl Source for Ranked {
     }
 }
 
-impl Show for Ranked {
+impl Show for Listed {
     fn bundle(&self) -> Bundle {
         self.frame.bundle()
     }

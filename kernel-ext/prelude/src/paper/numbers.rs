@@ -1,7 +1,7 @@
 //! Numbers of one run, as figures ask for them.
 //!
 //! Counts are means or sums over epochs, for strategies may skip some; times are medians over the epochs
-//! behind the warm-up.
+//! behind the warm-up, but those of communication, which some epochs skip: they are means.
 
 use polars::prelude::{AnyValue, DataFrame};
 
@@ -43,12 +43,13 @@ impl Run {
     }
 
     /// What a rank was held up by others in an epoch, ms: transfer that nothing hid and waiting for it; of
-    /// the slowest rank, the median over the epochs behind the warm-up.
+    /// the slowest rank, the mean over the epochs behind the warm-up, for strategies skip some.
     pub fn communicate_ms(&self) -> f64 {
         let epochs = self.epochs();
         let of = |column: &str| column_of(&epochs, "epochs", column);
         let both = of("xfer_exposed_ms").into_iter().zip(of("wait_ms"));
-        median(settled(both.map(|(x, w)| x + w), &epochs))
+        let each = settled(both.map(|(x, w)| x + w), &epochs);
+        each.iter().sum::<f64>() / each.len() as f64
     }
 
     /// A count of the `ranks` frame for each rank in an epoch: the mean over the epochs.
@@ -190,12 +191,30 @@ impl Run {
         epochs.dedup();
         epochs
     }
+
+    /// Epochs from each of these broadcasts to the next.
+    ///
+    /// # Panics
+    /// When the strategy has no such frame.
+    pub fn distances(&self, rank: u32, layer: u32) -> Vec<f64> {
+        let epochs = self.broadcasts(rank, layer);
+        epochs.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+}
+
+/// The largest of some values.
+pub fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The smallest of some values.
+pub fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 /// The largest value over their mean: 1 is even.
 pub fn uneven(values: &[f64]) -> f64 {
-    let most = values.iter().copied().fold(f64::MIN, f64::max);
-    most * values.len() as f64 / values.iter().sum::<f64>()
+    most(values) * values.len() as f64 / values.iter().sum::<f64>()
 }
 
 /// A column as numbers.

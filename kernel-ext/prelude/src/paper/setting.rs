@@ -128,7 +128,7 @@ impl Setting {
     ///
     /// # Panics
     /// As [`Setting::run`].
-    pub fn runs(&self, methods: &[(&str, &str)]) -> Named {
+    pub fn runs(&self, methods: &[(impl AsRef<str>, impl AsRef<str>)]) -> Named {
         self.family("method", methods)
     }
 
@@ -136,10 +136,10 @@ impl Setting {
     ///
     /// # Panics
     /// As [`Setting::run`].
-    pub fn family(&self, what: &str, members: &[(&str, &str)]) -> Named {
+    pub fn family(&self, what: &str, members: &[(impl AsRef<str>, impl AsRef<str>)]) -> Named {
         let mut named = Named::new(&[what]);
         for (name, body) in members {
-            self.add(&mut named, &[name], body);
+            self.add(&mut named, &[name.as_ref()], body.as_ref());
         }
         named
     }
@@ -148,12 +148,17 @@ impl Setting {
     ///
     /// # Panics
     /// As [`Setting::run`].
-    pub fn across(&self, shapes: &[(&str, &str)], methods: &[(&str, &str)]) -> Named {
+    pub fn across(
+        &self,
+        shapes: &[(impl AsRef<str>, impl AsRef<str>)],
+        methods: &[(impl AsRef<str>, impl AsRef<str>)],
+    ) -> Named {
         let mut named = Named::new(&["shape", "method"]);
         for (shape, how) in shapes {
-            let setting = self.with(how);
+            let setting = self.with(how.as_ref());
             for (method, body) in methods {
-                setting.add(&mut named, &[shape, method], body);
+                let labels = [shape.as_ref(), method.as_ref()];
+                setting.add(&mut named, &labels, body.as_ref());
             }
         }
         named

@@ -6,7 +6,7 @@ use polars::prelude::DataFrame;
 /// How many words tell runs apart.
 const WORDS: usize = 9;
 /// How many run ids a figure's foot has room for.
-const MOST_IDS: usize = 12;
+const MOST_IDS: usize = 6;
 
 /// The setting of one run, stamped on every plot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -188,12 +188,17 @@ pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
     // What varies is in the labels; the data set's mark is said even then.
     let mut line = vec![common.join(" · ")];
     if words.iter().any(|w| w[3] != words[0][3]) {
-        let mut data: Vec<String> = settings.iter().map(|s| s.data_label()).collect();
-        data.dedup();
+        let mut data: Vec<String> = Vec::new();
+        for label in settings.iter().map(|s| s.data_label()) {
+            if !data.contains(&label) {
+                data.push(label);
+            }
+        }
         line.push(data.join(", "));
     }
     for said in [Setting::link_label, Setting::slow_label] {
         let mut words: Vec<String> = settings.iter().map(|s| said(s)).collect();
+        words.sort_unstable();
         words.dedup();
         if words.len() > 1 {
             let words = words.iter().filter(|w| !w.is_empty());

@@ -12,8 +12,13 @@ use crate::plot::ink::Ink;
 use crate::plot::paper::{U, text_width};
 use crate::plot::sheet::{Area, SIDE, Type, fit, part, stroke, word};
 
-/// Room below the axis for labels of groups: three lines.
-const LABELS: i32 = 56;
+/// Room below the axis for a line of the groups' labels, and the most lines.
+pub(super) const LINE: i32 = 14;
+pub(super) const LINES: usize = 3;
+/// Room left of the drawing for the numbers of the axis and its name.
+pub(super) const LEFT: i32 = 62;
+/// Room right of it.
+const RIGHT: i32 = 8;
 /// Size of the numbers over bars.
 const SMALL: i32 = 10;
 
@@ -53,11 +58,18 @@ pub(super) fn draw(
     let marks = figure.marks.iter().map(|(_, value)| *value);
     let top = sums.chain(marks).fold(0.0, f64::max);
     let top = if top > 0.0 { top * 1.12 } else { 1.0 };
+    let slot = (WIDTH - 2 * SIDE - LEFT - RIGHT) / n.max(1) as i32;
+    let words = data
+        .groups
+        .iter()
+        .map(|group| label(group, f64::from(slot - 4)));
+    let words: Vec<Vec<String>> = words.collect();
+    let deepest = words.iter().map(Vec::len).max().unwrap_or(0) as i32;
     let mut chart = ChartBuilder::on(&area)
         .margin_top(8 * U)
-        .margin_right(8 * U)
-        .x_label_area_size(LABELS * U)
-        .y_label_area_size(62 * U)
+        .margin_right(RIGHT * U)
+        .x_label_area_size((12 + LINE * deepest) * U)
+        .y_label_area_size(LEFT * U)
         .build_cartesian_2d(0.0..n as f64, 0.0..top)
         .map_err(PlotError::draw)?;
     let y = Named {
@@ -67,7 +79,6 @@ pub(super) fn draw(
     };
     axes(&mut chart, Named::default(), y)?;
     let (left, base) = spot(&chart, &area, 0.0, 0.0);
-    let slot = spot(&chart, &area, 1.0, 0.0).0 - left;
     for g in 0..n {
         let bars = if stacked { 1 } else { data.series.len() };
         // A quarter of a group is room to the next one.
@@ -91,7 +102,7 @@ pub(super) fn draw(
             let rim = Rectangle::new(rect, stroke(Ink::TEXT, 6));
             chart.draw_series([fill, rim]).map_err(PlotError::draw)?;
             if most > least && !stacked {
-                whisker(&mut chart, x + wide / 2.0, least, most)?;
+                whisker(&mut chart, Ink::TEXT, x + wide / 2.0, [least, most])?;
             }
             below = to;
             let last = k + 1 == data.series.len();
@@ -116,7 +127,7 @@ pub(super) fn draw(
             .iter()
             .enumerate()
         {
-            let at = (middle, base + 13 + 14 * k as i32);
+            let at = (middle, base + 13 + LINE * k as i32);
             word(&area, line, at, Type::new(11).centered())?;
         }
     }
@@ -126,15 +137,13 @@ pub(super) fn draw(
 /// From the smallest to the largest of repeats.
 pub(super) fn whisker(
     chart: &mut Chart<'_, '_>,
+    ink: Ink,
     x: f64,
-    least: f64,
-    most: f64,
+    ends: [f64; 2],
 ) -> Result<(), PlotError> {
-    let line = PathElement::new(vec![(x, least), (x, most)], stroke(Ink::TEXT, 14));
-    chart
-        .draw_series([line])
-        .map(|_| ())
-        .map_err(PlotError::draw)
+    let line = PathElement::new(ends.map(|y| (x, y)), stroke(ink, 14));
+    let drawn = chart.draw_series([line]);
+    drawn.map(|_| ()).map_err(PlotError::draw)
 }
 
 /// The figure's marks: lines across, named at the right end.
@@ -162,7 +171,7 @@ pub(super) fn cross(
     Ok(())
 }
 
-/// A label in at most three lines.
+/// A label in at most [`LINES`] lines.
 pub(super) fn label(text: &str, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -175,9 +184,9 @@ pub(super) fn label(text: &str, room: f64) -> Vec<String> {
             _ => lines.push(fit(word, 11.0, room)),
         }
     }
-    if lines.len() > 3 {
-        lines.truncate(3);
-        lines[2].push('…');
+    if lines.len() > LINES {
+        lines.truncate(LINES);
+        lines[LINES - 1].push('…');
     }
     lines
 }

@@ -66,6 +66,12 @@ pub(super) fn gather(figure: &Figure<'_>) -> Result<Data, PlotError> {
     let frame = figure.source.rows();
     let labels = labels(&frame, &figure.x)?;
     let mut groups: Vec<String> = Vec::new();
+    if figure.kind == Kind::Scatter {
+        // Dots have their place; in order they also read as a list.
+        groups = labels.clone();
+        groups.sort_by(|a, b| order(a).total_cmp(&order(b)));
+        groups.dedup();
+    }
     let mut at: Vec<usize> = Vec::new();
     for label in &labels {
         let known = groups.iter().position(|known| known == label);
@@ -87,15 +93,15 @@ pub(super) fn gather(figure: &Figure<'_>) -> Result<Data, PlotError> {
             }
         };
         for ((value, name), group) in values.into_iter().zip(of).zip(&at) {
-            let known = series.iter().position(|known| known.name == name);
-            let known = known.unwrap_or_else(|| {
-                let values = vec![Vec::new(); groups.len()];
-                series.push(Series { name, values });
-                series.len() - 1
-            });
+            let values = add(&mut series, name, groups.len());
             if value.is_finite() {
-                series[known].values[*group].push(value);
+                values[*group].push(value);
             }
+        }
+    }
+    if let (true, Some(by)) = (figure.columns.is_empty(), &figure.by) {
+        for (name, group) in self::labels(&frame, by)?.into_iter().zip(&at) {
+            add(&mut series, name, groups.len())[*group].push(1.0);
         }
     }
     let xs: Option<Vec<f64>> = groups.iter().map(|x| x.parse().ok()).collect();
@@ -106,6 +112,22 @@ pub(super) fn gather(figure: &Figure<'_>) -> Result<Data, PlotError> {
         )));
     }
     Ok(Data { groups, xs, series })
+}
+
+/// The number that a label is; what is none comes last.
+fn order(label: &str) -> f64 {
+    label.parse().unwrap_or(f64::INFINITY)
+}
+
+/// The values of the series of that name, which is added where there is none.
+fn add(series: &mut Vec<Series>, name: String, groups: usize) -> &mut Vec<Vec<f64>> {
+    let known = series.iter().position(|known| known.name == name);
+    let at = known.unwrap_or_else(|| {
+        let values = vec![Vec::new(); groups];
+        series.push(Series { name, values });
+        series.len() - 1
+    });
+    &mut series[at].values
 }
 
 /// A column as words.

@@ -64,7 +64,8 @@ pub fn lines<'a>(source: &'a dyn Source, x: &str, columns: &[&str]) -> Figure<'a
     Figure::new(Kind::Lines, source, x, columns)
 }
 
-/// Dots over the numbers of the column `x`, one a row: repeats are not gathered.
+/// Dots over the numbers of the column `x`, one a row: repeats are not gathered. Without `columns`, a lane
+/// for each value of [`Figure::by`], which has a dot wherever it has a row.
 pub fn scatter<'a>(source: &'a dyn Source, x: &str, columns: &[&str]) -> Figure<'a> {
     Figure::new(Kind::Scatter, source, x, columns)
 }
@@ -161,7 +162,9 @@ impl<'a> Figure<'a> {
         let settings = self.source.settings();
         let settings: Vec<_> = settings.iter().collect();
         let data = gather(self)?;
-        if data.series.len() > Ink::LINES {
+        // Lanes have their names beside them.
+        let lanes = self.columns.is_empty();
+        if data.series.len() > Ink::LINES && !lanes {
             return Err(PlotError::Run(format!(
                 "{} series are more than the {} that can be told apart\nhelp: draw some of them",
                 data.series.len(),
@@ -184,16 +187,26 @@ impl<'a> Figure<'a> {
         let head = Head {
             title: self.title.clone(),
             subtitle: notes.join(" · "),
-            desc: format!("{} by {}", self.unit, self.x),
-            legend: self.legend(&data),
+            desc: format!("{} by {}", self.title, self.x),
+            legend: if lanes {
+                Vec::new()
+            } else {
+                self.legend(&data)
+            },
             foot: foot.clone(),
         };
-        let svg = sheet(&head, (WIDTH, HEIGHT), |area| match self.kind {
+        let height = if lanes {
+            points::lanes_height(&data)
+        } else {
+            HEIGHT
+        };
+        let svg = sheet(&head, (WIDTH, height), |area| match self.kind {
+            _ if lanes => points::lanes(area, self, &data),
             Kind::Bars => bars::draw(area, self, &data, false),
             Kind::Stacked => bars::draw(area, self, &data, true),
             Kind::Lines | Kind::Scatter => points::draw(area, self, &data),
         })?;
-        notes.push(self.unit.clone());
+        notes.extend((!self.unit.is_empty()).then(|| self.unit.clone()));
         let text = twin(&self.title, &notes, &self.numbers(&data), &foot);
         Ok(Plot { svg, text })
     }
@@ -214,6 +227,15 @@ impl<'a> Figure<'a> {
     }
 
     fn numbers(&self, data: &Data) -> String {
+        if self.columns.is_empty() {
+            let rows = data.series.iter().map(|series| {
+                let places = data.groups.iter().zip(&series.values);
+                let places = places.filter(|(_, values)| !values.is_empty());
+                let places: Vec<&str> = places.map(|(x, _)| x.trim_end_matches(".0")).collect();
+                format!("{}: {}\n", series.name, places.join(" "))
+            });
+            return format!("{}\n{}", self.x, rows.collect::<String>());
+        }
         let head: Vec<&str> = [&*self.x]
             .into_iter()
             .chain(data.series.iter().map(|s| &*s.name))

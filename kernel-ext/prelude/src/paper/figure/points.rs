@@ -4,17 +4,58 @@ use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement};
 use plotters::style::Color;
 
-use super::bars::{cross, label, whisker};
+use super::bars::{LEFT, LINE, LINES, cross, label, whisker};
 use super::gather::Data;
 use super::{Figure, HEIGHT, Kind, WIDTH};
 use crate::plot::PlotError;
 use crate::plot::axes::{Named, axes, spot};
 use crate::plot::ink::Ink;
-use crate::plot::paper::U;
+use crate::plot::paper::{U, text_width};
 use crate::plot::sheet::{Area, SIDE, Type, part, stroke, word};
 
 /// Radius of a dot, px.
 const DOT: i32 = 4;
+/// So many places of an x axis are named each.
+const EACH: usize = 8;
+
+/// A lane of dots for each series: which x it has, and no more.
+pub(super) fn lanes(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<(), PlotError> {
+    let height = lanes_height(data);
+    let area = part(area, (SIDE, 0), (WIDTH - 2 * SIDE, height));
+    let (left, right) = room(data.xs.iter().flatten().copied());
+    let n = data.series.len() as f64;
+    let widest = data.series.iter().map(|s| text_width(&s.name, 12.0));
+    let names = widest.fold(40.0, f64::max).ceil() as i32 + 18;
+    let mut chart = ChartBuilder::on(&area)
+        .margin_right(12 * U)
+        .x_label_area_size(40 * U)
+        .y_label_area_size(names * U)
+        .build_cartesian_2d(left..right, n..0.0)
+        .map_err(PlotError::draw)?;
+    let x = Named {
+        name: &figure.x,
+        ticks: 12,
+        lines: true,
+    };
+    axes(&mut chart, x, Named::default())?;
+    for (k, series) in data.series.iter().enumerate() {
+        let y = k as f64 + 0.5;
+        let places = series.values.iter().zip(data.xs.iter().flatten());
+        let places = places.filter(|(values, _)| !values.is_empty());
+        let dots: Vec<_> = places
+            .map(|(_, x)| Circle::new((*x, y), DOT * U, Ink::line(k).filled()))
+            .collect();
+        chart.draw_series(dots).map_err(PlotError::draw)?;
+        let (_, at) = spot(&chart, &area, left, y);
+        word(&area, &series.name, (names - 10, at), Type::new(12).right())?;
+    }
+    Ok(())
+}
+
+/// Height of so many lanes, px.
+pub(super) fn lanes_height(data: &Data) -> i32 {
+    24 * data.series.len() as i32 + 50
+}
 
 pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<(), PlotError> {
     let area = part(area, (SIDE, 0), (WIDTH - 2 * SIDE, HEIGHT));
@@ -38,17 +79,22 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
     let mut chart = ChartBuilder::on(&area)
         .margin_top(10 * U)
         .margin_right(12 * U)
-        .x_label_area_size(44 * U)
-        .y_label_area_size(62 * U)
+        .x_label_area_size(
+            (30 + if data.xs.is_some() {
+                LINE
+            } else {
+                LINE * LINES as i32
+            }) * U,
+        )
+        .y_label_area_size(LEFT * U)
         .build_cartesian_2d(left..right, bottom..top)
         .map_err(PlotError::draw)?;
-    let x = match data.xs {
-        Some(_) => Named {
-            name: &figure.x,
-            ticks: xs.len().min(10),
-            lines: false,
-        },
-        None => Named::default(),
+    // Few places are named each; many get round numbers.
+    let each = data.xs.is_none() || xs.len() <= EACH && figure.kind == Kind::Lines;
+    let x = Named {
+        name: &figure.x,
+        ticks: if each { 0 } else { 10 },
+        lines: false,
     };
     let y = Named {
         name: &figure.unit,
@@ -73,7 +119,7 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
             if middle.is_finite() {
                 line.push((*x, middle));
                 if most > least {
-                    whisker(&mut chart, *x, least, most)?;
+                    whisker(&mut chart, ink, *x, [least, most])?;
                 }
             }
         }
@@ -87,17 +133,14 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
             .map_err(PlotError::draw)?;
         chart.draw_series(dots).map_err(PlotError::draw)?;
     }
-    if data.xs.is_none() {
-        let slot = spot(&chart, &area, 1.0, bottom).0 - spot(&chart, &area, 0.0, bottom).0;
+    if each {
+        let wide = spot(&chart, &area, right, bottom).0 - spot(&chart, &area, left, bottom).0;
+        let slot = f64::from(wide) / xs.len() as f64 - 4.0;
         for (x, group) in xs.iter().zip(&data.groups) {
             let (at, base) = spot(&chart, &area, *x, bottom);
-            for (k, line) in label(group, f64::from(slot - 4)).iter().enumerate() {
-                word(
-                    &area,
-                    line,
-                    (at, base + 13 + 14 * k as i32),
-                    Type::new(11).centered(),
-                )?;
+            for (k, line) in label(group, slot).iter().enumerate() {
+                let at = (at, base + 13 + LINE * k as i32);
+                word(&area, line, at, Type::new(11).centered())?;
             }
         }
     }

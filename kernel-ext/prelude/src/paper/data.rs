@@ -1,0 +1,38 @@
+//! Real data where it can be had.
+
+use std::path::Path;
+
+/// The folder `name` in `folder` if it has a graph, else `otherwise`, a generated one, and says so: results
+/// of it are of another graph than the paper's.
+///
+/// The folder is absolute or seen from the notebook's own, as cells are.
+pub fn real(folder: &str, name: &str, otherwise: &str) -> String {
+    let found = Path::new(folder).join(name);
+    match found.canonicalize() {
+        Ok(path) if path.join("graph.npz").is_file() => path.to_string_lossy().into_owned(),
+        _ => {
+            println!("{name} is not in {folder}: {otherwise} (synthetic) stands in its place");
+            otherwise.to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_has_a_stand_in() {
+        let empty = tempfile::tempdir().expect("a temporary folder");
+        let folder = empty.path().to_string_lossy().into_owned();
+        assert_eq!(real(&folder, "cora", "karate"), "karate");
+        std::fs::create_dir(empty.path().join("cora")).expect("a folder");
+        assert_eq!(
+            real(&folder, "cora", "karate"),
+            "karate",
+            "a folder without a graph"
+        );
+        std::fs::write(empty.path().join("cora/graph.npz"), "").expect("a file");
+        assert!(real(&folder, "cora", "karate").ends_with("cora"));
+    }
+}
