@@ -58,7 +58,8 @@ pub(super) fn draw(
     let marks = figure.marks.iter().map(|(_, value)| *value);
     let top = sums.chain(marks).fold(0.0, f64::max);
     let top = if top > 0.0 { top * 1.12 } else { 1.0 };
-    let slot = (WIDTH - 2 * SIDE - LEFT - RIGHT) / n.max(1) as i32;
+    let margin = RIGHT + mark_room(figure);
+    let slot = (WIDTH - 2 * SIDE - LEFT - margin) / n.max(1) as i32;
     let words = data
         .groups
         .iter()
@@ -67,7 +68,7 @@ pub(super) fn draw(
     let deepest = words.iter().map(Vec::len).max().unwrap_or(0) as i32;
     let mut chart = ChartBuilder::on(&area)
         .margin_top(8 * U)
-        .margin_right(RIGHT * U)
+        .margin_right(margin * U)
         .x_label_area_size((12 + LINE * deepest) * U)
         .y_label_area_size(LEFT * U)
         .build_cartesian_2d(0.0..n as f64, 0.0..top)
@@ -146,7 +147,16 @@ pub(super) fn whisker(
     drawn.map(|_| ()).map_err(PlotError::draw)
 }
 
-/// The figure's marks: lines across, named at the right end.
+/// Room for the names of the figure's marks, px.
+pub(super) fn mark_room(figure: &Figure<'_>) -> i32 {
+    let widest = figure
+        .marks
+        .iter()
+        .map(|(words, _)| text_width(words, 11.0));
+    widest.fold(0.0, f64::max).ceil() as i32
+}
+
+/// The figure's marks: lines across, named right of them.
 pub(super) fn cross(
     chart: &mut Chart<'_, '_>,
     area: &Area<'_>,
@@ -161,12 +171,8 @@ pub(super) fn cross(
         );
         chart.draw_series([line]).map_err(PlotError::draw)?;
         let (x, y) = spot(chart, area, right, *value);
-        word(
-            area,
-            words,
-            (x - 4, y - 8),
-            Type::new(11).ink(Ink::STOP).right(),
-        )?;
+        let face = Type::new(11).ink(Ink::STOP);
+        word(area, words, (x + 4, y), face)?;
     }
     Ok(())
 }

@@ -39,6 +39,7 @@ pub struct Figure<'a> {
     x: String,
     columns: Vec<String>,
     by: Option<String>,
+    place: Option<String>,
     title: String,
     subtitle: String,
     unit: String,
@@ -78,6 +79,7 @@ impl<'a> Figure<'a> {
             x: x.to_owned(),
             columns: columns.iter().map(|column| (*column).to_owned()).collect(),
             by: None,
+            place: None,
             title: columns.join(", "),
             subtitle: String::new(),
             unit: String::new(),
@@ -119,6 +121,17 @@ impl<'a> Figure<'a> {
     pub fn unit(mut self, words: &str) -> Figure<'a> {
         self.unit = words.to_owned();
         self
+    }
+
+    /// What its x axis is, where the column's name does not say it.
+    #[must_use]
+    pub fn x(mut self, words: &str) -> Figure<'a> {
+        self.place = Some(words.to_owned());
+        self
+    }
+
+    fn x_name(&self) -> &str {
+        self.place.as_ref().unwrap_or(&self.x)
     }
 
     /// Other names for its columns of values, in their order.
@@ -187,7 +200,7 @@ impl<'a> Figure<'a> {
         let head = Head {
             title: self.title.clone(),
             subtitle: notes.join(" · "),
-            desc: format!("{} by {}", self.title, self.x),
+            desc: format!("{} by {}", self.title, self.x_name()),
             legend: if lanes {
                 Vec::new()
             } else {
@@ -234,9 +247,9 @@ impl<'a> Figure<'a> {
                 let places: Vec<&str> = places.map(|(x, _)| x.trim_end_matches(".0")).collect();
                 format!("{}: {}\n", series.name, places.join(" "))
             });
-            return format!("{}\n{}", self.x, rows.collect::<String>());
+            return format!("{}\n{}", self.x_name(), rows.collect::<String>());
         }
-        let head: Vec<&str> = [&*self.x]
+        let head: Vec<&str> = [self.x_name()]
             .into_iter()
             .chain(data.series.iter().map(|s| &*s.name))
             .collect();

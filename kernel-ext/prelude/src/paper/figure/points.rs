@@ -4,7 +4,7 @@ use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement};
 use plotters::style::Color;
 
-use super::bars::{LEFT, LINE, LINES, cross, label, whisker};
+use super::bars::{LEFT, LINE, LINES, cross, label, mark_room, whisker};
 use super::gather::Data;
 use super::{Figure, HEIGHT, Kind, WIDTH};
 use crate::plot::PlotError;
@@ -33,7 +33,7 @@ pub(super) fn lanes(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result
         .build_cartesian_2d(left..right, n..0.0)
         .map_err(PlotError::draw)?;
     let x = Named {
-        name: &figure.x,
+        name: figure.x_name(),
         ticks: 12,
         lines: true,
     };
@@ -78,7 +78,7 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
     };
     let mut chart = ChartBuilder::on(&area)
         .margin_top(10 * U)
-        .margin_right(12 * U)
+        .margin_right((12 + mark_room(figure)) * U)
         .x_label_area_size(
             (30 + if data.xs.is_some() {
                 LINE
@@ -92,7 +92,7 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
     // Few places are named each; many get round numbers.
     let each = data.xs.is_none() || xs.len() <= EACH && figure.kind == Kind::Lines;
     let x = Named {
-        name: &figure.x,
+        name: figure.x_name(),
         ticks: if each { 0 } else { 10 },
         lines: false,
     };
