@@ -4,7 +4,8 @@
 //! Zheng et al., "DistDGL: Distributed Graph Neural Network Training for Billion-Scale Graphs", IA³
 //! 2020, <https://arxiv.org/abs/2010.05337>; §§ 3.2 to 3.5.
 //! # Idea
-//! Vertices are cut so that few edges cross, every rank stores the features and in-edges of its own, and
+//! Vertices are cut so that few edges cross and parts have about as many vertices, edges and training
+//! vertices (`metis:balance=train+edges`, unless the request names a partitioner). Every rank stores the features and in-edges of its own, and
 //! whoever owns a vertex draws its neighbours. A rank trains on seeds of its own: it asks the owners
 //! hop by hop, pulls the features it has not, and steps with the sum of all ranks' gradients. Batches
 //! are made ahead, beside the training.
@@ -140,6 +141,7 @@ pub const ENTRY: Entry = Entry {
     knobs: KNOBS,
     exact: Exact::With(&[("fanout", "all"), ("batch", "0"), ("exclude", "false")]),
     frames: &[BatchRow::FRAME, HopRow::FRAME],
+    partition: "metis:balance=train+edges",
     determinism,
     background: true,
     resumes: true,
