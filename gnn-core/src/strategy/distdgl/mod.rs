@@ -17,7 +17,10 @@
 //! reads what all ranks' pushes of the step before have made, summed in the order of the ranks.
 //! # Differs
 //! A rank's server, its makers of batches and its trainer are threads of one process, not processes
-//! that share memory. Draws depend on seed, epoch, step, layer and vertex alone, so that any number
+//! that share memory. With `trainers = k` a rank stands for a machine: a step has a batch of each of its k
+//! trainers, drawn and pulled apart, and the sum of their gradients; they have one copy of the weights and
+//! one of the rank's store, cache included, and train one after the other, each with all of the rank's
+//! threads. `workers` make their batches beside each other. Draws depend on seed, epoch, step, layer and vertex alone, so that any number
 //! of ranks draws the same. A first layer that reads aggregates of dense features, without dropout, sums
 //! them where they lie: of the rank's own rows only those of destinations are copied, for GraphSAGE.
 //! # Measured
@@ -36,7 +39,7 @@
 
 use super::mini_batch::{
     self, AllReduce, Base, CACHE, EMBEDDINGS, Foreseen, LINKS, NEIGHBOURS, PREFETCH, Settings,
-    WORKERS, learning,
+    TRAINERS, WORKERS, learning,
 };
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
@@ -53,6 +56,7 @@ pub(super) fn settings(spec: &RunSpec) -> Result<Settings> {
     let prefetch = spec.knobs.count("prefetch");
     Ok(Settings {
         neighbours,
+        trainers: spec.knobs.count("trainers"),
         links: mini_batch::LinkSettings::of(spec),
         cache: mini_batch::CacheSettings::of(spec)?,
         seeds: SeedsBy::Share,
@@ -93,8 +97,9 @@ pub(super) fn build_as(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result
     beside.finish(cx, Box::new(feed), sync, memory)
 }
 
-const KNOBS: &[Knob] = &mini_batch::splice::<15>(&[
+const KNOBS: &[Knob] = &mini_batch::splice::<16>(&[
     &NEIGHBOURS,
+    &TRAINERS,
     &LINKS,
     &PREFETCH,
     &CACHE,
@@ -124,7 +129,15 @@ fn refuse(spec: &RunSpec) -> Result<()> {
             "set vertex_embedding to a width, for example 64",
         );
     }
-    settings(spec).map(|_| ())
+    let read = settings(spec)?;
+    if read.trainers > 1 && read.learning.is_some_and(|l| l.synchronous) {
+        return unsupported(
+            "embedding_sync = true and several trainers",
+            "embeddings of vertices are pulled and pushed by the batch, not by the step",
+            "set trainers = 1, or embedding_sync = false",
+        );
+    }
+    Ok(())
 }
 
 /// Its entry.
