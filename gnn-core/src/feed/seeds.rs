@@ -3,11 +3,11 @@
 //! Two policies: runs of equal length, and every rank its own vertices.
 //!
 //! # Paper
-//! DistDGL § 4.1.5: the training set is split evenly by number, and each run of numbers goes to the rank
-//! that owns most of it; so all ranks have as many batches of about as many seeds, at the price of a
-//! few seeds that others own. Of a rank's run, each of its trainers takes as many, at random, anew in every
-//! epoch: a step has one batch a trainer. DistGNN-MB (Md et al., 2022) trains every vertex where it lies; all ranks
-//! take as many steps as the one with most seeds.
+//! DistDGL § 4.1.5: the training set is split evenly by number, and each run of numbers goes to the
+//! rank that owns most of it; so all ranks have as many batches of about as many seeds, at the price of
+//! a few seeds that others own. Of a rank's run, each of its trainers takes as many, at random, anew in
+//! every epoch: a step has one batch a trainer. DistGNN-MB (Md et al., 2022) trains every vertex where
+//! it lies; all ranks take as many steps as the one with most seeds.
 
 use crate::rng::{self, Purpose};
 use kernels::par::split_rows;

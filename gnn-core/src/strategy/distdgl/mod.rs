@@ -20,11 +20,12 @@
 //! that share memory. With `trainers = k` a rank stands for a machine: a step has a batch of each of its k
 //! trainers, drawn and pulled apart, and the sum of their gradients; they have one copy of the weights and
 //! one of the rank's store, cache included, and train one after the other, each with all of the rank's
-//! threads. `workers` make their batches beside each other. Draws depend on seed, epoch, step, layer and vertex alone, so that any number
-//! of ranks draws the same. A first layer that reads aggregates of dense features, without dropout, sums
+//! threads. `workers` make their batches beside each other. Draws depend on seed, epoch, batch, layer and
+//! vertex alone, so that any number of ranks draws the same. A first layer that reads aggregates of dense features, without dropout, sums
 //! them where they lie: of the rank's own rows only those of destinations are copied, for GraphSAGE.
 //! # Measured
-//! Epochs beside DistDGL, GraphBolt and PyG, and accuracy: `notebooks/measured/distdgl.md`.
+//! Epochs beside DistDGL, GraphBolt and PyG, accuracy, and what several trainers a rank pull:
+//! `notebooks/measured/distdgl.md`.
 //! # Not done
 //! Tensors of edges beyond weights and types, which owners hand out with what they draw: no model reads
 //! any. Embeddings are not cached. Every rank keeps the data set's id of every vertex, and two words a
