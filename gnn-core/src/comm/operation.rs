@@ -83,18 +83,21 @@ pub(super) struct Open {
     pub(super) arrives: Option<u64>,
 }
 
-/// Hands words to a rank of the world.
+/// Hands words to a rank of the world; those that came from another, with the time when they came.
 pub(super) fn send(
     transport: &mut dyn Transport,
     meter: &Meter,
     (label, op): (Label, Op),
     (to, tag): (usize, u16),
-    words: Words,
+    (words, came_ns): (Words, Option<u64>),
 ) -> Result<()> {
     let bytes = (words.len() * 4) as u64;
     meter.sent(label.layer, label.direction, op, to, bytes);
     let start = now_ns();
-    transport.post_send(to, tag, words)?;
+    match came_ns {
+        Some(at) => transport.post_on(to, tag, words, at)?,
+        None => transport.post_send(to, tag, words)?,
+    }
     let message = (Some(to), Some(bytes));
     meter.comm_span((label, op), SpanPhase::Send, message, start..now_ns());
     Ok(())
@@ -138,8 +141,9 @@ impl Posted {
                 part.words = transport.take(handle)?;
                 part.handle = None;
                 let message = (Some(peer), Some(4 * part.words.len() as u64));
+                let came_ns = at.end.min(now);
                 meter.comm_span((self.label, self.op), SpanPhase::Receive, message, at);
-                self.hand_on(next - 1, transport, meter)?;
+                self.hand_on(next - 1, came_ns, transport, meter)?;
             } else {
                 open = Some(Open {
                     peer,
@@ -151,16 +155,22 @@ impl Posted {
         Ok(open)
     }
 
-    /// Sends the segment `k` to the next rank of a chain, and expects the one after it. One receive is
+    /// Sends the segment `k`, which came at `came_ns`, to the next rank of a chain, and expects the one after it. One receive is
     /// open at a time: those of one tag are matched in the order in which they are looked for.
-    fn hand_on(&mut self, k: usize, transport: &mut dyn Transport, meter: &Meter) -> Result<()> {
+    fn hand_on(
+        &mut self,
+        k: usize,
+        came_ns: u64,
+        transport: &mut dyn Transport,
+        meter: &Meter,
+    ) -> Result<()> {
         let Then::Forward(chain) = &mut self.then else {
             return Ok(());
         };
         let of = (self.label, self.op);
         if let Some(to) = chain.to {
             let words = self.parts[k].words.clone();
-            send(transport, meter, of, (to, self.tag), words)?;
+            send(transport, meter, of, (to, self.tag), (words, Some(came_ns)))?;
         }
         if let Some(len) = chain.ask() {
             let handle = transport.post_recv(chain.from, self.tag, len)?;

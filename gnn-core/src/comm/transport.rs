@@ -43,6 +43,16 @@ pub trait Transport {
     /// [`crate::Error::Comm`] when the peer is gone.
     fn post_send(&mut self, to: usize, tag: u16, words: Words) -> Result<()>;
 
+    /// Starts sending words that came from another rank at `came_ns`, on the clock of
+    /// [`crate::record::now_ns`]. A transport that models time sends them then, as a network card that hands
+    /// on by itself; others send them now.
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] when the peer is gone.
+    fn post_on(&mut self, to: usize, tag: u16, words: Words, _came_ns: u64) -> Result<()> {
+        self.post_send(to, tag, words)
+    }
+
     /// Starts receiving exactly `len` words.
     ///
     /// # Errors
@@ -101,6 +111,9 @@ impl<T: Transport> Transport for Rc<RefCell<T>> {
     }
     fn post_send(&mut self, to: usize, tag: u16, words: Words) -> Result<()> {
         self.borrow_mut().post_send(to, tag, words)
+    }
+    fn post_on(&mut self, to: usize, tag: u16, words: Words, came_ns: u64) -> Result<()> {
+        self.borrow_mut().post_on(to, tag, words, came_ns)
     }
     fn post_recv(&mut self, from: usize, tag: u16, len: usize) -> Result<Handle> {
         self.borrow_mut().post_recv(from, tag, len)

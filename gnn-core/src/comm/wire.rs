@@ -49,7 +49,8 @@ impl Wire {
         of: (Label, Op),
         words: Words,
     ) -> Result<()> {
-        send(self.transport.as_mut(), &self.meter, of, (to, tag), words)
+        let transport = self.transport.as_mut();
+        send(transport, &self.meter, of, (to, tag), (words, None))
     }
 
     /// Expects words from a rank of the world.

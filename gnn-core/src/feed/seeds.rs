@@ -3,10 +3,11 @@
 //! Two policies: runs of equal length, and every rank its own vertices.
 //!
 //! # Paper
-//! DistDGL § 4.1.5: the training set is split evenly by number, and each run of numbers goes to the rank
-//! that owns most of it; so all ranks have as many batches of about as many seeds, at the price of a
-//! few seeds that others own. DistGNN-MB (Md et al., 2022) trains every vertex where it lies; all ranks
-//! take as many steps as the one with most seeds.
+//! DistDGL § 4.1.5: the training set is split evenly by number, and each run of numbers goes to the
+//! rank that owns most of it; so all ranks have as many batches of about as many seeds, at the price of
+//! a few seeds that others own. Of a rank's run, each of its trainers takes as many, at random, anew in
+//! every epoch: a step has one batch a trainer. DistGNN-MB (Md et al., 2022) trains every vertex where
+//! it lies; all ranks take as many steps as the one with most seeds.
 
 use crate::rng::{self, Purpose};
 use kernels::par::split_rows;
@@ -33,7 +34,9 @@ pub(crate) enum SeedsBy {
 pub(crate) struct SeedChoice {
     pub(crate) by: SeedsBy,
     pub(crate) rank: usize,
-    /// Seeds of a batch a rank at most; 0 means all.
+    /// Trainers of a rank, at least one: batches of a step.
+    pub(crate) trainers: usize,
+    /// Seeds of a batch at most; 0 means all of a trainer's.
     pub(crate) batch: usize,
     pub(crate) seed: u64,
 }
@@ -47,6 +50,7 @@ pub(crate) struct Seeds {
     run: Range<usize>,
     /// How many each rank has.
     counts: Vec<usize>,
+    trainers: usize,
     batches: usize,
     seed: u64,
 }
@@ -70,16 +74,18 @@ impl Seeds {
         };
         let counts: Vec<usize> = of_rank.iter().map(|&k| runs[k].len()).collect();
         let most = counts.iter().copied().max().unwrap_or(0);
-        let batch = match choice.batch {
+        let trainers = choice.trainers;
+        let of_step = match choice.batch {
             0 => most.max(1),
-            batch => batch,
+            batch => batch * trainers,
         };
         let run = runs[of_rank[choice.rank]].clone();
         Seeds {
             mine: train[run.clone()].to_vec(),
             run,
-            batches: most.div_ceil(batch).max(1),
+            batches: most.div_ceil(of_step).max(1) * trainers,
             counts,
+            trainers,
             seed: choice.seed,
         }
     }
@@ -94,9 +100,14 @@ impl Seeds {
         self.run.clone()
     }
 
-    /// Batches in an epoch; one where there is nothing to train on.
+    /// Batches of a rank in an epoch; one a trainer where there is nothing to train on.
     pub(crate) fn batches(&self) -> u64 {
         self.batches as u64
+    }
+
+    /// Batches of a rank in one step.
+    pub(crate) fn trainers(&self) -> u64 {
+        self.trainers as u64
     }
 
     /// The places in [`Seeds::mine`] in the order of an epoch.
@@ -108,19 +119,23 @@ impl Seeds {
         order
     }
 
-    /// Which places of an epoch's order are batch `step` of this rank.
-    pub(crate) fn of_batch(&self, step: u64) -> Range<usize> {
-        self.part(self.mine.len(), step)
+    /// Which places of an epoch's order are batch `k` of this rank.
+    pub(crate) fn of_batch(&self, k: u64) -> Range<usize> {
+        self.part(self.mine.len(), k as usize..k as usize + 1)
     }
 
-    /// Seeds of all ranks in batch `step`.
-    pub(crate) fn total(&self, step: u64) -> usize {
-        self.counts.iter().map(|&n| self.part(n, step).len()).sum()
+    /// Seeds of all trainers of all ranks in the step of batch `k`.
+    pub(crate) fn total(&self, k: u64) -> usize {
+        let first = k as usize / self.trainers * self.trainers;
+        let step = first..first + self.trainers;
+        let of = |&n: &usize| self.part(n, step.clone()).len();
+        self.counts.iter().map(of).sum()
     }
 
-    fn part(&self, n: usize, step: u64) -> Range<usize> {
+    /// Which of `n` places are some batches.
+    fn part(&self, n: usize, batches: Range<usize>) -> Range<usize> {
         let bound = |k: usize| n * k / self.batches;
-        bound(step as usize)..bound(step as usize + 1)
+        bound(batches.start)..bound(batches.end)
     }
 }
 
@@ -155,6 +170,7 @@ mod tests {
         let choice = SeedChoice {
             by,
             rank,
+            trainers: 1,
             batch,
             seed: 3,
         };
@@ -219,5 +235,43 @@ mod tests {
         let of = |by| [0, 1, 2].map(|r| owned(by, r));
         assert_eq!(of(SeedsBy::Share), [(10, 0), (10, 10), (10, 6)]);
         assert_eq!(of(SeedsBy::Owner), [(0, 0), (24, 24), (6, 6)]);
+    }
+
+    /// Two ranks of two trainers take the steps of four ranks of one, each with as many seeds.
+    #[test]
+    fn trainers_of_a_rank_share_its_run_evenly() {
+        let (train, first): (Vec<u32>, [u32; 3]) = ((0..103).collect(), [0, 60, 103]);
+        for (batch, steps) in [(10, 3), (0, 1), (100, 1)] {
+            let of = |rank| {
+                let by = SeedsBy::Share;
+                let choice = SeedChoice {
+                    by,
+                    rank,
+                    trainers: 2,
+                    batch,
+                    seed: 3,
+                };
+                Seeds::new(&train, &first, choice)
+            };
+            let ranks = [of(0), of(1)];
+            for seeds in &ranks {
+                assert_eq!((seeds.batches(), seeds.trainers()), (2 * steps, 2));
+                let lens: Vec<usize> = (0..2 * steps).map(|k| seeds.of_batch(k).len()).collect();
+                let (least, most) = (lens.iter().min(), lens.iter().max());
+                assert!(most.zip(least).is_some_and(|(m, l)| m - l <= 1), "{lens:?}");
+                assert_eq!(lens.iter().sum::<usize>(), seeds.mine().len());
+                assert!(batch == 0 || most <= Some(&batch));
+            }
+            let mut all = 0;
+            for step in 0..steps {
+                let of_step = |k: u64| ranks.iter().map(move |s| s.of_batch(2 * step + k).len());
+                let expected: usize = of_step(0).chain(of_step(1)).sum();
+                for k in [2 * step, 2 * step + 1] {
+                    assert!(ranks.iter().all(|s| s.total(k) == expected));
+                }
+                all += expected;
+            }
+            assert_eq!(all, train.len());
+        }
     }
 }

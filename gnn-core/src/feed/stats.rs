@@ -71,7 +71,7 @@ frame! {
     /// The mini-batches of one rank in one epoch, under a strategy that samples.
     #[derive(Debug, Clone, PartialEq, Deserialize)]
     BatchRow in "batches" {
-        /// Batches, the same on every rank.
+        /// Batches of all trainers of this rank, as many on every rank.
         batches: u64,
         /// Seeds of this rank.
         seeds: u64,

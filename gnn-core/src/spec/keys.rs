@@ -301,7 +301,7 @@ keys! {
     threads Course None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
     launch Course None, KeyType::Choice(Launch::NAMES), "where ranks run", word => |s: String| named(Launch::from_name(&s)), |v: &Launch| text(v.name());
     backend Result None, KeyType::Choice(super::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
-    partition Result None, KeyType::Name(Registry::Partitioners), "partitioner; knobs after a colon, metis:balance=train+edges; halobook partition --help lists them", word => same, |s: &String| text(s);
+    partition Result None, KeyType::Name(Registry::Partitioners), "partitioner; knobs after a colon, metis:slack=0.1; auto is the strategy's own, metis:balance=train+edges for distdgl and metis for others; halobook partition --help lists them", word => same, |s: &String| text(s);
     eval_every Course None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
     patience Course None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;
     target Course None, KeyType::Float(0.0, 1.0), "validation score until which training is timed, time_to_target_ms in the frame runs; 0: 99 % of the run's own best", float => |x| x, number;

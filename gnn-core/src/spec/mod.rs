@@ -169,7 +169,8 @@ pub struct RunSpec {
     pub launch: Launch,
     /// Device: `cpu` or `cuda`.
     pub backend: String,
-    /// Partitioner, with its knobs if any: `metis`, `metis:balance=train+edges`.
+    /// Partitioner, with its knobs if any: `metis`, `metis:balance=train+edges`. A request that says
+    /// `auto`, or nothing, has the strategy's own ([`Entry::partition`](crate::strategy::Entry::partition)).
     pub partition: String,
     /// Evaluate every this many epochs (and after the last).
     pub eval_every: usize,

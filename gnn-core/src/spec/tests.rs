@@ -1,6 +1,8 @@
 //! Requests out of pairs, and back.
 
 use super::*;
+use crate::partition::Method;
+use crate::strategy::STRATEGIES;
 
 #[test]
 fn a_spec_survives_a_round_trip() {
@@ -38,5 +40,31 @@ fn values_of_the_wrong_type_or_range_are_refused() {
             RunSpec::from_pairs([(key, value.clone())]).is_err(),
             "{key} = {value}"
         );
+    }
+}
+
+#[test]
+fn a_strategy_has_its_own_cut_unless_the_request_names_one() {
+    let cut = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(k, v)| (*k, Value::from_word(v)));
+        let spec = RunSpec::from_pairs(pairs).expect("known names");
+        assert_eq!(RunSpec::from_pairs(spec.to_pairs()).expect("its own"), spec);
+        spec.partition
+    };
+    let balanced = "metis:balance=train+edges";
+    assert_eq!(cut(&[]), "metis");
+    assert_eq!(cut(&[]), RunSpec::default().partition);
+    assert_eq!(cut(&[("strategy", "halo")]), "metis");
+    assert_eq!(cut(&[("strategy", "distdgl")]), balanced);
+    let auto = [("partition", "auto"), ("strategy", "distdgl")];
+    assert_eq!(cut(&auto), balanced);
+    for method in ["metis", "random", "metis:slack=0.1"] {
+        assert_eq!(
+            cut(&[("strategy", "distdgl"), ("partition", method)]),
+            method
+        );
+    }
+    for entry in STRATEGIES {
+        assert!(Method::parse(entry.partition).is_ok(), "{}", entry.name);
     }
 }

@@ -56,6 +56,8 @@ pub struct Entry {
     /// Whether vertices are cut by the run's partitioner; if not, the strategy gives them owners itself,
     /// and [`Setup::owner`] is none.
     pub cut: bool,
+    /// By which partitioner, where the request says `partition = auto` or nothing.
+    pub partition: &'static str,
     /// Into what that partitioner cuts, one part a rank unless an entry says otherwise; [`Setup::owner`]
     /// and [`Setup::nested`] are the two levels.
     pub parts: fn(&RunSpec) -> Parts,
@@ -86,6 +88,7 @@ impl Entry {
         exact: Exact::Unclaimed,
         determinism: |_| Determinism::SameRanks,
         cut: true,
+        partition: "metis",
         parts: |spec| Parts::of(spec.ranks),
         background: false,
         resumes: false,

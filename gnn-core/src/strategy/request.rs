@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 use crate::partition::Method;
 use crate::spec::{DEVICES, FirstAggregate, ModelKind, RunSpec, Value, find_key, normalise};
 
+/// The partitioner that stands for a strategy's own.
+const AUTO: &str = "auto";
+
 impl RunSpec {
     /// Builds a request from pairs; a later pair overrides an earlier one.
     ///
@@ -28,7 +31,10 @@ impl RunSpec {
         I: IntoIterator<Item = (K, Value)>,
         K: AsRef<str>,
     {
-        let mut spec = RunSpec::default();
+        let mut spec = RunSpec {
+            partition: AUTO.into(),
+            ..RunSpec::default()
+        };
         let mut rest = Vec::new();
         for (key, value) in pairs {
             let key = normalise(key.as_ref());
@@ -38,6 +44,9 @@ impl RunSpec {
             }
         }
         let entry = find_in(strategies, &spec.strategy)?;
+        if spec.partition == AUTO {
+            spec.partition = entry.partition.into();
+        }
         spec.check_names()?;
         spec.knobs = entry.parse_knobs(rest)?;
         (entry.settle)(&mut spec)?;

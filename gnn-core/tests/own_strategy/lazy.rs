@@ -61,9 +61,8 @@ impl Aggregate for Lazy {
             kept.epoch = cx.epoch;
         }
         let bytes = if travels { 4 * x.len() as u64 } else { 0 };
-        for peer in (0..cx.size()).filter(|&peer| peer != cx.rank()) {
-            cx.predict((at.layer as u16, at.direction, peer as u32), bytes);
-        }
+        let all = vec![travels; cx.size()];
+        self.blocks.foresee(cx, at, x.ncols(), &all);
         cx.row(LazyRow {
             layer: at.layer as u16,
             direction: at.direction,
@@ -75,7 +74,7 @@ impl Aggregate for Lazy {
             at,
             own: x,
             sent: x,
-            travels: &vec![travels; cx.size()],
+            travels: &all,
         };
         self.blocks.product(cx, &trip, &mut |_, root, arrived| {
             if let Some(rows) = arrived {

@@ -4,7 +4,7 @@
 //! are in neither. Gradients always travel: where a layer's rows and gradients are equally wide, a
 //! bound on rows cannot save more than half.
 
-use crate::runs::{at_best, mean, real, soak, train_rows};
+use crate::runs::{at_best, mean, real, soak, train, train_rows};
 
 const SEEDS: u64 = 5;
 
@@ -29,9 +29,9 @@ fn accuracy_and_bytes(name: &str, pairs: &[(&str, &str)]) -> (f64, f64) {
 }
 
 /// Trains without staleness and with each bound; asserts what each saves and loses. `skipg` with the
-/// same fixed bound saves as much; what it loses is printed and not asserted: the paper has more, here
-/// it was no more on any graph. What is learnt without staleness must be
-/// at least `learnt` percent, or nothing could be lost.
+/// same fixed bound saves as much; what it loses is printed and not asserted: with two layers it was no
+/// more on any graph. What is learnt without staleness must be at least `learnt` percent, or nothing could
+/// be lost.
 fn save(data: &str, more: &[(&str, &str)], bounds: &[&str], learnt: f64) {
     let run = |strategy: &str, bound: &str| {
         let own = [("data", data), ("strategy", strategy), ("bound", bound)];
@@ -117,5 +117,47 @@ fn on_a_look_alike_of_reddit_a_third_of_the_bytes_is_saved_within_a_point() {
         &protocol,
         &["epoch-fixed=3", "epoch-adaptive=3"],
         95.0,
+    );
+}
+
+/// The paper's losing comparison loses where the model is deeper and steps are large: as many broadcasts are
+/// skipped, of gradients instead of rows. Accuracy after the last epoch, so that no choice of an epoch helps.
+#[test]
+fn with_three_layers_and_large_steps_skipg_loses_more_on_cora() {
+    if !soak("skipg with three layers on Cora") {
+        return;
+    }
+    let Some(data) = real("cora") else { return };
+    let after = |strategy: &str, bound: &str| {
+        let accuracy = |seed: u64| {
+            let seed = seed.to_string();
+            let rows = train(&[
+                ("data", &data),
+                ("strategy", strategy),
+                ("bound", bound),
+                ("ranks", "4"),
+                ("seed", &seed),
+                ("layers", "3"),
+                ("lr", "0.05"),
+                ("feature_norm", "row"),
+                ("epochs", "200"),
+                ("eval_every", "200"),
+            ]);
+            at_best(&rows, "val_acc", "test_acc")
+        };
+        let all: Vec<f64> = (0..10).map(accuracy).collect();
+        mean(&format!("{strategy} {bound}"), &all)
+    };
+    let exact = after("sancus", "epoch-fixed=0");
+    let (mut stale_rows, mut stale_gradients) = (0.0, 0.0);
+    for bound in ["epoch-fixed=9", "epoch-fixed=19"] {
+        let [rows, gradients] = ["sancus", "skipg"].map(|s| exact - after(s, bound));
+        println!("  {bound}: stale rows lose {rows:.2} points, stale gradients {gradients:.2}");
+        stale_rows += rows / 2.0;
+        stale_gradients += gradients / 2.0;
+    }
+    assert!(
+        stale_gradients > stale_rows.max(0.0),
+        "{stale_gradients:.2} of {stale_rows:.2}"
     );
 }

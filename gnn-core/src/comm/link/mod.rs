@@ -11,9 +11,8 @@
 //! that is slower than the model stays as slow as it is.
 //!
 //! A collective is the messages that [`super::Communicator`] makes of it, each with a latency of its own.
-//! # Differs
-//! A message is handed on when its rank looks, between two pieces of work, as by an MPI library without a
-//! thread of its own; a network card would at once.
+//! What a rank hands on, a segment of a broadcast, leaves when it has arrived and the port is free, however late
+//! the rank looks: as by NCCL's own threads or a network card, not by an MPI library that is not called.
 //! # Clock
 //! Departures are stamped with the machine's monotonic clock, which all processes of a host share.
 //! Ranks on several hosts are refused ([`same_clock`]).

@@ -32,9 +32,9 @@ impl Outbound {
         Outbound { link, port }
     }
 
-    /// When a message of so many bytes, handed over at `now_ns`, begins to leave.
-    pub(super) fn departs(&mut self, now_ns: u64, bytes: u64) -> u64 {
-        self.port.pass(now_ns, self.link.occupies_ns(bytes))
+    /// When a message of so many bytes, handed over at `sent_ns`, begins to leave.
+    pub(super) fn departs(&mut self, sent_ns: u64, bytes: u64) -> u64 {
+        self.port.pass(sent_ns, self.link.occupies_ns(bytes))
     }
 
     /// When everything handed over so far has left.
@@ -64,7 +64,8 @@ pub(super) struct Parcel(u64);
 ///
 /// Messages pass in the order in which their heads reach the port, whatever the order in which the
 /// rank hears of them: one is let in only once its head is due, and by then every message with an
-/// earlier head has been announced, since its notice was sent at least one latency before.
+/// earlier head has been announced, since its notice was sent at least one latency before. Only what was
+/// handed on late may be announced later; it passes after what was let in.
 #[derive(Debug)]
 pub(super) struct Inbound {
     link: Link,

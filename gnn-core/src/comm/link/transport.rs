@@ -124,7 +124,11 @@ impl Transport for Linked {
     }
 
     fn post_send(&mut self, to: usize, tag: u16, words: Words) -> Result<()> {
-        let (sent_ns, bytes) = (now_ns(), 4 * words.len() as u64);
+        self.post_on(to, tag, words, now_ns())
+    }
+
+    fn post_on(&mut self, to: usize, tag: u16, words: Words, sent_ns: u64) -> Result<()> {
+        let bytes = 4 * words.len() as u64;
         let notice = Notice {
             sent_ns,
             departs_ns: self.out.departs(sent_ns, bytes),

@@ -149,3 +149,33 @@ fn a_chain_does_not_pass_the_roots_port_again_for_every_rank() {
     let last = all.iter().map(|one| one.1.max(one.2) - start).max();
     assert!(last < Some(100 * MS), "{last:?}");
 }
+
+/// Rank 1 looks only after 80 ms. What it hands on left its port as it came, so rank 2 has it with the first
+/// look; were each segment sent when rank 1 looks, the last would come 40 ms later.
+#[test]
+fn a_rank_that_looks_late_does_not_keep_a_modelled_port() {
+    const MS: u64 = 1_000_000;
+    let all = world(&with("link", "16mbit,1ms"), 3, |cx, _| {
+        cx.comm.barrier(LABEL).expect("all come");
+        let start = now_ns();
+        let data = if cx.rank() == 0 {
+            of(0, 20_000)
+        } else {
+            Vec::new()
+        };
+        let ticket = cx
+            .comm
+            .post_broadcast(LABEL, 0, data, 20_000)
+            .expect("posts");
+        if cx.rank() == 1 {
+            std::thread::sleep(std::time::Duration::from_millis(80));
+        }
+        assert_eq!(
+            cx.comm.finish(ticket).expect("arrives").concat(),
+            of(0, 20_000)
+        );
+        (start, now_ns())
+    });
+    let took = all[2].1 - all[0].0;
+    assert!((80 * MS..115 * MS).contains(&took), "{took} ns");
+}

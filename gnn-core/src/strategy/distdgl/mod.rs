@@ -4,7 +4,8 @@
 //! Zheng et al., "DistDGL: Distributed Graph Neural Network Training for Billion-Scale Graphs", IA³
 //! 2020, <https://arxiv.org/abs/2010.05337>; §§ 3.2 to 3.5.
 //! # Idea
-//! Vertices are cut so that few edges cross, every rank stores the features and in-edges of its own, and
+//! Vertices are cut so that few edges cross and parts have about as many vertices, edges and training
+//! vertices (`metis:balance=train+edges`, unless the request names a partitioner). Every rank stores the features and in-edges of its own, and
 //! whoever owns a vertex draws its neighbours. A rank trains on seeds of its own: it asks the owners
 //! hop by hop, pulls the features it has not, and steps with the sum of all ranks' gradients. Batches
 //! are made ahead, beside the training.
@@ -16,11 +17,15 @@
 //! reads what all ranks' pushes of the step before have made, summed in the order of the ranks.
 //! # Differs
 //! A rank's server, its makers of batches and its trainer are threads of one process, not processes
-//! that share memory. Draws depend on seed, epoch, step, layer and vertex alone, so that any number
-//! of ranks draws the same. A first layer that reads aggregates of dense features, without dropout, sums
+//! that share memory. With `trainers = k` a rank stands for a machine: a step has a batch of each of its k
+//! trainers, drawn and pulled apart, and the sum of their gradients; they have one copy of the weights and
+//! one of the rank's store, cache included, and train one after the other, each with all of the rank's
+//! threads. `workers` make their batches beside each other. Draws depend on seed, epoch, batch, layer and
+//! vertex alone, so that any number of ranks draws the same. A first layer that reads aggregates of dense features, without dropout, sums
 //! them where they lie: of the rank's own rows only those of destinations are copied, for GraphSAGE.
 //! # Measured
-//! Epochs beside DistDGL, GraphBolt and PyG, and accuracy: `notebooks/measured/distdgl.md`.
+//! Epochs beside DistDGL, GraphBolt and PyG, accuracy, and what several trainers a rank pull:
+//! `notebooks/measured/distdgl.md`.
 //! # Not done
 //! Tensors of edges beyond weights and types, which owners hand out with what they draw: no model reads
 //! any. Embeddings are not cached. Every rank keeps the data set's id of every vertex, and two words a
@@ -35,7 +40,7 @@
 
 use super::mini_batch::{
     self, AllReduce, Base, CACHE, EMBEDDINGS, Foreseen, LINKS, NEIGHBOURS, PREFETCH, Settings,
-    WORKERS, learning,
+    TRAINERS, WORKERS, learning,
 };
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
@@ -52,6 +57,7 @@ pub(super) fn settings(spec: &RunSpec) -> Result<Settings> {
     let prefetch = spec.knobs.count("prefetch");
     Ok(Settings {
         neighbours,
+        trainers: spec.knobs.count("trainers"),
         links: mini_batch::LinkSettings::of(spec),
         cache: mini_batch::CacheSettings::of(spec)?,
         seeds: SeedsBy::Share,
@@ -92,8 +98,9 @@ pub(super) fn build_as(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result
     beside.finish(cx, Box::new(feed), sync, memory)
 }
 
-const KNOBS: &[Knob] = &mini_batch::splice::<15>(&[
+const KNOBS: &[Knob] = &mini_batch::splice::<16>(&[
     &NEIGHBOURS,
+    &TRAINERS,
     &LINKS,
     &PREFETCH,
     &CACHE,
@@ -123,7 +130,15 @@ fn refuse(spec: &RunSpec) -> Result<()> {
             "set vertex_embedding to a width, for example 64",
         );
     }
-    settings(spec).map(|_| ())
+    let read = settings(spec)?;
+    if read.trainers > 1 && read.learning.is_some_and(|l| l.synchronous) {
+        return unsupported(
+            "embedding_sync = true and several trainers",
+            "embeddings of vertices are pulled and pushed by the batch, not by the step",
+            "set trainers = 1, or embedding_sync = false",
+        );
+    }
+    Ok(())
 }
 
 /// Its entry.
@@ -140,6 +155,7 @@ pub const ENTRY: Entry = Entry {
     knobs: KNOBS,
     exact: Exact::With(&[("fanout", "all"), ("batch", "0"), ("exclude", "false")]),
     frames: &[BatchRow::FRAME, HopRow::FRAME],
+    partition: "metis:balance=train+edges",
     determinism,
     background: true,
     resumes: true,

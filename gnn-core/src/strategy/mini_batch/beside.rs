@@ -156,6 +156,7 @@ impl Beside {
             model.weights.push(own);
         }
         let strategy = BatchTraining {
+            trainers: self.training.seeds.trainers(),
             feed,
             sync: sync(&model, cx),
             model,

@@ -141,7 +141,10 @@ impl Foreseen {
             numbering: 4 * n + 8 * n * (workers + 1) + base.wants.layers * n / 8,
             features: base.data.bytes(),
             cache: base.hot * row + table(base.hot),
-            parameters: 4 * (2 + moments) * base.model.parameters(),
+            // What the batches of a step have added beside the next one's.
+            parameters: 4
+                * (2 + moments + usize::from(settings.trainers > 1))
+                * base.model.parameters(),
             batches: trained,
             step: 4 * step,
             evaluation: (4 * (pool.most - step) + waiting).saturating_sub(trained),

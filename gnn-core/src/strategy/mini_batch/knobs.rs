@@ -34,7 +34,7 @@ pub(in crate::strategy) const NEIGHBOURS: [Knob; 4] = [
     Knob {
         name: "batch",
         default: "1000",
-        doc: "seeds of a rank in one step; 0 for all of them",
+        doc: "seeds of a trainer in one step; 0 for all of them",
         check: is_count,
     },
     Knob {
@@ -92,6 +92,14 @@ pub(in crate::strategy) const CACHE: [Knob; 2] = [
         check: |v| matches!(v, Value::Str(s) if s == "degree" || s == "presample"),
     },
 ];
+
+/// The second level of the split.
+pub(in crate::strategy) const TRAINERS: [Knob; 1] = [Knob {
+    name: "trainers",
+    default: "1",
+    doc: "trainers of a rank, which share what it stores: a step has a batch of each",
+    check: |v| matches!(v, Value::Int(1..=1024)),
+}];
 
 /// How many threads make batches.
 pub(in crate::strategy) const WORKERS: [Knob; 1] = [Knob {

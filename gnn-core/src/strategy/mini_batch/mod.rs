@@ -1,8 +1,8 @@
 //! Mini-batch training on the `Feed` seam: what such strategies share.
 //!
 //! Every rank takes as many batches an epoch. A step is forward, loss and backward on the blocks of a
-//! batch, the sum of all ranks' gradients, and one step of the optimiser: synchronous SGD on the mean
-//! over the seeds of all ranks. Evaluation is exact: layer by layer over all vertices, from whole
+//! batch of each of the rank's trainers, the sum of all gradients, and one step of the optimiser:
+//! synchronous SGD on the mean over the seeds of all trainers. Evaluation is exact: layer by layer over all vertices, from whole
 //! neighbourhoods ([`Layerwise`]).
 //!
 //! | module | one idea |
@@ -33,7 +33,7 @@ mod training;
 pub(in crate::strategy) use base::Base;
 pub(in crate::strategy) use foreseen::Foreseen;
 pub(in crate::strategy) use knobs::{
-    CACHE, EMBEDDINGS, LINKS, NEIGHBOURS, PREFETCH, WORKERS, splice,
+    CACHE, EMBEDDINGS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, splice,
 };
 pub(in crate::strategy) use settings::{
     CacheSettings, LinkSettings, NeighbourSettings, Settings, learning,
@@ -59,6 +59,8 @@ struct BatchTraining {
     head: Head,
     sync: Box<dyn GradientSync>,
     evaluation: Layerwise,
+    /// Batches of a step.
+    trainers: u64,
     /// Last, so that it answers as long as anybody asks.
     _server: Option<Server>,
 }
@@ -69,7 +71,7 @@ impl BatchTraining {
         let mut lanes = self.sync.predict(cx);
         lanes
             .iter_mut()
-            .for_each(|lane| lane.1 *= self.feed.batches());
+            .for_each(|lane| lane.1 *= self.feed.batches() / self.trainers);
         lanes
     }
 
@@ -83,9 +85,11 @@ impl BatchTraining {
 impl Strategy for BatchTraining {
     fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
         let mut loss = 0.0;
-        for step in 0..self.feed.batches() {
-            let batch = self.feed.next(cx, step)?;
+        for k in 0..self.feed.batches() {
+            let batch = self.feed.next(cx, k)?;
             let of = Step {
+                first: k % self.trainers == 0,
+                last: (k + 1) % self.trainers == 0,
                 feed: self.feed.as_mut(),
                 model: &mut self.model,
                 head: &self.head,

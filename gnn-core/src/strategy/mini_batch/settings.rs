@@ -15,6 +15,8 @@ pub(in crate::strategy) struct Settings {
     /// Who trains on what, and who draws the in-edges of others' vertices.
     pub(in crate::strategy) seeds: SeedsBy,
     pub(in crate::strategy) halo: Halo,
+    /// Batches of a rank in one step.
+    pub(in crate::strategy) trainers: usize,
     /// Threads that make batches, and whether they do so beside the training.
     pub(in crate::strategy) workers: usize,
     pub(in crate::strategy) background: bool,
@@ -32,7 +34,7 @@ pub(in crate::strategy) struct Settings {
 pub(in crate::strategy) struct NeighbourSettings {
     /// By layer.
     pub(in crate::strategy) fan_outs: Vec<FanOut>,
-    /// Seeds of a rank in one step; 0 for all.
+    /// Seeds of a trainer in one step; 0 for all.
     pub(in crate::strategy) batch: usize,
     pub(in crate::strategy) replace: bool,
     /// In-neighbours are drawn in proportion to their degree.

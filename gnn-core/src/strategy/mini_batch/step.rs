@@ -1,4 +1,4 @@
-//! One step on a mini-batch: forward, loss, backward, and a step of the weights.
+//! One mini-batch: forward, loss, backward, and after the last one of a step, a step of the weights.
 
 use super::sync::GradientSync;
 use crate::backend::{Kept, Mat};
@@ -7,11 +7,14 @@ use crate::dataset::Rows;
 use crate::error::{Error, Result};
 use crate::feed::{Batch, Feed, Hops};
 use crate::head::{Head, PairBatch};
-use crate::model::{Flow, Grad, Input, Model, Tape};
+use crate::model::{Flow, Grad, Input, Model, Tape, Weights};
 use crate::record::Pass;
 
 /// What a step works with.
 pub(super) struct Step<'a> {
+    /// Whether the batch is the first of a step, and the last.
+    pub(super) first: bool,
+    pub(super) last: bool,
     pub(super) feed: &'a mut dyn Feed,
     pub(super) model: &'a mut Model,
     pub(super) head: &'a Head,
@@ -28,7 +31,7 @@ struct Trace {
 }
 
 impl Step<'_> {
-    /// The step of `batch`; the sum of the losses of this rank's seeds.
+    /// The step of `batch`, or its part of one; the sum of the losses of its seeds.
     pub(super) fn run(mut self, cx: &mut Ctx, batch: Batch) -> Result<f64> {
         let Batch {
             step,
@@ -37,7 +40,9 @@ impl Step<'_> {
             rows,
             pairs,
         } = batch;
-        self.sync.begin(cx);
+        if self.first {
+            self.sync.begin(cx);
+        }
         cx.pass(Pass::Forward);
         let (logits, trace) = self.forward(cx, &mut hops, input)?;
         let (loss, g) = self.loss(cx, (&rows, pairs.as_ref()), logits)?;
@@ -46,7 +51,9 @@ impl Step<'_> {
         if let Some(gradient) = gradient {
             self.feed.learn(cx, step, gradient)?;
         }
-        self.sync.apply(cx, &mut self.model.weights)?;
+        if self.last {
+            self.sync.apply(cx, &mut self.model.weights)?;
+        }
         self.feed.end_step(cx, step)?;
         Ok(loss)
     }
@@ -95,7 +102,7 @@ impl Step<'_> {
         };
         drop(logits);
         if !own.is_empty() {
-            self.sync.ready(cx, layers, own)?;
+            ready(self.sync, self.last, cx, (layers, own))?;
         }
         Ok((loss, g))
     }
@@ -110,10 +117,14 @@ impl Step<'_> {
         g: Mat,
     ) -> Result<Option<Mat>> {
         let Step {
-            feed, model, sync, ..
+            feed,
+            model,
+            sync,
+            last,
+            ..
         } = self;
         let mut grad = Some(Grad::from(g));
-        let ready = &mut |cx: &mut Ctx, layer, grads| sync.ready(cx, layer, grads);
+        let ready = &mut |cx: &mut Ctx, layer, grads| ready(&mut **sync, *last, cx, (layer, grads));
         for layer in (0..model.layers()).rev() {
             let tape = trace.tapes.pop().expect("forward pushed one a layer");
             let g = grad.take().expect("later layers gave their input's");
@@ -133,6 +144,20 @@ impl Step<'_> {
         }
         Ok(grad.map(|grad| grad.g))
     }
+}
+
+/// Hands over the gradients of a layer; after the last batch of a step, their sum may leave.
+fn ready(
+    sync: &mut dyn GradientSync,
+    last: bool,
+    cx: &mut Ctx,
+    (layer, grads): (usize, Weights),
+) -> Result<()> {
+    if last {
+        return sync.ready(cx, layer, grads);
+    }
+    sync.add(cx, layer, grads);
+    Ok(())
 }
 
 /// Refuses a patch that leaves a column without its row.

@@ -8,7 +8,8 @@ use crate::record::PredictedLane;
 use crate::strategy::reduce::Reduction;
 
 /// Sums gradients over ranks, and changes the weights of all ranks alike. All of it is collective, in the
-/// order of the calls: in every step `begin`, then `ready` for each layer, last first, then `apply`.
+/// order of the calls: in every step `begin`, then `ready` for each layer, last first, then `apply`. Where a
+/// step has several batches, `add` stands for `ready` in all but the last of them.
 pub(in crate::strategy) trait GradientSync {
     /// Bytes that leave this rank in one step.
     fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)>;
@@ -16,7 +17,11 @@ pub(in crate::strategy) trait GradientSync {
     /// A step begins.
     fn begin(&mut self, cx: &Ctx);
 
-    /// This rank's gradients of a layer are there; they may leave while others are computed.
+    /// The gradients of a layer of one batch are there, and others of the step follow.
+    fn add(&mut self, cx: &Ctx, layer: usize, grads: Weights);
+
+    /// This rank's gradients of a layer are there, or those of its last batch; the sum may leave while others
+    /// are computed.
     ///
     /// # Errors
     /// Whatever the communicator meets.
@@ -64,6 +69,10 @@ impl GradientSync for AllReduce {
 
     fn begin(&mut self, cx: &Ctx) {
         self.reduction.begin(cx);
+    }
+
+    fn add(&mut self, cx: &Ctx, layer: usize, grads: Weights) {
+        self.reduction.add(cx, layer, grads);
     }
 
     fn ready(&mut self, cx: &mut Ctx, layer: usize, grads: Weights) -> Result<()> {

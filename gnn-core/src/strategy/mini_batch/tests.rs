@@ -37,6 +37,10 @@ impl GradientSync for Recorded {
         self.calls.push("begin".into());
     }
 
+    fn add(&mut self, _cx: &Ctx, layer: usize, _grads: Weights) {
+        self.calls.push(format!("add {layer}"));
+    }
+
     fn ready(&mut self, _cx: &mut Ctx, layer: usize, grads: Weights) -> Result<()> {
         self.calls.push(format!("ready {layer}"));
         self.gradients.insert(0, grads);
@@ -68,6 +72,8 @@ fn step(
     let batch = batch(cx, x.clone(), 7, feed.seed);
     let mut sync = Recorded::default();
     let of = Step {
+        first: true,
+        last: true,
         feed,
         model,
         head: &Head::Classes,
@@ -236,6 +242,8 @@ fn every_column_has_a_row() {
         let mut feed = Forgets;
         let batch = feed.next(cx, 0).expect("made");
         let step = Step {
+            first: true,
+            last: true,
             feed: &mut feed,
             model: &mut model,
             head: &Head::Classes,

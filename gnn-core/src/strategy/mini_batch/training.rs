@@ -21,6 +21,7 @@ impl Training {
         let choice = SeedChoice {
             by: settings.seeds,
             rank: cx.rank(),
+            trainers: settings.trainers,
             batch: settings.neighbours.batch,
             seed,
         };

@@ -7,7 +7,7 @@ use crate::ctx::Ctx;
 /// no longer than that, or the threshold is 0.
 ///
 /// # Paper
-/// § 4.3, `th_i = P^½ · th`: norms of independent gradients add up like that.
+/// § 4.3.2, `th_i = P^½ · th`: norms of independent gradients add up like that.
 pub(super) fn clipped(cx: &Ctx, g: &Mat, threshold: f64) -> Option<Mat> {
     let most = threshold * (cx.size() as f64).sqrt();
     if most == 0.0 {

@@ -1,6 +1,7 @@
 //! Strategies that sample: at their exact setting they are `single`, and otherwise repeatable.
 
-use super::{STRATEGIES, assert_same, random_owner, spec, train};
+use super::{STRATEGIES, Trained, assert_same, random_owner, spec, train, train_epochs};
+use crate::feed::BatchRow;
 use crate::model::ModelKind;
 use crate::record::Direction;
 use crate::spec::{RunSpec, Value};
@@ -8,8 +9,8 @@ use crate::strategy::{Entry, Setup, distdgl, find};
 use crate::testing::{random_dataset, with_relations, world};
 use std::sync::Arc;
 
-/// However batches are made, ahead or not, by one thread or several, features summed where they lie or
-/// not: whole neighbourhoods of all training vertices in one step are full-graph training.
+/// However batches are made, ahead or not, by one thread or several, for one trainer or several, features
+/// summed where they lie or not: whole neighbourhoods of all training vertices in one step are full-graph training.
 #[test]
 fn batches_of_everything_equal_single_however_they_are_made() {
     let data = Arc::new(random_dataset(80, 500, 6, 3, false, 12));
@@ -25,15 +26,55 @@ fn batches_of_everything_equal_single_however_they_are_made() {
     for model in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat] {
         let alone = with(&STRATEGIES[0], model, &[]);
         let expected = train(&STRATEGIES[0], &alone, &data, None, 1);
-        for (prefetch, workers) in [(0, 1), (1, 1), (4, 2)] {
+        for (prefetch, workers, trainers) in [(0, 1, 1), (1, 1, 1), (4, 2, 1), (4, 2, 2), (0, 1, 3)]
+        {
             for ranks in 1..=3 {
-                let extra = [("prefetch", prefetch), ("workers", workers)];
+                let extra = [
+                    ("prefetch", prefetch),
+                    ("workers", workers),
+                    ("trainers", trainers),
+                ];
                 let spec = with(entry, model, &extra);
                 let owner = random_owner(80, ranks, false, 3);
                 let got = train(entry, &spec, &data, Some(owner), ranks);
-                let what = format!("{model} on {ranks} ranks, {prefetch} ahead by {workers}");
+                let what = format!(
+                    "{model} on {ranks} ranks, {prefetch} ahead by {workers} for {trainers}"
+                );
                 assert_same(&what, model, &expected[0], &got);
             }
+        }
+    }
+}
+
+/// Two trainers of a rank make the steps of one with twice their batch: the same seeds, with gradients summed
+/// and sent once a step; but each pulls what it reads, also what the other has pulled.
+#[test]
+fn trainers_of_a_rank_make_the_steps_of_one_with_their_batches_together() {
+    let data = Arc::new(random_dataset(200, 900, 6, 3, false, 12));
+    let entry = find("distdgl").expect("registered");
+    let run = |batch: i64, trainers: i64| {
+        let mut pairs = spec(entry, ModelKind::Sage, 2, 8).to_pairs();
+        pairs.retain(|(key, _)| key != "dropout" && key != "batch");
+        pairs.push(("dropout".into(), Value::Float(0.0)));
+        pairs.push(("batch".into(), Value::Int(batch)));
+        pairs.push(("trainers".into(), Value::Int(trainers)));
+        let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+        let owner = random_owner(200, 2, false, 3);
+        train_epochs(entry, &spec, &data, Some(owner), 2, 3)
+    };
+    let (one, two) = (run(20, 1), run(10, 2));
+    for (one, two) in one.iter().zip(&two) {
+        for (a, b) in one.losses.iter().zip(&two.losses) {
+            assert!((a - b).abs() <= 1e-4 * a.abs(), "{a} and {b}");
+        }
+        assert_eq!((&two.sent, &two.sent), (&one.sent, &two.predicted));
+        let pulled = |t: &Trained| -> Vec<(u64, u64)> {
+            let rows = t.rows::<BatchRow>();
+            rows.iter().map(|r| (r.batches, r.rows_remote)).collect()
+        };
+        for ((steps, together), (batches, apart)) in pulled(one).into_iter().zip(pulled(two)) {
+            assert_eq!(batches, 2 * steps);
+            assert!(steps > 1 && apart > together, "{apart} and {together} rows");
         }
     }
 }

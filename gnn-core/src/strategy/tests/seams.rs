@@ -103,6 +103,10 @@ impl GradientSync for Told {
         self.mine.clear();
     }
 
+    fn add(&mut self, _cx: &Ctx, _layer: usize, _grads: Weights) {
+        unreachable!("a rank has one trainer");
+    }
+
     fn ready(&mut self, _cx: &mut Ctx, _layer: usize, grads: Weights) -> Result<()> {
         // Layers come last first.
         self.mine.insert(0, grads);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 fn settings(workers: usize) -> Settings {
     Settings {
+        trainers: 1,
         neighbours: NeighbourSettings {
             fan_outs: vec![FanOut::Of(3), FanOut::Of(4)],
             batch: 20,
