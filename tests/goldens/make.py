@@ -237,7 +237,7 @@ def decoupled():
     for _ in range(2):
         x = coefficients @ x
     views = [lin(a), lin(b), [View("att_src", src), View("att_dst", dst)], []]
-    write("gat_decoupled", x, views, model="gat", attention_dropout=0.0, **spec)
+    write("gat_decoupled", x, views, model="gat", attention_dropout=0.0, heads=1, **spec)
 
     rel = RGCNConv(HIDDEN, CLASSES, RELATIONS, aggr="mean")
     draw(nn.ModuleList([a, rel]))

@@ -253,8 +253,8 @@ pub trait Backend {
     fn edge_dots(&self, a: &Sparse, p: &Mat, q: &Mat, out: &mut Mat);
 
     /// `out = values` after dropout with a key and a probability, the mask that
-    /// [`Backend::attention`] has for one head; row and column `k` of `a: [n, n]` are vertex
-    /// `drop.ids[k]`, `values, out: [1, edges]`.
+    /// [`Backend::attention`] has for one head; row and column `k` of `a: [m, n]`, `m <= n`, are vertex
+    /// `drop.ids[k]`; `values, out: [1, edges]`.
     fn edge_dropout(&self, a: &Sparse, drop: Dropout<'_>, values: &Mat, out: &mut Mat);
 
     /// Softmax over each row's edges of LeakyReLU of the sum of both ends' scores;

@@ -38,20 +38,14 @@ impl Heads {
     }
 }
 
-/// Scores of every source and destination of a rank.
-#[derive(Clone)]
-pub(super) struct Scores {
-    /// `[n_src, heads]`.
-    pub(super) el: Rc<Mat>,
-    /// `[n_dst, heads]`.
-    pub(super) er: Rc<Mat>,
-}
-
 /// What backward needs of one attention.
 pub(super) struct Kept {
     /// Rows of all sources: `[n_src, heads · width]`.
     pub(super) z: Rc<Mat>,
-    pub(super) scores: Scores,
+    /// Scores of sources: `[n_src, heads]`.
+    pub(super) el: Rc<Mat>,
+    /// Scores of destinations: `[n_dst, heads]`.
+    pub(super) er: Rc<Mat>,
     /// Logarithms of the denominators: `[n_dst, heads]`.
     pub(super) lse: Rc<Mat>,
     /// The sums: `[n_dst, heads · width]`.
@@ -61,8 +55,7 @@ pub(super) struct Kept {
 impl Kept {
     /// For [`super::Saved::more`].
     pub(super) fn into_list(self) -> Vec<Rc<Mat>> {
-        let Scores { el, er } = self.scores;
-        vec![self.z, el, er, self.lse, self.out]
+        vec![self.z, self.el, self.er, self.lse, self.out]
     }
 
     /// Out of [`super::Saved::more`].
@@ -74,42 +67,32 @@ impl Kept {
         let [z, el, er, lse, out] = list.expect("into_list makes five");
         Kept {
             z,
-            scores: Scores { el, er },
+            el,
+            er,
             lse,
             out,
         }
     }
 }
 
-/// Where scores come from.
-pub(super) enum Vectors<'a> {
-    /// From the rows, by attention vectors of sources and destinations `[heads, width]`.
-    Rows(&'a Mat, &'a Mat),
-    /// They are known.
-    Known(Scores),
-}
-
-/// Softmax-weighted sums of `z: [n_local, heads · width]` over the in-edges of a rank's rows.
-pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>) -> Result<Kept> {
+/// Softmax-weighted sums of `z: [n_local, heads · width]` over the in-edges of a rank's rows, with the
+/// attention vectors of sources and destinations, `[heads, width]` each.
+pub(super) fn forward(
+    site: &mut Site<'_>,
+    heads: Heads,
+    z: Mat,
+    (src, dst): (&Mat, &Mat),
+) -> Result<Kept> {
     let (cx, at) = (&mut *site.cx, site.at);
     let mut edges = edges_of(&mut *site.agg, at)?;
     let (att, a) = (heads.over(&edges), edges.block.edges());
     let (n, n_src, width) = (edges.block.n_dst, edges.block.n_src, z.ncols());
-    let (mut el, mut er, vectors) = match by {
-        Vectors::Rows(src, dst) => {
-            let el = cx.backend.fresh(n_src, heads.heads);
-            let er = cx.backend.fresh(n, heads.heads);
-            (Rc::new(el), Rc::new(er), Some((src, dst)))
-        }
-        Vectors::Known(Scores { el, er }) => (el, er, None),
-    };
+    let mut el = cx.backend.fresh(n_src, heads.heads);
+    let mut er = cx.backend.fresh(n, heads.heads);
     let mut lse = cx.backend.fresh(n, heads.heads);
     let mut out = cx.backend.fresh(n, width);
-    let score = |cx: &Ctx, z: &Mat, rows: Range<usize>, el: &mut Rc<Mat>, er: &mut Rc<Mat>| {
-        let Some((src, dst)) = vectors else { return };
+    let score = |cx: &Ctx, z: &Mat, rows: Range<usize>, el: &mut Mat, er: &mut Mat| {
         let dst = (rows.start < n || rows.is_empty()).then_some(dst);
-        let (el, er) = (Rc::get_mut(el), Rc::get_mut(er));
-        let (el, er) = el.zip(er).expect("made above, not shared yet");
         cx.backend.attention_scores(z, (src, dst), rows, el, er);
     };
     if cx.size() == 1 || edges.all_here() {
@@ -152,10 +135,11 @@ pub(super) fn forward(site: &mut Site<'_>, heads: Heads, z: Mat, by: Vectors<'_>
     Ok(kept(sources, el, er, lse, out))
 }
 
-fn kept(z: Mat, el: Rc<Mat>, er: Rc<Mat>, lse: Mat, out: Mat) -> Kept {
+fn kept(z: Mat, el: Mat, er: Mat, lse: Mat, out: Mat) -> Kept {
     Kept {
         z: Rc::new(z),
-        scores: Scores { el, er },
+        el: Rc::new(el),
+        er: Rc::new(er),
         lse: Rc::new(lse),
         out: Rc::new(out),
     }
@@ -165,21 +149,17 @@ fn kept(z: Mat, el: Rc<Mat>, er: Rc<Mat>, lse: Mat, out: Mat) -> Kept {
 pub(super) struct Gradients {
     /// Of the layer's input: `[n_local, heads · width]`.
     pub(super) dz: Mat,
-    /// Of the attention vectors, where scores came from the rows.
-    pub(super) vectors: Option<(Mat, Mat)>,
-    /// Of the scores: `[n_src, heads]`, `[n_dst, heads]`, where they were known.
-    pub(super) scores: Option<(Mat, Mat)>,
+    /// Of the attention vectors of sources and destinations.
+    pub(super) vectors: (Mat, Mat),
 }
 
-/// The backward of [`forward`] from `g`, the gradient of its sums. `later` holds what other
-/// attentions with the same scores found of their gradient. What forward kept is freed as soon as it
-/// is not needed, the sums before anything of their size is made.
+/// The backward of [`forward`] from `g`, the gradient of its sums. What forward kept is freed as soon
+/// as it is not needed, the sums before anything of their size is made.
 pub(super) fn backward(
     site: &mut Site<'_>,
     heads: Heads,
     kept: Kept,
-    vectors: Option<(&Mat, &Mat)>,
-    later: Option<(Mat, Mat)>,
+    (src, dst): (&Mat, &Mat),
     g: &Mat,
 ) -> Result<Gradients> {
     let (cx, at) = (&mut *site.cx, site.at);
@@ -196,7 +176,8 @@ pub(super) fn backward(
     let mut c = fresh(cx, n, h);
     let Kept {
         z,
-        scores,
+        el,
+        er,
         lse,
         out,
     } = kept;
@@ -205,8 +186,8 @@ pub(super) fn backward(
     let saved = Attended {
         from: Projected {
             z: &z,
-            el: &scores.el,
-            er: &scores.er,
+            el: &el,
+            er: &er,
         },
         lse: &lse,
         c: &c,
@@ -216,7 +197,7 @@ pub(super) fn backward(
     let mut del = fresh(cx, n_src, h);
     let mut der = fresh(cx, n, h);
     let mut ds = fresh(cx, a.n_edges(), h);
-    let mut of_vectors = vectors.map(|_| (fresh(cx, h, width / h), fresh(cx, h, width / h)));
+    let mut of_vectors = (fresh(cx, h, width / h), fresh(cx, h, width / h));
     let mut remote_src = None;
     if n < n_src {
         let to = SourceGradients {
@@ -225,9 +206,7 @@ pub(super) fn backward(
             ds: &mut ds,
         };
         cx.backend.attention_sources(t, n..n_src, att, saved, to);
-        if let Some((src, _)) = vectors {
-            remote_src = Some(finish_remote(cx, &z, src, later.as_ref(), &del, n, &mut dz));
-        }
+        remote_src = Some(finish_remote(cx, &z, src, &del, n, &mut dz));
     }
     edges.push(cx, at, &mut dz, &mut |cx, dz| {
         in_pieces(cx, t, 0..n, |cx, rows| {
@@ -239,17 +218,11 @@ pub(super) fn backward(
             cx.backend.attention_sources(t, rows, att, saved, to);
         })?;
         cx.backend.attention_destinations(a, t_of, &ds, &mut der);
-        if let Some((later_del, later_der)) = &later {
-            cx.backend.axpby(1.0, later_del, 1.0, &mut del);
-            cx.backend.axpby(1.0, later_der, 1.0, &mut der);
-        }
-        if let Some((vectors, of_vectors)) = vectors.zip(of_vectors.as_mut()) {
-            finish_own(cx, &z, vectors, (&del, &der), of_vectors, dz);
-        }
+        finish_own(cx, &z, (src, dst), (&del, &der), &mut of_vectors, dz);
         Ok(())
     })?;
-    if let Some(((d_src, _), remote)) = of_vectors.as_mut().zip(remote_src) {
-        cx.backend.axpby(1.0, &remote, 1.0, d_src);
+    if let Some(remote) = remote_src {
+        cx.backend.axpby(1.0, &remote, 1.0, &mut of_vectors.0);
     }
     Ok(Gradients {
         dz: if n == n_src || edges.all_here() {
@@ -257,7 +230,6 @@ pub(super) fn backward(
         } else {
             dz.truncate(n)
         },
-        scores: vectors.is_none().then_some((del, der)),
         vectors: of_vectors,
     })
 }
@@ -299,15 +271,7 @@ fn finish_own(
 
 /// Completes the remote rows of `dz` with what their scores give, and returns that part of the
 /// gradient of the sources' attention vectors.
-fn finish_remote(
-    cx: &Ctx,
-    z: &Mat,
-    src: &Mat,
-    later: Option<&(Mat, Mat)>,
-    del: &Mat,
-    n: usize,
-    dz: &mut Mat,
-) -> Mat {
+fn finish_remote(cx: &Ctx, z: &Mat, src: &Mat, del: &Mat, n: usize, dz: &mut Mat) -> Mat {
     let backend = &cx.backend;
     let remote = |x: &Mat| {
         let rows = x.nrows() - n;
@@ -315,10 +279,7 @@ fn finish_remote(
         backend.copy_rows(x, n, rows, &mut out, 0);
         out
     };
-    let (z, mut some, mut del) = (remote(z), remote(dz), remote(del));
-    if let Some((later, _)) = later {
-        backend.axpby(1.0, &remote(later), 1.0, &mut del);
-    }
+    let (z, mut some, del) = (remote(z), remote(dz), remote(del));
     let mut da = backend.fresh(src.nrows(), src.ncols());
     let mut terms = [ScoreTerm {
         ds: &del,

@@ -22,10 +22,10 @@ pub struct Crossing {
 }
 
 impl Crossing {
-    /// Between the layers before and those after; none where scores of attention would pass.
+    /// Between the layers before and those after; none where coefficients of attention would pass.
     pub(super) fn between(before: &[Stage], after: &[Stage]) -> Option<Crossing> {
         let beside = |stages: &[Stage], at: usize| stages.get(at).map(|s| s.layer.beside());
-        if beside(after, 0) == Some(Beside::ReadsScores) {
+        if beside(after, 0) == Some(Beside::ReadsCoefficients) {
             return None;
         }
         let begun = before.iter().rev().find_map(|s| match s.layer.beside() {

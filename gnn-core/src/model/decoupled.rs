@@ -1,7 +1,7 @@
 //! Rounds of propagation without weights of their own, behind a stack of dense layers.
 //!
 //! # Paper
-//! "Decoupled" in NeutronTP (SIGMOD 2025), section 3.1; APPNP without teleport (Gasteiger et al.,
+//! "Decoupled" in NeutronTP (PVLDB 18(2), 2024), section 4.1; APPNP without teleport (Gasteiger et al.,
 //! ICLR 2019, <https://arxiv.org/abs/1810.05997>) for GCN.
 
 use super::layer::{self, After, Facts, Flow, Grad, Layer, Saved, Tensor, Weights, Widths};

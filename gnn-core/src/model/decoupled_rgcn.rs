@@ -2,7 +2,7 @@
 //! every relation has its own rows; the last round sums them.
 //!
 //! # Paper
-//! NeutronTP (SIGMOD 2025) decouples R-GCN so that each relation propagates apart. With `H` behind
+//! NeutronTP (PVLDB 18(2), 2024) decouples R-GCN so that each relation propagates apart. With `H` behind
 //! the dense layers and `L` rounds, `Y = Σ_r mean_r^L(H W_r) + H W_0 + b`; one layer is R-GCN's.
 //! # Not done
 //! Basis decomposition: every relation has a weight of its own.

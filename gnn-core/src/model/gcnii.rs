@@ -109,7 +109,7 @@ impl Layer for Gcnii {
         let grad = Grad {
             g: gx,
             h0: Some(h0),
-            scores: None,
+            coefficients: None,
         };
         Ok((vec![gw], Some(grad)))
     }

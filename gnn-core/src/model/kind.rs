@@ -1,9 +1,10 @@
 //! The models by name, and the stack of layers that each is.
 
 use super::decoupled::{Round, Rule};
+use super::decoupled_gat::AttentionRound;
 use super::decoupled_rgcn::{RelationDense, RelationRound};
 use super::dense::{Dense, NormDense};
-use super::gat::{AttentionRound, Gat};
+use super::gat::Gat;
 use super::gcn::Gcn;
 use super::gcnii::Gcnii;
 use super::gin::Gin;
@@ -182,6 +183,7 @@ impl ModelKind {
                 ModelKind::Gat => {
                     let round = AttentionRound {
                         width,
+                        heads: spec.heads,
                         first: l == 0,
                         dropout: spec.attention_dropout as f32,
                     };

@@ -1,7 +1,6 @@
 //! One layer of a stack: an aggregate and an update, a dense layer, or a round of propagation.
 
 use super::Input;
-use super::attention::Scores;
 use super::site::Site;
 use crate::backend::{Act, Backend, Dropout, Mat, Operand, Then};
 use crate::error::Result;
@@ -37,7 +36,7 @@ impl Facts {
     pub const RELATIONS: Facts = Facts {
         linear: true,
         edge_parameters: true,
-        swappable: false,
+        swappable: true,
     };
 }
 
@@ -106,8 +105,8 @@ pub struct Flow {
     pub x: Input,
     /// The initial residual `[n_local, hidden]`, for models that have one.
     pub h0: Option<Rc<Mat>>,
-    /// Attention scores of this rank's sources and destinations, for models that make them once.
-    pub(super) scores: Option<Scores>,
+    /// Coefficients of this rank's in-edges `[edges, heads]`, for models that make them once.
+    pub(super) coefficients: Option<Rc<Mat>>,
 }
 
 impl From<Input> for Flow {
@@ -115,7 +114,7 @@ impl From<Input> for Flow {
         Flow {
             x,
             h0: None,
-            scores: None,
+            coefficients: None,
         }
     }
 }
@@ -142,8 +141,8 @@ pub struct Grad {
     pub g: Mat,
     /// Of the initial residual, as far as later layers read it.
     pub h0: Option<Mat>,
-    /// Of the attention scores of sources and destinations, as far as later layers read them.
-    pub(super) scores: Option<(Mat, Mat)>,
+    /// Of the coefficients of edges `[edges, heads]`, as far as later layers read them.
+    pub(super) coefficients: Option<Mat>,
 }
 
 impl From<Mat> for Grad {
@@ -151,7 +150,7 @@ impl From<Mat> for Grad {
         Grad {
             g,
             h0: None,
-            scores: None,
+            coefficients: None,
         }
     }
 }
@@ -242,9 +241,12 @@ pub enum Round {
         /// Whether `own` is learnt: its gradient is that of the round's only tensor.
         learns: bool,
     },
-    /// Sums weighted by attention, whose scores come from the rows before the first round by the
-    /// first round's tensors: the vectors of sources and of destinations, `[1, width]` each.
+    /// Sums weighted by the mean of the heads' attention, whose scores come from the rows before the
+    /// first round by the first round's tensors: the vectors of sources and of destinations,
+    /// `[heads, width]` each.
     Attention {
+        /// Number of heads.
+        heads: usize,
         /// Probability that a coefficient is dropped.
         dropout: f32,
     },
@@ -258,7 +260,7 @@ pub enum Round {
     },
 }
 
-/// What a layer has to do with what passes beside the rows, [`Flow::h0`] and scores of attention.
+/// What a layer has to do with what passes beside the rows, [`Flow::h0`] and coefficients of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
     /// Nothing.
@@ -267,8 +269,8 @@ pub enum Beside {
     BeginsResidual(usize),
     /// It reads the initial residual.
     ReadsResidual,
-    /// It reads the scores that an earlier layer has made.
-    ReadsScores,
+    /// It reads the coefficients that an earlier layer has made.
+    ReadsCoefficients,
 }
 
 /// A layer with its exact backward.

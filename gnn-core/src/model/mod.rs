@@ -7,8 +7,10 @@
 
 mod attention;
 mod batch_facts;
+pub(crate) mod coefficients;
 mod crossing;
 mod decoupled;
+mod decoupled_gat;
 mod decoupled_rgcn;
 mod dense;
 mod gat;

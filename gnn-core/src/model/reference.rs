@@ -4,6 +4,7 @@
 //! of dropout. Gradients come from central differences.
 
 use super::ModelKind;
+use super::coefficients::key_of_head;
 use crate::dataset::{Dataset, Features};
 use crate::rng::{self, Purpose};
 use crate::spec::RunSpec;
@@ -272,6 +273,7 @@ impl Reference<'_> {
                 x = relu(x);
             }
         }
+        let mut alpha = Vec::new();
         let edges = match self.spec.model {
             ModelKind::Gcn => self.gcn_edges(),
             ModelKind::Sage => self.mean_edges(false),
@@ -280,9 +282,8 @@ impl Reference<'_> {
                 let [src, dst] = &w[layers][..] else {
                     panic!("the first round scores edges")
                 };
-                let mut edges = self.with_loops();
-                let alpha = self.coefficients(&edges, &x, src, dst, true);
-                edges.iter_mut().zip(&alpha).for_each(|(e, a)| e.2 = a[0]);
+                let edges = self.with_loops();
+                alpha = self.coefficients(&edges, &x, src, dst, true);
                 edges
             }
             other => unreachable!("{other} has no decoupled form"),
@@ -292,9 +293,13 @@ impl Reference<'_> {
             if self.spec.model == ModelKind::Gat {
                 let p = self.spec.attention_dropout as f32;
                 let key = self.key(0, Purpose::Attention, l);
-                for e in &mut edges {
-                    let factor = AttentionDropout::factor(key, p, e.0 as u32, e.1 as u32, 0);
-                    e.2 *= f64::from(factor);
+                for (e, alpha) in edges.iter_mut().zip(&alpha) {
+                    let of_head = |(h, alpha): (usize, &f64)| {
+                        let key = key_of_head(key, h);
+                        let keep = AttentionDropout::factor(key, p, e.0 as u32, e.1 as u32, 0);
+                        alpha * f64::from(keep) / self.spec.heads as f64
+                    };
+                    e.2 = alpha.iter().enumerate().map(of_head).sum();
                 }
             }
             let ax = self.propagate(&edges, &x);

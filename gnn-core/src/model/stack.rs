@@ -116,12 +116,13 @@ impl Model {
     /// What passes to layer `layer` from the one before.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] between rounds of attention, which have their scores in common.
+    /// [`Error::Unsupported`] between rounds of attention, which have their coefficients in common.
     pub fn crossing(&self, layer: usize) -> Result<Crossing> {
         let (before, after) = self.stages.split_at(layer);
         Crossing::between(before, after).ok_or_else(|| Error::Unsupported {
             what: format!("a decoupled {} cut before layer {layer}", self.kind),
-            reason: "its rounds of attention share the scores that the first one makes".into(),
+            reason: "its rounds of attention share the coefficients that the first one makes"
+                .into(),
             help: "keep the rounds on one rank, or set decoupled = false".into(),
         })
     }
@@ -311,7 +312,7 @@ impl Model {
             let round = self.layer(layer).round(cx.backend.as_ref(), w);
             let drops = |p: f32| p > 0.0 && direction != Direction::Eval;
             let key = match round {
-                Some(Round::Attention { dropout }) if drops(dropout) => Some(rng::key(
+                Some(Round::Attention { dropout, .. }) if drops(dropout) => Some(rng::key(
                     self.seed,
                     cx.epoch,
                     Purpose::Attention,

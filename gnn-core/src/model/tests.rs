@@ -172,6 +172,8 @@ fn gradients_of_decoupled_forms_match_central_differences() {
                 ("layers", Value::Int(layers)),
                 ("hidden", Value::Int(5)),
                 ("decoupled", Value::Bool(true)),
+                // One, three and five of GAT, over three columns.
+                ("heads", Value::Int(2 * layers - 1)),
             ];
             check(&spec(model, &shape), &data, 3);
         }

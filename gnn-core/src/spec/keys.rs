@@ -277,7 +277,7 @@ keys! {
     layers Result None, KeyType::Int(1, MAX_LAYERS), "number of layers", int => size, count;
     hidden Result None, KeyType::Int(1, MAX_WIDTH), "hidden width", int => size, count;
     decoupled Result None, KeyType::Choice(&["true", "false"]), "dense layers first, then as many rounds of propagation", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
-    heads Result None, KeyType::Int(1, 1024), "GAT: attention heads, of the hidden width each, but for the last layer", int => size, count;
+    heads Result None, KeyType::Int(1, 1024), "GAT: attention heads, of the hidden width each, but for the last layer; decoupled, those averaged in every round", int => size, count;
     out_heads Result None, KeyType::Int(1, 1024), "GAT: attention heads of the last layer, averaged", int => size, count;
     attention_dropout Result None, KeyType::Float(0.0, 1.0), "GAT: probability of dropping an attention coefficient", float => |x| x, number;
     bases Result None, KeyType::Int(0, 1 << 16), "R-GCN: bases that relations share; 0 gives each a weight of its own", int => size, count;

@@ -125,7 +125,8 @@ pub struct RunSpec {
     pub ranks: usize,
     /// Dense layers first, then as many rounds of propagation.
     pub decoupled: bool,
-    /// Attention heads of every layer but the last, `hidden` columns each (GAT).
+    /// Attention heads of every layer but the last, `hidden` columns each; of a decoupled model, those that
+    /// every round averages (GAT).
     pub heads: usize,
     /// Attention heads of the last layer, averaged (GAT).
     pub out_heads: usize,

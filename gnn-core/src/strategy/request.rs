@@ -86,8 +86,11 @@ impl RunSpec {
         if self.decoupled && self.model == ModelKind::Gat && self.out_heads != 1 {
             return Err(Error::Spec {
                 key: "out_heads".into(),
-                reason: format!("the decoupled form has one head, got {}", self.out_heads),
-                help: "leave out_heads out, or set decoupled = false".into(),
+                reason: format!(
+                    "heads are averaged in every round of the decoupled form, and their number is heads, got {} for the last layer",
+                    self.out_heads
+                ),
+                help: "leave out_heads out and choose heads, or set decoupled = false".into(),
             });
         }
         Ok(())

@@ -3,26 +3,28 @@
 //! Softmax over in-neighbours is not linear, so that it cannot run on slices of columns. Behind the
 //! dense layers every rank has whole rows of its own vertices, which is what scores need:
 //!
-//! 1. Scores of all vertices as sources are gathered: one float a vertex.
+//! 1. Scores of all vertices as sources are gathered: one float a vertex and head.
 //! 2. Every rank makes the coefficients of the in-edges of its own vertices (data-parallel).
-//! 3. All coefficients are gathered: one float an edge. Rounds on slices are linear with them.
+//! 3. All coefficients are gathered: one float an edge and head. Rounds on slices are linear with them:
+//!    each head weighs all columns and heads are averaged ([`crate::model::coefficients`]), so that a
+//!    slice may begin and end anywhere.
 //!
 //! Backward, the gradient of a coefficient is `⟨g_v, x_u⟩` over all columns and rounds. A rank knows
 //! the part of its columns, for every edge; the parts are summed where the coefficient was made (a
 //! reduce-scatter), and so are those of the sources' scores after them. Both are exact.
+//! # Bytes
+//! All ranks together, each way, `4 · heads · (N − 1) · (V + E)`.
 
 use super::chunks::Owners;
-use crate::backend::{Coefficients, Corner, Kept, Mat, Picked, ScoreTerm, Sparse};
+use crate::backend::{Corner, Kept, Mat, Sparse, Term, Then, Write};
 use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::model::Weights;
+use crate::model::{Weights, coefficients};
 use crate::record::{Direction, PredictedLane};
 use kernels::{Csr, CsrBuf};
 use std::rc::Rc;
 
-/// Slope of LeakyReLU below zero.
-const SLOPE: f32 = 0.2;
 const SRC: usize = 0;
 const DST: usize = 1;
 
@@ -34,17 +36,18 @@ pub(super) struct Attention {
     rows: Vec<Kept<u32>>,
     /// By rank, where the in-edges of its vertices are among all.
     edges: Vec<Kept<u32>>,
+    heads: usize,
 }
 
 /// What backward needs.
 pub(super) struct Made {
-    /// Scores of all vertices as sources: `[n, 1]`.
+    /// Scores of all vertices as sources: `[n, heads]`.
     el: Rc<Mat>,
-    /// Scores of this rank's as destinations: `[n_local, 1]`.
+    /// Scores of this rank's as destinations: `[n_local, heads]`.
     er: Rc<Mat>,
-    /// Coefficients of the in-edges of this rank's vertices: `[1, edges]`.
+    /// Coefficients of the in-edges of this rank's vertices: `[own edges, heads]`.
     mine: Rc<Mat>,
-    /// Coefficients of all edges: `[1, edges]`.
+    /// Coefficients of all edges: `[edges, heads]`.
     pub(super) all: Rc<Mat>,
 }
 
@@ -67,11 +70,11 @@ impl Made {
 }
 
 impl Attention {
-    /// Over the rows of `a: [n, n]`.
+    /// Over the rows of `a: [n, n]`, with so many heads.
     ///
     /// # Errors
     /// [`crate::Error::Shape`] for 2³² edges or more.
-    pub(super) fn new(a: Csr<'_>, owners: Owners<'_>) -> Result<Attention> {
+    pub(super) fn new(a: Csr<'_>, owners: Owners<'_>, heads: usize) -> Result<Attention> {
         if u32::try_from(a.n_edges()).is_err() {
             return Err(crate::Error::Shape {
                 op: "attention".into(),
@@ -97,41 +100,44 @@ impl Attention {
             own: Sparse::new(own),
             rows: rows.into_iter().map(Kept::from).collect(),
             edges: edges.into_iter().map(Kept::from).collect(),
+            heads,
         })
     }
 
-    /// Everybody's part of a column of numbers, put where `places` say: `[all, 1]`.
+    /// Everybody's part of a matrix of `heads` columns, its rows put where `places` say: `[all, heads]`.
     fn gather(cx: &mut Ctx, label: Label, mine: &Mat, places: &[Kept<u32>]) -> Result<Mat> {
-        let lens: Vec<usize> = places.iter().map(|p| p.len()).collect();
+        let heads = mine.ncols();
+        let lens: Vec<usize> = places.iter().map(|p| p.len() * heads).collect();
         let message = cx.message(cx.backend.copy(mine));
         let parts = cx.comm.all_gather_v(label, message, &lens)?;
-        let mut all = cx.backend.fresh(lens.iter().sum(), 1);
+        let mut all = cx.backend.fresh(lens.iter().sum::<usize>() / heads, heads);
         for (rows, part) in places.iter().zip(parts) {
-            let part = cx.received(rows.len(), 1, part)?;
-            let to = Corner::of(rows, 0);
+            let part = cx.received(rows.len(), heads, part)?;
+            let (size, to) = ((rows.len(), heads), Corner::of(rows, 0));
             cx.backend
-                .copy_block(&part, Corner::at(0), (rows.len(), 1), &mut all, to);
+                .copy_block(&part, Corner::at(0), size, &mut all, to);
         }
         Ok(all)
     }
 
-    /// Its adjoint: the sum over ranks of the numbers at this rank's `places` in `all: [all, 1]`, in
+    /// Its adjoint: the sum over ranks of the rows at this rank's `places` in `all: [all, heads]`, in
     /// rank order.
     fn reduce(cx: &mut Ctx, label: Label, all: &Mat, places: &[Kept<u32>]) -> Result<Mat> {
-        let me = cx.rank();
+        let (me, heads) = (cx.rank(), all.ncols());
         let mut send = Vec::with_capacity(places.len());
         for rows in places {
-            let mut packed = cx.backend.fresh(rows.len(), 1);
-            let from = Corner::of(rows, 0);
+            let mut packed = cx.backend.fresh(rows.len(), heads);
+            let (from, size) = (Corner::of(rows, 0), (rows.len(), heads));
             cx.backend
-                .copy_block(all, from, (rows.len(), 1), &mut packed, Corner::at(0));
+                .copy_block(all, from, size, &mut packed, Corner::at(0));
             send.push(cx.message(packed));
         }
-        let lens = vec![places[me].len(); places.len()];
+        let own = places[me].len();
+        let lens = vec![own * heads; places.len()];
         let parts = cx.comm.all_to_all_v(label, send, &lens)?;
-        let mut sum = cx.backend.zeros(places[me].len(), 1);
+        let mut sum = cx.backend.zeros(own, heads);
         for part in parts {
-            let part = cx.received(places[me].len(), 1, part)?;
+            let part = cx.received(own, heads, part)?;
             cx.backend.axpby(1.0, &part, 1.0, &mut sum);
         }
         Ok(sum)
@@ -143,25 +149,16 @@ impl Attention {
     /// # Errors
     /// Whatever the communicator meets.
     pub(super) fn forward(&self, cx: &mut Ctx, label: Label, z: &Mat, w: &Weights) -> Result<Made> {
-        let n = z.nrows();
-        let mut el = cx.backend.fresh(n, 1);
-        let mut er = cx.backend.fresh(n, 1);
-        let vectors = (&w[SRC], Some(&w[DST]));
-        cx.backend
-            .attention_scores(z, vectors, 0..n, &mut el, &mut er);
+        let mut el = coefficients::scores(cx, z, &w[SRC]);
+        let er = coefficients::scores(cx, z, &w[DST]);
         if cx.size() > 1 {
             el = Attention::gather(cx, label, &el, &self.rows)?;
         }
-        let mut mine = cx.backend.fresh(1, self.own.n_edges());
-        cx.backend
-            .coefficients(&self.own, SLOPE, &el, &er, &mut mine);
-        let mine = Rc::new(mine);
+        let mine = Rc::new(coefficients::make(cx, &self.own, &el, &er));
         let all = if cx.size() == 1 {
             Rc::clone(&mine)
         } else {
-            let all = Attention::gather(cx, label, &mine, &self.edges)?;
-            let edges = all.len();
-            Rc::new(all.reshape(1, edges))
+            Rc::new(Attention::gather(cx, label, &mine, &self.edges)?)
         };
         Ok(Made {
             el: Rc::new(el),
@@ -171,9 +168,9 @@ impl Attention {
         })
     }
 
-    /// The gradient of the vectors of sources and destinations, from `dalpha: [1, edges]`, this rank's
-    /// columns' part of that of the coefficients of all edges; and what comes back through the scores
-    /// is added to `dz: [n_local, width]`, the gradient of `z`. Collective.
+    /// The gradient of the vectors of sources and destinations, from `dalpha: [edges, heads]`, this
+    /// rank's columns' part of that of the coefficients of all edges; and what comes back through the
+    /// scores is added to `dz: [n_local, width]`, the gradient of `z`. Collective.
     ///
     /// # Errors
     /// Whatever the communicator meets.
@@ -190,42 +187,31 @@ impl Attention {
         let dalpha = if alone {
             dalpha
         } else {
-            let edges = dalpha.len();
-            let sums = Attention::reduce(cx, label, &dalpha.reshape(edges, 1), &self.edges)?;
-            let own = sums.len();
-            sums.reshape(1, own)
+            Attention::reduce(cx, label, &dalpha, &self.edges)?
         };
-        let mut del = cx.backend.fresh(self.own.n_cols(), 1);
-        let mut der = cx.backend.fresh(z.nrows(), 1);
-        let (el, er, alpha) = (&made.el, &made.er, &made.mine);
-        let made = Coefficients { el, er, alpha };
-        let to = (&mut del, &mut der);
-        cx.backend
-            .coefficients_backward(&self.own, SLOPE, made, &dalpha, to);
+        let made = coefficients::Made {
+            el: &made.el,
+            er: &made.er,
+            alpha: &made.mine,
+        };
+        let (mut del, der) = coefficients::backward(cx, &self.own, &made, &dalpha);
         if !alone {
             del = Attention::reduce(cx, label, &del, &self.rows)?;
         }
-        let mut d_src = cx.backend.fresh(1, z.ncols());
-        let mut d_dst = cx.backend.fresh(1, z.ncols());
-        let mut terms = [
-            ScoreTerm {
-                ds: &del,
-                a: &w[SRC],
-                da: &mut d_src,
-            },
-            ScoreTerm {
-                ds: &der,
-                a: &w[DST],
-                da: &mut d_dst,
-            },
-        ];
-        cx.backend.score_backward(z, &mut terms, dz);
-        Ok(vec![d_src, d_dst])
+        let terms = [Term::plain(&del, &w[SRC]), Term::plain(&der, &w[DST])];
+        cx.backend.linear(&terms, Write::Add, Then::default(), dz);
+        let of_vectors = [&del, &der].map(|ds| {
+            let mut da = cx.backend.fresh(self.heads, z.ncols());
+            cx.backend.weight_gradient(ds, z, &mut da, None);
+            da
+        });
+        Ok(of_vectors.into())
     }
 
     /// Bytes that rank `me` sends each epoch for it, at layer `layer`.
     pub(super) fn predict(&self, me: usize, layer: u16) -> Vec<(PredictedLane, u64)> {
-        let bytes = |r: usize| 4 * (self.rows[r].len() + self.edges[r].len()) as u64;
+        let numbers = |r: usize| self.heads * (self.rows[r].len() + self.edges[r].len());
+        let bytes = |r: usize| 4 * numbers(r) as u64;
         let peers = (0..self.rows.len()).filter(|&r| r != me);
         let both = |dst: usize| {
             let lane = |direction| (layer, direction, dst as u32);
@@ -236,18 +222,4 @@ impl Attention {
         };
         peers.flat_map(both).collect()
     }
-}
-
-/// The values of all edges after a round's dropout, and in the order of the transposed matrix.
-pub(super) fn transposed(cx: &Ctx, values: &Mat, t_of: &Kept<u32>) -> Mat {
-    let edges = values.len();
-    let mut out = cx.backend.fresh(edges, 1);
-    let column = cx.backend.copy(values).reshape(edges, 1);
-    let to = Corner {
-        rows: Picked::List(t_of),
-        col: 0,
-    };
-    cx.backend
-        .copy_block(&column, Corner::at(0), (edges, 1), &mut out, to);
-    out.reshape(1, edges)
 }

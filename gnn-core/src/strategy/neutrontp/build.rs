@@ -70,8 +70,8 @@ struct Asked {
     ends: [u16; 2],
     /// What each round does, where it is decoupled.
     rounds: Vec<Round>,
-    /// Whether edges have coefficients, made before the first round.
-    attends: bool,
+    /// Heads whose coefficients are made before the first round; 0 where edges have none.
+    heads: usize,
     /// Aggregations of an epoch, where it is naive.
     aggregations: Vec<Aggregation>,
 }
@@ -81,7 +81,10 @@ impl Asked {
         let spec = &cx.plan.spec;
         let rounds = model.rounds(cx.backend.as_ref());
         let dense = model.layers() - rounds.len();
-        let attends = |round: &Round| matches!(round, Round::Attention { .. });
+        let heads = |round: &Round| match round {
+            Round::Attention { heads, .. } => *heads,
+            _ => 0,
+        };
         Asked {
             decoupled: spec.decoupled,
             group: match rounds.first() {
@@ -90,7 +93,7 @@ impl Asked {
             },
             d_out: shape.d_out,
             ends: [dense as u16, model.layers() as u16 - 1],
-            attends: rounds.iter().any(attends),
+            heads: rounds.first().map_or(0, heads),
             rounds,
             aggregations: aggregations(model, sparse && !spec.decoupled, cx),
         }
@@ -125,7 +128,7 @@ impl Asked {
     /// coefficients, and one that learns the weight of a vertex's own row.
     fn turns(&self) -> Turns {
         let learns = |round: &Round| matches!(round, Round::Sum { learns: true, .. });
-        if self.attends || self.rounds.iter().any(learns) {
+        if self.heads > 0 || self.rounds.iter().any(learns) {
             Turns::Epoch
         } else {
             Turns::Direction
@@ -189,7 +192,7 @@ fn cut(
     let n = block.n_dst;
     let [over_in, over_out] = matrices(asked, &block)?;
     let width = asked.width(ranks);
-    let chunks = |m: &[(&Sparse, usize)]| chunk_bounds(spec, stores, m, width, asked.attends);
+    let chunks = |m: &[(&Sparse, usize)]| chunk_bounds(spec, stores, m, width, asked.heads > 0);
     let (forward, mut backward) = (chunks(&over_in)?, chunks(&over_out)?);
     let pipeline = asked.pipeline(spec);
     if pipeline == Pipeline::BySource {
@@ -220,7 +223,8 @@ fn cut(
             way.cuts = matrices.iter().map(cut).collect();
         }
     }
-    let attention = asked.attends.then(|| Attention::new(block.csr(), owners));
+    let make = || Attention::new(block.csr(), owners, asked.heads);
+    let attention = (asked.heads > 0).then(make);
     let attention = attention.transpose()?;
     let turns = asked.turns();
     let counts: Vec<usize> = members.iter().map(Vec::len).collect();

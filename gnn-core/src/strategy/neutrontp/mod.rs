@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | naive | [`rounds`], `aggregate` | each layer: split, aggregate on slices, gather, dense |
 //! | decoupled (`decoupled = true`) | [`rounds`], `Rounds` | all dense layers, one split, all rounds on slices, one gather |
-//! | generalised | [`attention`] | attention coefficients made before the rounds, data-parallel; relations propagate apart |
+//! | generalised | [`attention`] | attention coefficients of all heads made before the rounds, data-parallel, and averaged in each; relations propagate apart |
 //! | chunks (`chunks`, `device_mem`) | [`chunks`], [`cuts`] | runs of destinations with their in-edges; with a budget, rows stay on the host and a [device](crate::device) gets the in-neighbours of one chunk at a time |
 //! | pipelining (`pipeline`) | [`schedule`], [`chunks`] | a message for each chunk, no row twice, beside the chunks' work |
 //! | `ladder` | [`ladder`] | the paper's Figure 11: what each of these adds to a data-parallel baseline |
@@ -22,7 +22,8 @@
 //! Collective operations on rows each epoch: naive `4L − 2`, of which the first layer has a split and
 //! a gather forward and nothing backward, since nobody asks for the features' gradient (the paper's
 //! features begin in slices, and its first layer has a gather forward and a split backward); decoupled
-//! 4 whatever `L` is. With attention, decoupled has two more each way. Models whose first layer is
+//! 4 whatever `L` is. With attention, decoupled has two more each way, of a number a vertex and of one an edge,
+//! each by head. Models whose first layer is
 //! dense (GCNII, ResGCN+) and sparse features, which are multiplied before they are aggregated, have
 //! `4L` where it is naive. Pipelined, every chunk's message counts.
 //! # Bytes
@@ -38,6 +39,7 @@
 //! row travels with its chunk: the paper's chunks of destinations hide nothing of the split where the
 //! first of them needs nearly every vertex. Layers behind the first aggregate the narrower side of their product, as everywhere here.
 //! # Not done
+//! Coefficients of all heads travel also where none is dropped, and their average would do.
 //! Naive GAT and R-GCN: softmax over neighbours cannot run on slices. The gradient of attention
 //! coefficients is computed outside the device's budget.
 //! Of a device with a budget, a vertex whose in-neighbours alone do not fit is refused.

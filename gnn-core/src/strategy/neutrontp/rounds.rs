@@ -1,6 +1,6 @@
 //! The strategy at its seams: one aggregation at a time (naive), or all rounds in one go (decoupled).
 
-use super::attention::{Attention, Made, transposed};
+use super::attention::{Attention, Made};
 use super::chunks::Way;
 use super::schedule::{Held, Schedule, Step};
 use super::traffic::Traffic;
@@ -9,7 +9,9 @@ use crate::comm::Label;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
-use crate::model::{Aggregate, At, Flow, Grad, Round, RoundSite, Rounds, Saved, Weights};
+use crate::model::{
+    Aggregate, At, Flow, Grad, Round, RoundSite, Rounds, Saved, Weights, coefficients,
+};
 use crate::record::Direction;
 use std::rc::Rc;
 
@@ -50,19 +52,24 @@ fn group(rounds: &[RoundSite<'_>]) -> usize {
 }
 
 impl TensorParallel {
-    /// The coefficients of each round: those of all rounds, after the round's own dropout.
-    fn dropped(&self, cx: &Ctx, rounds: &[RoundSite<'_>], made: Option<&Made>) -> Vec<Rc<Mat>> {
+    /// What a round drops of the coefficients.
+    fn drop(&self, site: &RoundSite<'_>) -> Option<Dropout<'_>> {
+        let ids = &self.ids;
+        match (site.round, site.key) {
+            (Round::Attention { dropout: p, .. }, Some(key)) => Some(Dropout { key, ids, p }),
+            _ => None,
+        }
+    }
+
+    /// The number of each edge in each round: the heads' average, after the round's own dropout.
+    fn values(&self, cx: &Ctx, rounds: &[RoundSite<'_>], made: Option<&Made>) -> Vec<Rc<Mat>> {
         let Some(made) = made else { return Vec::new() };
-        let of_round = |site: &RoundSite<'_>| match (site.round, site.key) {
-            (Round::Attention { dropout }, Some(key)) => {
-                let mut out = cx.backend.fresh(1, made.all.len());
-                let (ids, p) = (&self.ids, dropout);
-                let drop = Dropout { key, ids, p };
-                cx.backend
-                    .edge_dropout(self.block.edges(), drop, &made.all, &mut out);
-                Rc::new(out)
-            }
-            _ => Rc::clone(&made.all),
+        let a = self.block.edges();
+        let mean = |drop| Rc::new(coefficients::mean(cx, a, &made.all, drop));
+        let mut whole = None;
+        let of_round = |site: &RoundSite<'_>| match self.drop(site) {
+            None => Rc::clone(whole.get_or_insert_with(|| mean(None))),
+            dropped => mean(dropped),
         };
         rounds.iter().map(of_round).collect()
     }
@@ -141,7 +148,7 @@ impl Rounds for TensorParallel {
             Some(attention) => Some(attention.forward(cx, labels.0, &x, rounds[0].w)?),
             None => None,
         };
-        let values = self.dropped(cx, rounds, made.as_ref());
+        let values = self.values(cx, rounds, made.as_ref());
         let step = |(l, site): (usize, &RoundSite<'_>)| {
             self.step(site.round, values.get(l).map(Rc::as_ref), false)
         };
@@ -192,8 +199,8 @@ impl Rounds for TensorParallel {
         });
         let made = attention.as_ref().map(|(_, _, made)| made);
         let t_of = made.map(|_| self.block.t_of()).transpose()?;
-        let values = self.dropped(cx, rounds, made);
-        let back = |values: &Rc<Mat>| t_of.map(|t_of| transposed(cx, values, t_of));
+        let values = self.values(cx, rounds, made);
+        let back = |values: &Rc<Mat>| t_of.map(|t_of| coefficients::transposed(cx, values, t_of));
         let values: Vec<Option<Mat>> = values.iter().map(back).collect();
         let step = |(l, site): (usize, &RoundSite<'_>)| {
             self.step(site.round, values.get(l).and_then(Option::as_ref), true)
@@ -204,7 +211,7 @@ impl Rounds for TensorParallel {
         let mut inputs: Vec<Rc<Mat>> = kept.collect();
         let mut weights: Vec<Weights> = rounds.iter().map(|_| Weights::new()).collect();
         let mut dalpha: Option<Mat> = None;
-        let (block, ids) = (&self.block, &self.ids);
+        let this = &*self;
         let own = matches!(rounds[0].round, Round::Relations { .. });
         let h0 = own.then(|| cx.backend.copy(&g));
         let mut done = |cx: &mut Ctx, k: usize, g: Held<'_>| {
@@ -216,22 +223,13 @@ impl Rounds for TensorParallel {
                     cx.backend.dot(&g, &x, &mut of_own);
                     weights[l] = vec![of_own];
                 }
-                Round::Attention { dropout } => {
+                Round::Attention { heads, .. } => {
                     let x = inputs.pop().expect("forward kept every round's");
-                    let a = block.edges();
+                    let a = this.block.edges();
                     let mut dots = cx.backend.fresh(1, a.n_edges());
                     cx.backend.edge_dots(a, &g, &x, &mut dots);
-                    if let Some(key) = rounds[l].key {
-                        let all = dots;
-                        dots = cx.backend.fresh(1, a.n_edges());
-                        let p = dropout;
-                        let drop = Dropout { key, ids, p };
-                        cx.backend.edge_dropout(a, drop, &all, &mut dots);
-                    }
-                    match &mut dalpha {
-                        Some(sum) => cx.backend.axpby(1.0, &dots, 1.0, sum),
-                        None => dalpha = Some(dots),
-                    }
+                    let sum = dalpha.get_or_insert_with(|| cx.backend.zeros(a.n_edges(), heads));
+                    coefficients::add_gradient(cx, a, &dots, this.drop(&rounds[l]), sum);
                 }
                 _ => {}
             }

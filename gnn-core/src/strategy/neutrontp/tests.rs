@@ -3,6 +3,7 @@
 //! catch: time, and what the transport does with posted messages.
 
 mod device;
+mod heads;
 
 use super::*;
 use crate::dataset::Dataset;

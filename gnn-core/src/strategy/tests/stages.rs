@@ -329,7 +329,7 @@ fn a_model_in_two_halves_equals_the_whole() {
 }
 
 #[test]
-fn a_decoupled_model_can_be_cut_between_its_rounds_unless_they_share_scores() {
+fn a_decoupled_model_can_be_cut_between_its_rounds_unless_they_share_coefficients() {
     for model in [
         ModelKind::Gcn,
         ModelKind::Sage,
