@@ -7,8 +7,8 @@ pub use crate::display;
 pub use crate::interrupt;
 pub use crate::or_end::OrEnd;
 pub use crate::paper::{
-    self, Setting, Source, bars, bind, claims, closed, least, lines, most, published, real,
-    scatter, uneven,
+    self, Setting, Source, bars, bind, claims, closed, distances, least, lines, most, published,
+    real, scatter, uneven,
 };
 pub use crate::plot::{self, Plot};
 pub use crate::repeats::Runs;

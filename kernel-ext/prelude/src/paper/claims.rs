@@ -65,6 +65,14 @@ impl Claims {
         self.add(words, verdict)
     }
 
+    /// Only shows the last claim, because of `why`, where a condition of it is not met.
+    pub fn only_if(mut self, met: bool, why: &str) -> Claims {
+        if let Some(last) = self.verdicts.last_mut().filter(|_| !met) {
+            last.shown = Some(why.to_owned());
+        }
+        self
+    }
+
     /// A claim about times of `runs`, which are medians. It fails where the machine decides it and the two
     /// are apart by more than `margin`, a part of the right one: where every rank has a core, or a modelled
     /// link takes most of an epoch, and there are three epochs behind the warm-up. Otherwise it is shown,
@@ -186,6 +194,15 @@ mod tests {
             held.verdicts()[0].remark().as_deref(),
             Some("NOT so here; ranks share cores")
         );
+        let stand_in = |met| {
+            let claim = claims("Figure 1").claim("less", 3.0, "<", 2.0);
+            claim.only_if(met, "a stand-in").check()
+        };
+        assert_eq!(
+            stand_in(false).verdicts()[0].shown.as_deref(),
+            Some("a stand-in")
+        );
+        assert!(std::panic::catch_unwind(|| stand_in(true)).is_err());
         let held = claims("Figure 1")
             .time("faster", 3.0, "<", 2.0, 0.05, &[])
             .check();

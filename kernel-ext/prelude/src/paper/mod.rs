@@ -52,7 +52,7 @@ pub use claims::{Claims, claims};
 pub use data::real;
 pub use figure::{Figure, bars, lines, scatter};
 pub use named::{Listed, Measured, Named};
-pub use numbers::{least, most, uneven};
+pub use numbers::{distances, least, most, uneven};
 pub use published::{Published, published};
 pub use setting::Setting;
 pub use source::Source;

@@ -26,6 +26,29 @@ impl Run {
         values.filter(|value| value.is_finite()).sum()
     }
 
+    /// The same of an epoch, a mean over them.
+    ///
+    /// # Panics
+    /// An unknown frame or column.
+    pub fn an_epoch(&self, frame: &str, column: &str) -> f64 {
+        self.sum(frame, column) / self.epoch_count() as f64
+    }
+
+    /// The median of a column of a frame with epochs, over its rows behind the warm-up: a rank's time.
+    ///
+    /// # Panics
+    /// An unknown frame or column.
+    pub fn typical(&self, frame: &str, column: &str) -> f64 {
+        let first = warm_epochs(&self.epochs()).min(self.epoch_count() - 1);
+        let rows = self.frame(frame);
+        let epochs = column_of(&rows, frame, "epoch").into_iter();
+        let rows = epochs.zip(column_of(&rows, frame, column));
+        median(
+            rows.filter(|(epoch, _)| *epoch >= first as f64)
+                .map(|(_, value)| value),
+        )
+    }
+
     /// How many epochs it has.
     pub fn epoch_count(&self) -> usize {
         self.epochs().height()
@@ -76,7 +99,7 @@ impl Run {
         let rank = column_of(&ranks, "ranks", "rank");
         // Only `epochs` says which are warm-up.
         let first = match warm {
-            true => self.epochs().height().min(1 + warm_epochs(&self.epochs())) - 1,
+            true => warm_epochs(&self.epochs()).min(self.epoch_count() - 1),
             false => 0,
         };
         let epoch = column_of(&ranks, "ranks", "epoch");
@@ -170,36 +193,31 @@ impl Run {
         gaps.fold(0.0, f64::max)
     }
 
-    /// Epochs in which a rank sent its rows of a layer, from the `stale` frame.
+    /// Epochs in which a rank sent its rows of a layer, or, of no rank, in which anybody did; from the
+    /// `stale` frame.
     ///
     /// # Panics
     /// When the strategy has no such frame.
-    pub fn broadcasts(&self, rank: u32, layer: u32) -> Vec<f64> {
+    pub fn broadcasts(&self, rank: impl Into<Option<u32>>, layer: u32) -> Vec<f64> {
         let stale = self.stale();
         let of = |column: &str| column_of(&stale, "stale", column);
         let state = words(&stale, "state").expect("every stale frame has a state");
-        let rows = of("epoch")
-            .into_iter()
-            .zip(of("rank"))
-            .zip(of("layer"))
-            .zip(state);
-        let sent = rows.filter(|(((_, r), l), state)| {
-            *r == f64::from(rank) && *l == f64::from(layer) && state == "active"
+        let rows = of("epoch").into_iter().zip(of("rank"));
+        let rows = rows.zip(of("layer").into_iter().zip(state));
+        let rank = rank.into().map(f64::from);
+        let sent = rows.filter(|((_, by), (at, state))| {
+            rank.is_none_or(|rank| *by == rank) && *at == f64::from(layer) && state == "active"
         });
-        let mut epochs: Vec<f64> = sent.map(|(((epoch, _), _), _)| epoch).collect();
+        let mut epochs: Vec<f64> = sent.map(|((epoch, _), _)| epoch).collect();
         epochs.sort_by(f64::total_cmp);
         epochs.dedup();
         epochs
     }
+}
 
-    /// Epochs from each of these broadcasts to the next.
-    ///
-    /// # Panics
-    /// When the strategy has no such frame.
-    pub fn distances(&self, rank: u32, layer: u32) -> Vec<f64> {
-        let epochs = self.broadcasts(rank, layer);
-        epochs.windows(2).map(|pair| pair[1] - pair[0]).collect()
-    }
+/// From each value to the next.
+pub fn distances(values: &[f64]) -> Vec<f64> {
+    values.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
 /// The largest of some values.
