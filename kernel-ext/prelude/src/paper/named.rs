@@ -1,9 +1,9 @@
-//! Runs by name, and what is measured of them.
+//! Runs by name.
 
 use launcher::Error;
 use polars::prelude::{Column, DataFrame, NamedFrom, Series};
 
-use super::source::Source;
+use super::measured::{Listed, Measured};
 use crate::display::Bundle;
 use crate::in_words::or_end;
 use crate::plot::{self, Plot, PlotError};
@@ -15,7 +15,8 @@ use crate::show::Show;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named {
     axes: Vec<String>,
-    rows: Vec<(Vec<String>, Run)>,
+    /// Labels, one an axis, and their run.
+    pub(super) rows: Vec<(Vec<String>, Run)>,
 }
 
 impl Named {
@@ -113,11 +114,7 @@ impl Named {
 
     /// A number of each run, as the column `name` behind the labels: one row a run.
     pub fn measure(&self, name: &str, of: impl Fn(&Run) -> f64) -> Measured {
-        let measured = Measured {
-            runs: self.clone(),
-            columns: Vec::new(),
-        };
-        measured.measure(name, of)
+        Measured::new(self.clone()).measure(name, of)
     }
 
     /// A number of each rank of each run: one row a rank, behind the labels and the column `rank`.
@@ -152,10 +149,7 @@ impl Named {
             .iter()
             .enumerate()
             .map(|(a, axis)| text(axis, label(a)));
-        Listed {
-            runs: self.clone(),
-            frame: frame(labels.chain(columns).collect()),
-        }
+        Listed::new(self.clone(), frame(labels.chain(columns).collect()))
     }
 
     /// A plot of all of them: `curve`, `stack` or `plan`.
@@ -174,164 +168,18 @@ impl Named {
         try_compare(&self.each(), kind)
     }
 
-    fn labels(&self) -> Vec<Column> {
+    /// The labels, as columns.
+    pub(super) fn labels(&self) -> Vec<Column> {
         let axes = self.axes.iter().enumerate();
         let column = |a: usize| self.rows.iter().map(move |(labels, _)| labels[a].clone());
         axes.map(|(a, axis)| text(axis, column(a).collect()))
             .collect()
     }
 
-    fn settings(&self) -> Vec<plot::Setting> {
+    /// What figures of them are stamped with.
+    pub(super) fn settings(&self) -> Vec<plot::Setting> {
         let settings = self.rows.iter().filter_map(|(_, run)| run.setting().ok());
         settings.collect()
-    }
-}
-
-/// Numbers of runs by name: a frame that knows its runs.
-///
-/// ```no_run
-/// # use halobook::prelude::*;
-/// # let runs = Setting::new("data = karate").runs(&[("halo", "strategy = halo")]);
-/// let table = runs
-///     .measure("row_mb", |r| r.row_bytes() / 1e6)
-///     .measure("epoch_ms", |r| r.epoch_ms("wall_ms"));
-/// bars(&table, "method", &["row_mb"]).title("Rows that travel");
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
-    runs: Named,
-    columns: Vec<(String, Vec<f64>)>,
-}
-
-impl Measured {
-    /// Another number of each run.
-    #[must_use]
-    pub fn measure(mut self, name: &str, of: impl Fn(&Run) -> f64) -> Measured {
-        let values = self.runs.rows.iter().map(|(_, run)| of(run)).collect();
-        self.columns.push((name.to_owned(), values));
-        self
-    }
-
-    /// The runs.
-    pub fn runs(&self) -> &Named {
-        &self.runs
-    }
-
-    /// Labels and numbers, one row a run.
-    pub fn frame(&self) -> DataFrame {
-        let numbers = self
-            .columns
-            .iter()
-            .map(|(name, values)| numbers(name, values.clone()));
-        frame(self.runs.labels().into_iter().chain(numbers).collect())
-    }
-
-    /// The column `column` over that of the run with the last label `name` and the same others, as the
-    /// column `COLUMN_rel` behind the others. Repeats are taken in their order.
-    ///
-    /// # Panics
-    /// When there is no such column, or a run has nothing to be held against.
-    #[must_use]
-    pub fn relative(mut self, column: &str, name: &str) -> Measured {
-        let values = self.column(column);
-        let rows = &self.runs.rows;
-        let mut seen: Vec<&[String]> = Vec::new();
-        let mut over = Vec::new();
-        for ((labels, _), value) in rows.iter().zip(values) {
-            let which = seen
-                .iter()
-                .filter(|known| **known == labels.as_slice())
-                .count();
-            seen.push(labels);
-            let mut wanted = labels.clone();
-            wanted.pop();
-            wanted.push(name.to_owned());
-            let base = rows
-                .iter()
-                .zip(values)
-                .filter(|((known, _), _)| *known == wanted);
-            let base = base.map(|(_, base)| *base).nth(which);
-            over.push(value / base.unwrap_or_else(|| panic!("there is no run {wanted:?}")));
-        }
-        self.columns.push((format!("{column}_rel"), over));
-        self
-    }
-
-    /// The number `column` of the last label `name`: the median, where there are several runs.
-    ///
-    /// # Panics
-    /// When there is no such run or column.
-    pub fn of(&self, name: &str, column: &str) -> f64 {
-        self.runs.of(name);
-        self.median(column, |labels| {
-            labels.last().is_some_and(|last| last == name)
-        })
-    }
-
-    /// The number `column` of a shape and a method: the median, where there are several runs.
-    ///
-    /// # Panics
-    /// When there is no such run or column.
-    pub fn at(&self, shape: &str, method: &str, column: &str) -> f64 {
-        self.runs.at(shape, method);
-        self.median(column, |labels| labels == [shape, method])
-    }
-
-    fn median(&self, column: &str, is: impl Fn(&[String]) -> bool) -> f64 {
-        let rows = self.runs.rows.iter().zip(self.column(column));
-        plot::median(
-            rows.filter(|((labels, _), _)| is(labels))
-                .map(|(_, value)| *value),
-        )
-    }
-
-    fn column(&self, column: &str) -> &[f64] {
-        let found = self.columns.iter().find(|(name, _)| name == column);
-        let Some((_, values)) = found else {
-            let known: Vec<&str> = self.columns.iter().map(|(name, _)| &**name).collect();
-            let known = known.join(", ");
-            panic!("nothing called {column:?} was measured\nhelp: there are {known}")
-        };
-        values
-    }
-}
-
-impl Source for Measured {
-    fn rows(&self) -> DataFrame {
-        self.frame()
-    }
-
-    fn settings(&self) -> Vec<plot::Setting> {
-        self.runs.settings()
-    }
-}
-
-impl Show for Measured {
-    fn bundle(&self) -> Bundle {
-        self.frame().bundle()
-    }
-}
-
-/// Several numbers of each of some runs, of ranks or of epochs: a frame that knows its runs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
-    runs: Named,
-    frame: DataFrame,
-}
-
-impl Source for Listed {
-    fn rows(&self) -> DataFrame {
-        self.frame.clone()
-    }
-
-    fn settings(&self) -> Vec<plot::Setting> {
-        self.runs.settings()
-    }
-}
-
-impl Show for Listed {
-    fn bundle(&self) -> Bundle {
-        self.frame.bundle()
     }
 }
 
@@ -348,15 +196,15 @@ impl Show for Named {
     }
 }
 
-fn text(name: &str, values: Vec<String>) -> Column {
+pub(super) fn text(name: &str, values: Vec<String>) -> Column {
     Series::new(name.into(), values).into()
 }
 
-fn numbers(name: &str, values: Vec<f64>) -> Column {
+pub(super) fn numbers(name: &str, values: Vec<f64>) -> Column {
     Series::new(name.into(), values).into()
 }
 
-fn frame(columns: Vec<Column>) -> DataFrame {
+pub(super) fn frame(columns: Vec<Column>) -> DataFrame {
     let height = columns.first().map_or(0, Column::len);
     or_end(DataFrame::new(height, columns).map_err(Error::frame("measured")))
 }
