@@ -6,6 +6,7 @@
 //! | `epochs`, `ranks`, `comm`, `spans`, `traced`, `partition` | those of all runs, by `run_id` |
 //! | the name of a frame that a strategy adds | those of all its runs, by `run_id` |
 //! | `r1_epochs`, `r1_ranks`, … | those of the run that is bound to `r1` |
+//! | `latest_epochs`, `latest_ranks`, … | those of the last run, unless a run is bound to that name |
 //! | a name | the frame of a sweep, a partition or a query that is bound to it |
 //!
 //! A table is read only if the query names it. Runs of an older version whose frames have other columns
@@ -61,6 +62,9 @@ pub fn query(text: &str, bound: &[(String, Bound)]) -> Result<DataFrame> {
         });
         let mut tables = frames::names();
         tables.extend(names);
+        if store::run_dir("latest").is_ok() {
+            tables.push("latest_epochs, latest_ranks, …".to_owned());
+        }
         Error::refused(
             format!("sql: {e}"),
             format!("tables: {}", tables.join(", ")),
@@ -86,6 +90,12 @@ fn table(name: &str, bound: &[(String, Bound)], own: &[String]) -> Result<Option
             }
             Bound::Frame(_) => {}
         }
+    }
+    if let Some(frame) = name.strip_prefix("latest_")
+        && let Ok(dir) = store::run_dir("latest")
+        && frames::has(&dir, frame)
+    {
+        return frames::load(&dir, frame).map(Some);
     }
     match name {
         "runs" => frames::runs().map(Some),

@@ -21,10 +21,11 @@ fn claims_about_runs_hold_or_not() -> Outcome {
     let claims = "latest.epochs_done == 6\n\
                   count(epochs.epoch) == 12\n\
                   sum(epochs.epoch where epoch > 70) == 0\n\
-                  max(latest_epochs.epoch) == 5 # bound below\n\
+                  max(latest_epochs.epoch) == 5\n\
+                  max(one_epochs.epoch) == 5 # bound below\n\
                   \"halo is exact\": mean(runs.test where strategy = 'halo') ~ \
                   mean(runs.test where name = 'alone') +- 0.001";
-    let held = check(&store, &[claims, "--run", "latest=latest"])?;
+    let held = check(&store, &[claims, "--run", "one=latest"])?;
     ensure!(held.status.success(), "{held}");
     ensure!(
         held.stdout.lines().all(|l| l.starts_with("holds")),
@@ -43,6 +44,7 @@ fn claims_about_runs_hold_or_not() -> Outcome {
     for (claim, what) in [
         ("latest.nothing > 1", "nothing"),
         ("nobody.test > 1", "nobody"),
+        ("max(latest.epochs_done) > 1", "latest_epochs"),
         ("mean(runs.test where ranks > 70) > 0", "is no number"),
         ("mean(runs.strategy) > 0", "not supported"),
         ("1 <", "line 1"),

@@ -6,5 +6,6 @@
 mod cora;
 mod models;
 mod partition;
+mod proof;
 mod runs;
 mod sancus;

@@ -52,8 +52,8 @@ pub fn train_rows(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
         let data =
             gnn_core::dataset::load_for(spec.data_spec(), &gnn_core::store::Verdicts::none())
                 .expect("loads");
-        let metis = partition::Method::parse("metis").expect("registered");
-        let request = partition::Request::of(metis, &data, ranks, 0);
+        let method = partition::Method::parse(&spec.partition).expect("registered");
+        let request = partition::Request::of(method, &data, ranks, 0);
         let owner = request.assign().expect("assigns");
         let bytes: Vec<u8> = owner.iter().flat_map(|o| o.to_le_bytes()).collect();
         std::fs::write(folder.path().join("part.bin"), bytes).expect("writes");

@@ -7,6 +7,10 @@ use crate::spec::{RunSpec, Value};
 use crate::testing::world;
 use proptest::prelude::*;
 
+const MS: u64 = 1_000_000;
+/// Tries at an upper bound of time.
+const ATTEMPTS: usize = 10;
+
 fn of(rank: usize, len: usize) -> Vec<f32> {
     (0..len).map(|i| value(rank, i)).collect()
 }
@@ -120,62 +124,65 @@ fn a_root_that_says_another_length_is_told() {
 }
 
 /// 80 kB at 16 Mbit/s take 40 ms. Straight to three they would take 120; in a chain the port of the root is
-/// free after 40, and the last rank has it two segments of 4.6 ms and three latencies of 1 ms later.
+/// free after 40, and the last rank has it two segments of 4.6 ms and three latencies of 1 ms later. A busy
+/// machine can delay it, so one of several attempts has to be as fast.
 #[test]
 fn a_chain_does_not_pass_the_roots_port_again_for_every_rank() {
-    const MS: u64 = 1_000_000;
-    let all = world(&with("link", "16mbit,1ms"), 4, |cx, meter| {
-        cx.pass(Pass::Forward);
-        cx.comm.barrier(LABEL).expect("all come");
-        meter.take_times();
-        let start = now_ns();
-        let data = if cx.rank() == 0 {
-            of(0, 20_000)
-        } else {
-            Vec::new()
-        };
-        let got = cx.comm.broadcast(LABEL, 0, data, 20_000).expect("arrives");
-        let end = now_ns();
-        cx.comm.drain().expect("leaves");
-        (start, end, now_ns(), got == of(0, 20_000))
-    });
-    assert!(all.iter().all(|one| one.3));
-    let start = all[0].0;
-    assert!(
-        all[0].2 - start >= 40 * MS,
-        "the root's port is busy for 40 ms"
-    );
-    assert!(all[3].1 - start >= 52 * MS, "two more hops, and latencies");
-    let last = all.iter().map(|one| one.1.max(one.2) - start).max();
-    assert!(last < Some(100 * MS), "{last:?}");
+    let attempt = || {
+        let all = world(&with("link", "16mbit,1ms"), 4, |cx, meter| {
+            cx.pass(Pass::Forward);
+            cx.comm.barrier(LABEL).expect("all come");
+            meter.take_times();
+            let start = now_ns();
+            let data = if cx.rank() == 0 {
+                of(0, 20_000)
+            } else {
+                Vec::new()
+            };
+            let got = cx.comm.broadcast(LABEL, 0, data, 20_000).expect("arrives");
+            let end = now_ns();
+            cx.comm.drain().expect("leaves");
+            (start, end, now_ns(), got == of(0, 20_000))
+        });
+        assert!(all.iter().all(|one| one.3));
+        let start = all[0].0;
+        assert!(
+            all[0].2 - start >= 40 * MS,
+            "the root's port is busy for 40 ms"
+        );
+        assert!(all[3].1 - start >= 52 * MS, "two more hops, and latencies");
+        all.iter().map(|one| one.1.max(one.2) - start).max()
+    };
+    assert!((0..ATTEMPTS).any(|_| attempt() < Some(100 * MS)));
 }
 
 /// Rank 1 looks only after 80 ms. What it hands on left its port as it came, so rank 2 has it with the first
-/// look; were each segment sent when rank 1 looks, the last would come 40 ms later.
+/// look; were each segment sent when rank 1 looks, the last would come 40 ms later, in every attempt.
 #[test]
 fn a_rank_that_looks_late_does_not_keep_a_modelled_port() {
-    const MS: u64 = 1_000_000;
-    let all = world(&with("link", "16mbit,1ms"), 3, |cx, _| {
-        cx.comm.barrier(LABEL).expect("all come");
-        let start = now_ns();
-        let data = if cx.rank() == 0 {
-            of(0, 20_000)
-        } else {
-            Vec::new()
-        };
-        let ticket = cx
-            .comm
-            .post_broadcast(LABEL, 0, data, 20_000)
-            .expect("posts");
-        if cx.rank() == 1 {
-            std::thread::sleep(std::time::Duration::from_millis(80));
-        }
-        assert_eq!(
-            cx.comm.finish(ticket).expect("arrives").concat(),
-            of(0, 20_000)
-        );
-        (start, now_ns())
-    });
-    let took = all[2].1 - all[0].0;
-    assert!((80 * MS..115 * MS).contains(&took), "{took} ns");
+    let attempt = || {
+        let all = world(&with("link", "16mbit,1ms"), 3, |cx, _| {
+            cx.comm.barrier(LABEL).expect("all come");
+            let start = now_ns();
+            let data = if cx.rank() == 0 {
+                of(0, 20_000)
+            } else {
+                Vec::new()
+            };
+            let ticket = cx
+                .comm
+                .post_broadcast(LABEL, 0, data, 20_000)
+                .expect("posts");
+            if cx.rank() == 1 {
+                std::thread::sleep(std::time::Duration::from_millis(80));
+            }
+            let got = cx.comm.finish(ticket).expect("arrives").concat();
+            assert_eq!(got, of(0, 20_000));
+            (start, now_ns())
+        });
+        let took = all[2].1 - all[1].0;
+        assert!(took >= 80 * MS, "{took} ns");
+        took
+    };
+    assert!((0..ATTEMPTS).any(|_| attempt() < 115 * MS));
 }

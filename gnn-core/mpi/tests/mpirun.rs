@@ -1,5 +1,5 @@
-//! Groups of ranks over a real MPI: out of step with each other and with the world.
-//! What a group computes is tested on threads, which run the same communicator.
+//! Over a real MPI: groups of ranks out of step with each other and with the world, and broadcasts that
+//! ranks hand on. What they compute is tested on threads, which run the same communicator.
 
 use gnn_core::comm::{Communicator, Label};
 use gnn_core::record::{Direction, Meter, Op};
@@ -93,7 +93,38 @@ fn on_a_rank() {
     // 2·(n − 1)·N of each all-reduce, and the message.
     let numbers = 4 * N + 2 * (3 * N + 3) + 2 * N + 4;
     assert_eq!(seen.iter().sum::<f64>(), 4.0 * numbers as f64);
+    broadcasts(&mut world, &meter);
     world.drain().expect("leaves");
+}
+
+/// Every rank broadcasts, all posted ahead: a long one in segments around the ring, a short one straight, and
+/// nothing. Each arrives bit for bit, whichever is waited for first, and each rank gets each word once.
+fn broadcasts(world: &mut Communicator, meter: &Meter) {
+    const LENGTHS: [usize; 4] = [300_000, 5, 2049, 0];
+    let (me, ranks) = (world.rank(), world.size());
+    meter.take_traffic();
+    let mut tickets = Vec::new();
+    for root in 0..ranks {
+        for n in LENGTHS {
+            let mine = if root == me {
+                values(me, n)
+            } else {
+                Vec::new()
+            };
+            let ticket = world.post_broadcast(LABEL, root, mine, n).expect("posts");
+            tickets.push((ticket, values(root, n)));
+        }
+    }
+    if me == 1 {
+        tickets.reverse();
+    }
+    for (ticket, expected) in tickets {
+        assert_eq!(world.finish(ticket).expect("arrives").concat(), expected);
+    }
+    let bytes: u64 = meter.take_traffic().values().map(|t| t.bytes).sum();
+    let seen = world.agree(&[bytes as f64]).expect("agrees").concat();
+    let once = 4 * ranks * LENGTHS.iter().sum::<usize>();
+    assert_eq!(seen.iter().sum::<f64>(), ((ranks - 1) * once) as f64);
 }
 
 /// The starter of an MPI and its flags for ranks that share cores; none on a machine without one.
@@ -115,7 +146,7 @@ fn mpirun() -> Option<Command> {
 }
 
 #[test]
-fn groups_are_out_of_step_under_mpirun() {
+fn groups_are_out_of_step_and_broadcasts_are_handed_on_under_mpirun() {
     if std::env::var_os(RANK).is_some() {
         return;
     }
