@@ -18,6 +18,7 @@ pub mod written;
 mod broadcast;
 mod depcache;
 mod distdgl;
+mod gnnpipe;
 mod halo;
 mod neutrontp;
 mod sancus;
