@@ -36,9 +36,17 @@ fn run(folder: &Path, ranks: usize, pairs: Pairs<'_>, start: usize) -> Outcome {
     spec.ranks = ranks;
     let n = if spec.data == "karate" { 34 } else { 120u32 };
     let entry = find_in(entries(), &spec.strategy).expect("registered");
-    let parts = entry.cut_into(&spec).map_or(1, |parts| parts.count as u32);
-    let owner = (0..n).flat_map(|v| (v % parts).to_le_bytes());
-    std::fs::write(folder.join("part.bin"), owner.collect::<Vec<u8>>()).expect("writes");
+    let (parts, nested) = entry.cut_into(&spec).map_or((1, 1), |parts| {
+        (parts.count as u32, parts.nested.count() as u32)
+    });
+    let write = |name: &str, part: &dyn Fn(u32) -> u32| {
+        let bytes: Vec<u8> = (0..n).flat_map(|v| part(v).to_le_bytes()).collect();
+        std::fs::write(folder.join(name), bytes).expect("writes");
+    };
+    write("part.bin", &|v| v % parts);
+    if nested > 1 {
+        write("nested.bin", &|v| v / parts % nested);
+    }
     let plan = Plan {
         spec,
         start,
@@ -129,6 +137,21 @@ fn a_run_that_goes_on_has_the_bits_of_one_that_never_stopped() {
             if ranks <= entry.ranks.1 {
                 goes_on(ranks, &[("strategy", entry.name)]);
             }
+        }
+    }
+}
+
+#[test]
+fn so_has_one_that_reads_rows_of_several_versions() {
+    for more in [("freeze", "2"), ("freeze", "4"), ("history_gradients", "true")] {
+        for (ranks, groups) in [(1, "1"), (2, "1"), (2, "2"), (4, "2")] {
+            let pairs = [
+                ("strategy", "gnnpipe"),
+                ("groups", groups),
+                ("chunks", "3"),
+                more,
+            ];
+            goes_on(ranks, &pairs);
         }
     }
 }

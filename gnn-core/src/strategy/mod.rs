@@ -49,6 +49,7 @@ pub const STRATEGIES: &[Entry] = &[
     sancus::SKIPG,
     depcache::ENTRY,
     distdgl::ENTRY,
+    gnnpipe::ENTRY,
 ];
 
 /// The entry of a built-in strategy.
@@ -95,7 +96,8 @@ pub trait Strategy {
         Err(crate::head::no_links(&cx.plan.spec.strategy))
     }
 
-    /// The last epoch's weight gradients, summed over ranks: layers in order, tensors in order.
+    /// The last epoch's weight gradients, summed over ranks: layers in order, tensors in order. Of layers
+    /// that only other ranks have, matrices without rows.
     fn gradients(&self) -> Vec<&Mat>;
 
     /// Adds to `snapshot` all that later epochs need of the earlier ones: a strategy that is built

@@ -24,6 +24,7 @@ use crate::backend::{Backend, Cpu, Metered};
 use crate::dataset::Dataset;
 use crate::device;
 use crate::model::ModelKind;
+use crate::partition::Parts;
 use crate::record::frame::{FrameRow, Noted, Value as Json};
 use crate::record::{Copies, Direction, Meter, Pass, PredictedLane, Work};
 use crate::rng;
@@ -44,6 +45,7 @@ const EPOCHS: u64 = 3;
 pub(super) struct Trained {
     pub(super) ids: Vec<u32>,
     pub(super) losses: Vec<f64>,
+    /// By tensor; of tensors that other ranks have, nothing.
     pub(super) gradients: Vec<Vec<f32>>,
     /// Names of the model's tensors, in the order of gradients.
     pub(super) tensors: Vec<&'static str>,
@@ -147,9 +149,20 @@ pub(super) fn train_on(
     (ranks, epochs): (usize, u64),
     open: impl Fn(Rc<Meter>) -> Box<dyn Backend> + Sync,
 ) -> Vec<Trained> {
-    let owner = owner.map(Arc::new);
+    let spec = &RunSpec {
+        ranks,
+        ..spec.clone()
+    };
+    let parts = (entry.parts)(spec);
+    let (owner, nested) = (
+        owner.map(Arc::new),
+        random_nested(data.n(), parts).map(Arc::new),
+    );
     world_on(spec, ranks, open, |cx, meter| {
-        let setup = Setup::of(Arc::clone(data), owner.clone());
+        let setup = Setup {
+            nested: nested.clone(),
+            ..Setup::of(Arc::clone(data), owner.clone())
+        };
         let mut built = (entry.build)(setup.clone(), cx).expect("builds");
         let model = model_of(&setup, cx);
         let tensors = (0..model.layers()).flat_map(|l| model.layer(l).tensors());
@@ -242,6 +255,14 @@ pub(super) fn assert_same(what: &str, model: ModelKind, reference: &Trained, ran
             "{what}: epoch {epoch}: loss {expected}, got {loss}"
         );
     }
+    for (t, expected) in reference.gradients.iter().enumerate() {
+        let has = |rank: &Trained| {
+            rank.gradients
+                .get(t)
+                .is_some_and(|g| g.len() == expected.len())
+        };
+        assert!(ranks.iter().any(has), "{what}: nobody has gradient {t}");
+    }
     let all = largest(reference.gradients.iter().flatten());
     for rank in ranks {
         for (t, (g, expected)) in rank.gradients.iter().zip(&reference.gradients).enumerate() {
@@ -282,6 +303,13 @@ pub(super) fn random_owner(n: usize, ranks: usize, empty: bool, seed: u64) -> Ve
     (0..n)
         .map(|v| rng::below(seed ^ 77, v as u64, parts as u64) as u32)
         .collect()
+}
+
+/// Parts of parts drawn at random, where parts are cut again.
+fn random_nested(n: usize, parts: Parts) -> Option<Vec<u32>> {
+    let count = parts.nested.count() as u64;
+    let part = |v: usize| rng::below(0x4e57, v as u64, count) as u32;
+    (count > 1).then(|| (0..n).map(part).collect())
 }
 
 /// Small graphs are sorted only where that is asked for.

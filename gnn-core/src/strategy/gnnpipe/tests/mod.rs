@@ -2,6 +2,7 @@
 
 mod definition;
 mod oracle;
+mod pipeline;
 mod vertex;
 
 use crate::backend::Mat;

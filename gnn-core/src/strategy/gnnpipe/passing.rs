@@ -1,0 +1,122 @@
+//! What passes between stages, chunk after chunk.
+
+use crate::backend::Mat;
+use crate::comm::{Label, Ticket};
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::{Flow, Input};
+use crate::record::Direction;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Messages that are asked for at once: while one chunk is computed, the next one's rows travel.
+const AHEAD: usize = 2;
+
+/// The name of what crosses into a layer forward, or back from it.
+pub(super) fn label(layer: usize, direction: Direction) -> Label {
+    Label {
+        layer: layer as u16,
+        direction,
+    }
+}
+
+/// Messages that come from one rank in an order that is known.
+pub(super) struct Coming {
+    label: Label,
+    peer: usize,
+    /// Lengths of those not asked for yet.
+    lens: VecDeque<usize>,
+    /// Those asked for; none where nothing is sent.
+    asked: VecDeque<Option<Ticket>>,
+}
+
+impl Coming {
+    /// Messages of `lens` floats from `peer`; the first are asked for.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    pub(super) fn new(
+        cx: &mut Ctx,
+        label: Label,
+        peer: usize,
+        lens: impl Iterator<Item = usize>,
+    ) -> Result<Coming> {
+        let mut coming = Coming {
+            label,
+            peer,
+            lens: lens.collect(),
+            asked: VecDeque::new(),
+        };
+        coming.ask(cx)?;
+        Ok(coming)
+    }
+
+    fn ask(&mut self, cx: &mut Ctx) -> Result<()> {
+        while self.asked.len() < AHEAD
+            && let Some(len) = self.lens.pop_front()
+        {
+            self.asked.push_back(match len {
+                0 => None,
+                _ => Some(cx.comm.post_recv(self.label, self.peer, len)?),
+            });
+        }
+        Ok(())
+    }
+
+    /// The next one. The one behind it is on its way when this returns.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    ///
+    /// # Panics
+    /// When all have come.
+    pub(super) fn next(&mut self, cx: &mut Ctx) -> Result<Vec<f32>> {
+        let ticket = self.asked.pop_front().expect("as many as there are chunks");
+        let message = match ticket {
+            Some(ticket) => cx.comm.finish(ticket)?.concat(),
+            None => Vec::new(),
+        };
+        self.ask(cx)?;
+        Ok(message)
+    }
+}
+
+/// Sends a chunk's message; nothing for a chunk without rows.
+///
+/// # Errors
+/// Whatever the communicator meets.
+pub(super) fn send(cx: &mut Ctx, label: Label, peer: usize, message: Vec<f32>) -> Result<()> {
+    match message.is_empty() {
+        true => Ok(()),
+        false => cx.comm.post_send(label, peer, message),
+    }
+}
+
+/// Rows of several flows below each other.
+pub(super) fn below_each_other(cx: &Ctx, flows: &[Flow]) -> Flow {
+    let x = |flow: &Flow| Rc::clone(flow.x.dense().expect("a layer's output is dense"));
+    let h0: Option<Vec<Rc<Mat>>> = flows.iter().map(|flow| flow.h0.clone()).collect();
+    let mut all = Flow::from(stacked(cx, &flows.iter().map(x).collect::<Vec<_>>()));
+    all.h0 = h0.map(|rows| Rc::new(stacked(cx, &rows)));
+    all
+}
+
+fn stacked(cx: &Ctx, parts: &[Rc<Mat>]) -> Mat {
+    let rows = parts.iter().map(|part| part.nrows()).sum();
+    let mut all = cx
+        .backend
+        .fresh(rows, parts.first().map_or(0, |p| p.ncols()));
+    let mut first = 0;
+    for part in parts {
+        cx.backend.copy_rows(part, 0, part.nrows(), &mut all, first);
+        first += part.nrows();
+    }
+    all
+}
+
+/// Rows `first..first + n` of a matrix, as a flow.
+pub(super) fn rows_of(cx: &Ctx, x: &Mat, first: usize, n: usize) -> Flow {
+    let mut rows = cx.backend.fresh(n, x.ncols());
+    cx.backend.copy_rows(x, first, n, &mut rows, 0);
+    Flow::from(Input::Dense(Rc::new(rows)))
+}
