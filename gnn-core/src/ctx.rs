@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::frame::{FrameRow, Noted};
 use crate::record::{
-    Direction, Label, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic, now_ns,
+    Direction, Label, Lane, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic,
+    now_ns,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,6 +26,19 @@ pub struct Ctx {
     /// Letters between background threads, for a strategy that has any.
     pub post: Option<Post>,
     meter: Rc<Meter>,
+}
+
+/// How far a rank is in its epoch: differences of two such moments are what was spent between them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Now, in nanoseconds of this rank's clock.
+    pub at: u64,
+    /// Nanoseconds in kernels.
+    pub compute: u64,
+    /// Nanoseconds blocked in the communicator.
+    pub blocked: u64,
+    /// Bytes sent.
+    pub bytes: u64,
 }
 
 impl Ctx {
@@ -182,6 +196,27 @@ impl Ctx {
             trace.align(self.comm.align_clocks()?);
         }
         Ok(())
+    }
+
+    /// Says which chunk of vertices is being computed, for spans; none where all are, or none.
+    pub fn chunk(&self, chunk: Option<usize>) {
+        self.meter.set_chunk(chunk);
+    }
+
+    /// How far this rank is in its epoch.
+    pub fn so_far(&self) -> SoFar {
+        let times = self.meter.so_far();
+        SoFar {
+            at: now_ns(),
+            compute: times.compute_total(),
+            blocked: times.xfer + times.wait,
+            bytes: self.meter.sent_so_far().values().map(|t| t.bytes).sum(),
+        }
+    }
+
+    /// What this rank has sent in its epoch.
+    pub fn sent(&self) -> BTreeMap<Lane, Traffic> {
+        self.meter.sent_so_far()
     }
 
     /// Enters a phase; returns the one before.

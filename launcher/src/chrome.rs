@@ -127,6 +127,7 @@ fn args(span: &SpanRow) -> Value {
     let mut args = json!({ "epoch": span.epoch, "skew_us": span.skew_us });
     let known = [
         ("layer", span.layer.map(u64::from)),
+        ("chunk", span.chunk.map(u64::from)),
         ("peer", span.peer.map(u64::from)),
         ("bytes", span.bytes),
     ];
@@ -196,6 +197,7 @@ mod tests {
             phase,
             pass: "forward".into(),
             layer: Some(0),
+            chunk: None,
             op: Some(Op::P2p),
             start_us,
             dur_us: 5,

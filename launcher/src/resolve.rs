@@ -1,12 +1,13 @@
 //! A request becomes a plan, or is refused. Nothing has been started or written yet.
 
 use crate::error::{Error, Result};
-use crate::forecast::{Foreseen, Foresight, expected};
+use crate::forecast::{Foreseen, Foresight, Machine, expected};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
 use crate::store;
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
+use gnn_core::model::work_of;
 use gnn_core::partition::{
     self, Cache, Cut, Limits, Masks, Method, Parts, Report, Request, TypeFacts,
 };
@@ -167,6 +168,7 @@ impl Decided {
         } = self;
         let facts = facts(data);
         check_ranks(&spec, &facts)?;
+        let spec = share_out(entry, spec, data);
         let parts = entry.cut_into(&spec);
         check_parts(parts, &spec, &facts)?;
         check_patience(&spec, data)?;
@@ -239,6 +241,23 @@ impl Decided {
             foreseen: Vec::new(),
         })
     }
+}
+
+/// The request with layers shared out among ranks by what they take on this machine, where the strategy
+/// does that: it is in the plan, so that a run that goes on or is repeated shares them out alike.
+fn share_out(entry: &Entry, mut spec: RunSpec, data: &Dataset) -> RunSpec {
+    if let Some(share) = entry.share_out {
+        let machine = Machine::rates();
+        let work = work_of(&spec, data, (share.first)(&spec));
+        let times: Vec<f64> = work
+            .iter()
+            .map(|layer| machine.ms(layer.flops, layer.elements))
+            .collect();
+        for (name, value) in (share.settings)(&spec, &times) {
+            spec.knobs.set(name, value);
+        }
+    }
+    spec
 }
 
 /// The cut that the run uses, within the memory that this machine has free.

@@ -2,8 +2,8 @@
 //!
 //! The host's pool keeps real ones; a rehearsal only their sizes, by the same rules.
 
-/// Idle buffers that are kept at most.
-const IDLE: usize = 48;
+/// Idle buffers that are kept at most: chunks of many layers have hundreds.
+const IDLE: usize = 1024;
 
 /// A buffer may have up to so many times the elements that are asked for, if nobody else wants it.
 const LOOSE: usize = 2;

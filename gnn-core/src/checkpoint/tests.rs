@@ -143,7 +143,11 @@ fn a_run_that_goes_on_has_the_bits_of_one_that_never_stopped() {
 
 #[test]
 fn so_has_one_that_reads_rows_of_several_versions() {
-    for more in [("freeze", "2"), ("freeze", "4"), ("history_gradients", "true")] {
+    for more in [
+        ("freeze", "2"),
+        ("freeze", "4"),
+        ("history_gradients", "true"),
+    ] {
         for (ranks, groups) in [(1, "1"), (2, "1"), (2, "2"), (4, "2")] {
             let pairs = [
                 ("strategy", "gnnpipe"),

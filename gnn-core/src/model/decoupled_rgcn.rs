@@ -62,8 +62,8 @@ impl Layer for RelationDense {
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let (gz, x) = (grad.g, saved.x());
-        let own = grad.h0.expect("the last round reads the vertex's own");
-        let (g_root, gb) = site.input_gradients(x, &own);
+        let own = Rc::new(grad.h0.expect("the last round reads the vertex's own"));
+        let (g_root, gb) = site.input_gradients([ROOT, BIAS], x, &own);
         let weights = vec![x.t_times(site.cx, &gz), g_root, gb];
         let gx = input.map(|then| {
             let terms = [

@@ -78,7 +78,8 @@ impl Layer for Dense {
             site.cx.backend.then(gate, &mut gh0);
             g = site.axpby(1.0, &gh0, 1.0, g);
         }
-        let (gw, gb) = site.input_gradients(saved.x(), &g);
+        let g = Rc::new(g);
+        let (gw, gb) = site.input_gradients([WEIGHT, BIAS], saved.x(), &g);
         let gx = input.map(|then| site.linear(&[Term::right_t(&g, &site.w[WEIGHT])], then));
         Ok((vec![gw, gb], gx.map(Grad::from)))
     }
@@ -120,10 +121,10 @@ impl Layer for NormDense {
         grad: Grad,
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
-        let t = &saved.more[norm::KEPT];
-        let (gw, gb) = site.weight_and_bias_gradient(t, &grad.g);
+        let (t, g) = (&saved.more[norm::KEPT], Rc::new(grad.g));
+        let (gw, gb) = site.weight_and_bias_gradient([OUT_WEIGHT, OUT_BIAS], t, &g);
         let gate = norm::gate(&site, t);
-        let gt = site.linear(&[Term::right_t(&grad.g, &site.w[OUT_WEIGHT])], gate);
+        let gt = site.linear(&[Term::right_t(&g, &site.w[OUT_WEIGHT])], gate);
         let (mut weights, mut gx) = norm::backward(&site, &saved, gt);
         weights.extend([gw, gb]);
         Ok((

@@ -8,6 +8,7 @@ use super::layer::{After, Facts, Flow, Grad, Layer, Products, Saved, Tensor, Wei
 use super::site::Site;
 use crate::backend::{Mat, Operand, Term, Then};
 use crate::error::Result;
+use std::rc::Rc;
 
 const WEIGHT: usize = 0;
 const BIAS: usize = 1;
@@ -75,9 +76,9 @@ impl Layer for Gcn {
         grad: Grad,
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
-        let g = grad.g;
         if let Some(ax) = saved.aggregated {
-            let (gw, gb) = site.weight_and_bias_gradient(&ax, &g);
+            let g = Rc::new(grad.g);
+            let (gw, gb) = site.weight_and_bias_gradient([WEIGHT, BIAS], &ax, &g);
             drop(ax);
             let Some(then) = input else {
                 return Ok((vec![gw, gb], None));
@@ -88,7 +89,7 @@ impl Layer for Gcn {
             site.cx.backend.then(then, &mut gx);
             return Ok((vec![gw, gb], Some(gx.into())));
         }
-        let (weights, gz) = self.of_product(&mut site, &saved, g)?;
+        let (weights, gz) = self.of_product(&mut site, &saved, grad.g)?;
         let gx = input.map(|then| site.linear(&[Term::right_t(&gz, &site.w[WEIGHT])], then));
         Ok((weights, gx.map(Grad::from)))
     }

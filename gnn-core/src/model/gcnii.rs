@@ -91,12 +91,11 @@ impl Layer for Gcnii {
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
         let s = saved.aggregated.expect("forward aggregates first");
-        let gw = site.weight_gradient(&s, &grad.g);
-        drop(s);
-        let gw = site.axpby(0.0, &site.w[WEIGHT], self.beta, gw);
+        let g = Rc::new(grad.g);
+        let gw = site.scaled_gradient_of(WEIGHT, s, &g, self.beta);
         // The gradient of (1 - α) Â X + α H₀, times 1 - α: what Â X gets.
         let mapping = self.mapping(&site, 1.0 - self.alpha);
-        let gp = site.linear(&[Term::right_t(&grad.g, &mapping)], Then::default());
+        let gp = site.linear(&[Term::right_t(&g, &mapping)], Then::default());
         let share = self.alpha / (1.0 - self.alpha);
         let h0 = match grad.h0 {
             Some(h0) => site.axpby(share, &gp, 1.0, h0),

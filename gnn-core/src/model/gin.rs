@@ -108,13 +108,14 @@ impl Layer for Gin {
         grad: Grad,
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
-        let (g, t, x) = (grad.g, &saved.more[HIDDEN], saved.x());
+        let (g, t, x) = (Rc::new(grad.g), &saved.more[HIDDEN], saved.x());
         let eps = 1.0 + site.scalar(EPS);
-        let (gw_2, gb_2) = site.weight_and_bias_gradient(t, &g);
+        let (gw_2, gb_2) = site.weight_and_bias_gradient([W_2, B_2], t, &g);
         let gt = site.linear(&[Term::right_t(&g, &site.w[W_2])], Then::relu_gate(t, 1.0));
         drop(g);
+        let gt = Rc::new(gt);
         if let Some((a, dense)) = saved.aggregated.as_ref().zip(x.dense()) {
-            let (gw_1, gb_1) = site.weight_and_bias_gradient(a, &gt);
+            let (gw_1, gb_1) = site.weight_and_bias_gradient([W_1, B_1], a, &gt);
             let ga = site.linear(&[Term::right_t(&gt, &site.w[W_1])], Then::default());
             let weights = vec![site.dot(&ga, dense), gw_1, gb_1, gw_2, gb_2];
             let Some(then) = input else {

@@ -50,6 +50,7 @@ impl From<Memory> for Holds {
             graph: m.graph,
             features: m.features,
             activations: m.activations + m.gradients,
+            history: 0,
             halo: 0,
             parameters: m.parameters,
         }

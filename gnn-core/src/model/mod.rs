@@ -23,6 +23,7 @@ mod layer;
 mod memory;
 mod norm;
 mod optimiser;
+mod owed;
 mod patched;
 mod range;
 mod resgcn;
@@ -32,6 +33,7 @@ mod sage;
 mod seam;
 mod site;
 mod stack;
+mod work;
 
 pub use crate::spec::ModelKind;
 pub use crossing::Crossing;
@@ -42,11 +44,13 @@ pub use layer::{
 };
 pub use memory::Memory;
 pub use optimiser::Optimiser;
+pub use owed::Owed;
 pub use seam::{Aggregate, At, Edges, Neighbours, RoundSite, Rounds};
 pub(crate) use seam::{in_pieces, with_room};
 pub use site::Site;
 pub(crate) use stack::dropout_key;
 pub use stack::{Aggregation, Model, Ready, Tape};
+pub use work::{LayerWork, work_of};
 
 #[cfg(test)]
 mod goldens;

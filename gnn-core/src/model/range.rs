@@ -1,13 +1,21 @@
 //! Some of a stack's layers, forward and back.
 
 use super::layer::{After, Flow, Grad, Saved};
+use super::owed::{Owed, Product};
 use super::stack::Ready;
 use super::{Aggregate, At, Input, Model, Tape};
 use crate::backend::{Act, Gate, Kept, Operand, Term, Then};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::{Direction, Pass};
+use std::cell::RefCell;
 use std::ops::Range;
+
+/// Of which rows, and where products are put off to.
+struct Back<'a> {
+    ids: &'a Kept<u32>,
+    owed: Option<&'a RefCell<Vec<Product>>>,
+}
 
 impl Model {
     /// Some layers, from what the layer before them made (dropout of the features is not done
@@ -59,8 +67,51 @@ impl Model {
         cx: &mut Ctx,
         agg: &mut dyn Aggregate,
         layers: Range<usize>,
-        mut tape: Tape,
+        tape: Tape,
         ids: &Kept<u32>,
+        grad: Grad,
+        ready: Ready<'_>,
+    ) -> Result<Option<Grad>> {
+        let back = Back { ids, owed: None };
+        self.back(cx, agg, layers, tape, back, grad, ready)
+    }
+
+    /// [`Model::backward_layers`] without the products that only weights' gradients are made of: these
+    /// are owed.
+    ///
+    /// # Errors
+    /// Whatever the aggregation meets.
+    pub fn backward_of_inputs(
+        &self,
+        cx: &mut Ctx,
+        agg: &mut dyn Aggregate,
+        layers: Range<usize>,
+        tape: Tape,
+        ids: &Kept<u32>,
+        grad: Grad,
+    ) -> Result<(Option<Grad>, Owed)> {
+        let (owed, mut made) = (RefCell::default(), Vec::new());
+        let back = Back {
+            ids,
+            owed: Some(&owed),
+        };
+        let mut ready = |_: &mut Ctx, layer, weights| {
+            made.push((layer, weights));
+            Ok(())
+        };
+        let grad = self.back(cx, agg, layers, tape, back, grad, &mut ready)?;
+        let (layers, products) = (made, owed.into_inner());
+        Ok((grad, Owed { layers, products }))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "backward_layers'")]
+    fn back(
+        &self,
+        cx: &mut Ctx,
+        agg: &mut dyn Aggregate,
+        layers: Range<usize>,
+        mut tape: Tape,
+        Back { ids, owed }: Back<'_>,
         grad: Grad,
         ready: Ready<'_>,
     ) -> Result<Option<Grad>> {
@@ -78,13 +129,15 @@ impl Model {
             let g = grad.take().expect("later layers gave their input's");
             if let Some(then) = then
                 && start == 0
+                && owed.is_none()
                 && self.skips_to_first(cx, layer, &tape)
             {
                 let below = tape.saved.pop().expect("forward pushed one entry a layer");
                 self.backward_of_first_two(cx, agg, [saved, below], ids, g, then, ready)?;
                 return Ok(None);
             }
-            let site = self.site(cx, agg, at, ids);
+            let mut site = self.site(cx, agg, at, ids);
+            site.owed = owed;
             let (grads, gx) = self.stages[layer].layer.backward(site, saved, g, then)?;
             ready(cx, layer, grads)?;
             grad = gx.filter(|_| layer > 0 || self.input_gradient);

@@ -62,9 +62,9 @@ impl Layer for ResBlock {
         grad: Grad,
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
-        let g = grad.g;
+        let g = Rc::new(grad.g);
         let a = saved.aggregated.as_ref().expect("forward aggregates first");
-        let (gw, gb) = site.weight_and_bias_gradient(a, &g);
+        let (gw, gb) = site.weight_and_bias_gradient([WEIGHT, BIAS], a, &g);
         let ga = site.linear(&[Term::right_t(&g, &site.w[WEIGHT])], Then::default());
         let mut gt = site.aggregate(&ga)?;
         drop(ga);

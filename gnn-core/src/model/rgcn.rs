@@ -192,9 +192,9 @@ impl Layer for Rgcn {
         if saved.aggregated.is_some() {
             return self.backward_of_sums(site, saved, grad.g, input);
         }
-        let (g, x, root) = (grad.g, saved.x(), self.root());
+        let (g, x, root) = (Rc::new(grad.g), saved.x(), self.root());
         let own = x.first_rows(site.cx, g.nrows());
-        let (g_root, gb) = site.input_gradients(&own, &g);
+        let (g_root, gb) = site.input_gradients([root, root + 1], &own, &g);
         let (cx, at, w) = (&mut *site.cx, site.at, site.w);
         let mut edges = edges_of(&mut *site.agg, at)?;
         let block = edges.block;

@@ -9,6 +9,7 @@ use super::layer::{After, Facts, Flow, Grad, Layer, Products, Saved, Tensor, Wei
 use super::site::Site;
 use crate::backend::{Mat, Operand, Term, Then};
 use crate::error::Result;
+use std::rc::Rc;
 
 const W_SELF: usize = 0;
 const W_NEIGH: usize = 1;
@@ -82,12 +83,13 @@ impl Layer for Sage {
         grad: Grad,
         input: Option<Then<'_>>,
     ) -> Result<(Weights, Option<Grad>)> {
-        let g = grad.g;
+        let g = Rc::new(grad.g);
         let mean = saved.aggregated.take();
         let x = saved.x();
         if let Some((mean, dense)) = mean.zip(x.dense()) {
             let own = site.first_rows(dense, g.nrows());
-            let ([g_self, g_neigh], gb) = site.weight_gradients([&own, &mean], Operand::Held(&g));
+            let of = ([W_SELF, W_NEIGH], BIAS);
+            let ([g_self, g_neigh], gb) = site.gradients_of(of, [&own, &mean], &g);
             drop((own, mean));
             let Some(then) = input else {
                 return Ok((vec![g_self, g_neigh, gb], None));
@@ -98,7 +100,7 @@ impl Layer for Sage {
             site.add_to_first_rows(Term::right_t(&g, &site.w[W_SELF]), then, &mut gx);
             return Ok((vec![g_self, g_neigh, gb], Some(gx.into())));
         }
-        let (weights, [gz, g]) = self.of_product(&mut site, &saved, g)?;
+        let (weights, gz, g) = self.of_product(&mut site, &saved, g)?;
         let gx = input.map(|then| {
             let terms = [
                 Term::right_t(&gz, &site.w[W_NEIGH]),
@@ -119,7 +121,9 @@ impl Layer for Sage {
         saved: Saved,
         grad: Grad,
     ) -> Result<(Weights, Products)> {
-        let (weights, [gz, g]) = self.of_product(&mut site, &saved, grad.g)?;
+        let (weights, gz, g) = self.of_product(&mut site, &saved, Rc::new(grad.g))?;
+        // Nothing is put off where a gradient is not made whole.
+        let g = Rc::into_inner(g).expect("held once");
         Ok((weights, vec![(gz, W_NEIGH), (g, W_SELF)]))
     }
 
@@ -143,13 +147,13 @@ impl Sage {
         &self,
         site: &mut Site<'_>,
         saved: &Saved,
-        g: Mat,
-    ) -> Result<(Weights, [Mat; 2])> {
+        g: Rc<Mat>,
+    ) -> Result<(Weights, Mat, Rc<Mat>)> {
         let x = saved.x();
         let gz = site.aggregate(&g)?;
         let g_neigh = x.t_times(site.cx, &gz);
         let own = x.first_rows(site.cx, g.nrows());
-        let (g_self, gb) = site.input_gradients(&own, &g);
-        Ok((vec![g_self, g_neigh, gb], [gz, g]))
+        let (g_self, gb) = site.input_gradients([W_SELF, BIAS], &own, &g);
+        Ok((vec![g_self, g_neigh, gb], gz, g))
     }
 }

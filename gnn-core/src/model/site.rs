@@ -1,12 +1,14 @@
 //! Where a layer runs, and the arithmetic that layers share.
 
 use super::layer::{After, Weights};
+use super::owed::Product;
 use super::{Aggregate, At, Input};
 use crate::backend::{Dropout, Kept, Mat, Operand, Term, Then, Write};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::Direction;
 use crate::rng::{self, Purpose};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Where a layer runs: the rank's hands, the seam to other vertices, the layer and its weights.
@@ -25,6 +27,8 @@ pub struct Site<'a> {
     pub seed: u64,
     /// Dropout inside the layer, for layers that have it.
     pub inside: Option<Dropout<'a>>,
+    /// Where gradients of dense weights are put off to, where they are.
+    pub(super) owed: Option<&'a RefCell<Vec<Product>>>,
 }
 
 impl<'a> Site<'a> {
@@ -70,6 +74,52 @@ impl<'a> Site<'a> {
         Then {
             bias: Some(&self.w[bias]),
             ..after.then()
+        }
+    }
+
+    /// The gradients of the dense tensors `of.0`, whose layer reads `xs: [n_local, _]` and has the gradient
+    /// `g: [n_local, k]` of its output, and of the bias `of.1` beside them, in one pass; matrices without
+    /// rows where they are put off.
+    pub fn gradients_of<const N: usize>(
+        &self,
+        of: ([usize; N], usize),
+        xs: [&Rc<Mat>; N],
+        g: &Rc<Mat>,
+    ) -> ([Mat; N], Mat) {
+        let Some(owed) = self.owed else {
+            return self.weight_gradients(xs.map(Rc::as_ref), Operand::Held(g));
+        };
+        owed.borrow_mut().push(Product {
+            layer: self.at.layer,
+            tensors: of.0.to_vec(),
+            bias: Some(of.1),
+            xs: xs.map(Rc::clone).to_vec(),
+            g: Rc::clone(g),
+            scale: 1.0,
+        });
+        let none = || self.cx.backend.fresh(0, 0);
+        (xs.map(|_| none()), none())
+    }
+
+    /// The gradient of a dense weight without a bias, `scale · xᵀ · g`; put off likewise.
+    pub fn scaled_gradient_of(&self, tensor: usize, x: Rc<Mat>, g: &Rc<Mat>, scale: f32) -> Mat {
+        let product = Product {
+            layer: self.at.layer,
+            tensors: vec![tensor],
+            bias: None,
+            xs: vec![x],
+            g: Rc::clone(g),
+            scale,
+        };
+        match self.owed {
+            None => {
+                let mut gw = product.weights(self.cx.backend.as_ref());
+                gw.pop().expect("of one tensor")
+            }
+            Some(owed) => {
+                owed.borrow_mut().push(product);
+                self.cx.backend.fresh(0, 0)
+            }
         }
     }
 
@@ -135,8 +185,17 @@ impl<'a> Site<'a> {
     }
 
     /// The gradients of a dense weight and of the bias beside it: `xᵀ · g` and the column sums of
-    /// `g`; `x: [n_local, d]`, `g: [n_local, k]`.
-    pub fn weight_and_bias_gradient(&self, x: &Mat, g: &Mat) -> (Mat, Mat) {
+    /// `g`; `x: [n_local, d]`, `g: [n_local, k]`. Put off likewise.
+    pub fn weight_and_bias_gradient(
+        &self,
+        [weight, bias]: [usize; 2],
+        x: &Rc<Mat>,
+        g: &Rc<Mat>,
+    ) -> (Mat, Mat) {
+        if self.owed.is_some() {
+            let ([gw], gb) = self.gradients_of(([weight], bias), [x], g);
+            return (gw, gb);
+        }
         let backend = &self.cx.backend;
         let mut gw = backend.fresh(x.ncols(), g.ncols());
         let mut gb = backend.fresh(1, g.ncols());
@@ -144,19 +203,12 @@ impl<'a> Site<'a> {
         (gw, gb)
     }
 
-    /// The same of a layer's input, which may be sparse.
-    pub fn input_gradients(&self, x: &Input, g: &Mat) -> (Mat, Mat) {
+    /// The same of a layer's input, which may be sparse and is not put off then.
+    pub fn input_gradients(&self, of: [usize; 2], x: &Input, g: &Rc<Mat>) -> (Mat, Mat) {
         match x.dense() {
-            Some(x) => self.weight_and_bias_gradient(x, g),
+            Some(x) => self.weight_and_bias_gradient(of, x, g),
             None => (x.t_times(self.cx, g), self.bias_gradient(g)),
         }
-    }
-
-    /// The gradient of a dense weight: `xᵀ · g`.
-    pub fn weight_gradient(&self, x: &Mat, g: &Mat) -> Mat {
-        let mut gw = self.cx.backend.fresh(x.ncols(), g.ncols());
-        self.cx.backend.weight_gradient(x, g, &mut gw, None);
-        gw
     }
 
     /// `alpha · x + beta · y` in the place of `y`.

@@ -251,6 +251,7 @@ impl Model {
             ids,
             seed: self.seed,
             inside,
+            owed: None,
         }
     }
 

@@ -13,6 +13,9 @@ pub struct Holds {
     pub activations: usize,
     /// Rows of other ranks: those that travel, or copies that are kept.
     pub halo: usize,
+    /// Rows of earlier epochs that are kept for later ones.
+    #[serde(default)]
+    pub history: usize,
     /// Weights, their gradients and the optimiser's state.
     pub parameters: usize,
 }
@@ -20,6 +23,7 @@ pub struct Holds {
 impl Holds {
     /// All together.
     pub fn total(&self) -> usize {
-        self.graph + self.features + self.activations + self.halo + self.parameters
+        let moving = self.activations + self.halo + self.history;
+        self.graph + self.features + moving + self.parameters
     }
 }

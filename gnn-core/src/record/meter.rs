@@ -87,6 +87,7 @@ pub struct Meter {
     phase: Cell<Option<Phase>>,
     pass: Cell<Option<Pass>>,
     layer: Cell<u16>,
+    chunk: Cell<Option<u32>>,
     trace: Option<Trace>,
     /// How many times as long kernels take on a rank that is slowed down.
     slow: Option<f64>,
@@ -194,6 +195,21 @@ impl Meter {
         usize::from(self.layer.get())
     }
 
+    /// Says which chunk of vertices is being computed, if it is one.
+    pub fn set_chunk(&self, chunk: Option<usize>) {
+        self.chunk.set(chunk.map(|k| k as u32));
+    }
+
+    /// The times of the epoch until now.
+    pub fn so_far(&self) -> Times {
+        self.times.get()
+    }
+
+    /// The traffic of the epoch until now.
+    pub fn sent_so_far(&self) -> BTreeMap<Lane, Traffic> {
+        self.traffic.borrow().clone()
+    }
+
     fn counts(&self) -> bool {
         !matches!(self.pass(), Pass::Eval | Pass::Setup)
     }
@@ -214,6 +230,7 @@ impl Meter {
             phase: SpanPhase::of(phase),
             pass: pass.label(),
             layer: self.layer.get(),
+            chunk: self.chunk.get(),
             op: None,
             peer: None,
             bytes: None,
@@ -249,6 +266,7 @@ impl Meter {
             phase,
             pass: label.direction.label(),
             layer: label.layer,
+            chunk: own.then(|| self.chunk.get()).flatten(),
             op: Some(op),
             peer: peer.map(|p| p as u32),
             bytes,

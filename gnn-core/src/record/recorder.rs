@@ -31,6 +31,8 @@ pub struct RankFacts {
     pub train_nodes: u64,
     /// Bytes that training needs at its fullest moment, where that is foreseen.
     pub memory: Option<Holds>,
+    /// The share of an epoch in which the rank is expected to wait for those beside it in a pipeline.
+    pub bubble: Option<f64>,
     /// Edges multiplied each epoch that another rank multiplies as well.
     pub edges_redundant: u64,
     /// Whether several ranks share this process.

@@ -58,6 +58,8 @@ pub struct Span {
     pub pass: &'static str,
     /// Layer.
     pub layer: u16,
+    /// Chunk of vertices.
+    pub chunk: Option<u32>,
     /// Operation of the communicator, of a span that is about one.
     pub op: Option<Op>,
     /// Peer that is waited for, sends or receives.
@@ -119,6 +121,7 @@ impl Trace {
                 pass: span.pass.into(),
                 layer: (!matches!(span.phase, SpanPhase::Hidden | SpanPhase::Optim))
                     .then_some(span.layer),
+                chunk: span.chunk,
                 op: span.op,
                 start_us,
                 // Both ends are rounded alike, so that neighbours neither overlap nor drift.
@@ -192,6 +195,7 @@ mod tests {
             phase: SpanPhase::Update,
             pass: "forward",
             layer: 0,
+            chunk: None,
             op: None,
             peer: None,
             bytes: None,

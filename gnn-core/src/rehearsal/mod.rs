@@ -10,6 +10,7 @@
 //! | graph | the sparse matrices and lists that an epoch reads, as they lie in memory: exact |
 //! | features | the rank's own, as its backend stores them: exact |
 //! | parameters | weights, gradients, the optimiser's moments: exact |
+//! | history | rows of earlier epochs that a strategy says it keeps: exact |
 //! | halo | rows of others in the layer and direction that moves most, and the messages with them: exact sizes, of which not all need exist at once |
 //! | device | what chunks hold on a device with a budget: exact |
 //! | activations | what the host's pool of buffers has grown to after two epochs and evaluations, without the above: by a model of that pool |
@@ -225,10 +226,12 @@ fn run(
         let held = ledger.most_bytes() + ledger.input_bytes();
         let own = (15 + classes) * rows.ids.len();
         let unknown = entry.background || (widened && spec.backend != "cpu");
+        let history = meter.cached().iter().sum::<u64>() as usize;
         (!unknown).then(|| Holds {
             graph: ledger.list_bytes() + own,
             features,
-            activations: held.saturating_sub(features + parameters),
+            activations: held.saturating_sub(features + parameters + history),
+            history,
             parameters,
             halo: 0,
         })

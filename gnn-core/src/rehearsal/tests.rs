@@ -47,22 +47,35 @@ fn trained(plan: &Plan, setup: &Setup) -> Vec<(BTreeMap<Lane, Traffic>, Work, u6
 
 #[test]
 fn every_strategy_sends_and_computes_what_it_rehearsed() {
-    for entry in STRATEGIES {
-        for ranks in [1, 3] {
+    let all_forms = STRATEGIES.iter().map(|entry| (entry, None));
+    let forms = [("groups", "1"), ("groups", "2"), ("interleave", "2")];
+    let pipelines = forms.map(|form| (find_in(STRATEGIES, "gnnpipe").expect("there"), Some(form)));
+    for (entry, form) in all_forms.chain(pipelines) {
+        let counts = if form.is_some() { [2, 4] } else { [1, 3] };
+        for ranks in counts {
             if ranks > entry.ranks.1 {
                 continue;
             }
             let ranks_text = ranks.to_string();
-            let pairs = [
+            let mut pairs = vec![
                 ("strategy", entry.name),
                 ("ranks", ranks_text.as_str()),
                 ("dropout", "0.5"),
                 ("epochs", "2"),
             ];
+            if let Some(form) = form {
+                pairs.extend([form, ("layers", "8"), ("chunks", "5"), ("freeze", "3")]);
+            }
             let plan = plan(&pairs);
             let data = Arc::new(random_dataset(300, 1500, 12, 4, false, 3));
-            let owner = (ranks > 1 && entry.cut).then(|| owner(300, ranks));
-            let setup = Setup::of(data, owner);
+            let parts = entry.cut_into(&plan.spec);
+            let setup = Setup {
+                data,
+                owner: parts.map(|parts| owner(300, parts.count)),
+                nested: parts
+                    .filter(|parts| parts.nested.count() > 1)
+                    .map(|parts| owner(300, parts.nested.count())),
+            };
             let all = rehearse(&plan, setup.clone(), STRATEGIES).expect("rehearses");
             let real = trained(&plan, &setup);
             for (rank, (seen, (sent, work, most))) in all.iter().zip(real).enumerate() {
@@ -75,7 +88,7 @@ fn every_strategy_sends_and_computes_what_it_rehearsed() {
                 if entry.background {
                     continue;
                 }
-                let matrices = memory.features + memory.activations + memory.halo;
+                let matrices = memory.features + memory.activations + memory.halo + memory.history;
                 let held = (matrices + memory.parameters) as f64;
                 // The pool keeps more than exists at once.
                 assert!(held >= 0.98 * most as f64, "{what}: {held} of {most}");

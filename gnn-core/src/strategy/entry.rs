@@ -3,7 +3,7 @@
 use super::{Built, STRATEGIES, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::model::ModelKind;
+use crate::model::{AggregateFirst, ModelKind};
 use crate::partition::Parts;
 use crate::record::frame::FrameDef;
 use crate::spec::{KEYS, Knob, Knobs, RunSpec, Value};
@@ -30,6 +30,15 @@ pub enum Determinism {
     SameRanks,
     /// The same distribution.
     Statistical,
+}
+
+/// How a strategy shares layers out.
+#[derive(Clone, Copy)]
+pub struct ShareOut {
+    /// What it asks of layers that may multiply before they aggregate.
+    pub first: fn(&RunSpec) -> AggregateFirst,
+    /// From the time that each layer takes, in any unit, to settings that the request leaves open.
+    pub settings: fn(&RunSpec, &[f64]) -> Vec<(&'static str, Value)>,
 }
 
 /// All that is known of a strategy without running it.
@@ -70,6 +79,9 @@ pub struct Entry {
     pub settle: fn(&mut RunSpec) -> Result<()>,
     /// Refuses combinations of settings that it cannot run, with words.
     pub refuse: fn(&RunSpec) -> Result<()>,
+    /// Settings that share a model's layers out among ranks, decided before the run and kept in its plan,
+    /// from the time that each layer takes; none where there is nothing to share out.
+    pub share_out: Option<ShareOut>,
     /// Builds it on a rank. Collective.
     pub build: fn(Setup, &mut Ctx) -> Result<Built>,
 }
@@ -94,6 +106,7 @@ impl Entry {
         resumes: false,
         settle: |_| Ok(()),
         refuse: |_| Ok(()),
+        share_out: None,
         build: |_, cx| {
             Err(Error::Unsupported {
                 what: format!("strategy {}", cx.plan.spec.strategy),

@@ -27,7 +27,7 @@ pub(crate) mod single;
 pub use crate::dataset::Rows;
 pub use crate::model::Neighbours;
 pub use crate::spec::{Knob, Knobs};
-pub use entry::{Determinism, Entry, Exact};
+pub use entry::{Determinism, Entry, Exact, ShareOut};
 pub use full_graph::{FullGraph, OverBlock};
 pub(crate) use ordered::reorders;
 

@@ -29,6 +29,7 @@ const AFTER: &str = "
 Nothing is trained. Every rank builds its part from the real data and the real cut and goes through an epoch
 whose matrices have no elements, so bytes are those that training sends in its first epoch. Items:
   graph, features, halo, optimizer    bytes, counted (halo: rows of others in the fullest layer)
+  history                             bytes of earlier epochs' rows that are kept, counted
   activations                         bytes of all other matrices, by a model of the buffers' pool
   setup                               bytes while data is read and cut out, over before training starts
   program                             bytes of a rank on 34 vertices, measured once here
@@ -111,10 +112,11 @@ fn counts(pairs: &mut Vec<Pair>) -> Result<Vec<usize>> {
 }
 
 /// The items in which ranks are compared, in the order of columns; a device only where one has a budget.
-const SHOWN: [&str; 8] = [
+const SHOWN: [&str; 9] = [
     "graph",
     "features",
     "activations",
+    HISTORY,
     "halo",
     DEVICE,
     "setup",
@@ -123,13 +125,16 @@ const SHOWN: [&str; 8] = [
 ];
 
 const DEVICE: &str = "device";
+const HISTORY: &str = "history";
 
 /// A line a rank; what does not fit, below.
 fn text(done: &Done) -> String {
     const RANKS: usize = 16;
     let mut text = format!("{:>5} {:>5}", "ranks", "rank");
-    let device = done.rows.iter().any(|row| row.item == DEVICE);
-    let shown = SHOWN.into_iter().filter(|name| device || *name != DEVICE);
+    let said = |name: &str| done.rows.iter().any(|row| row.item == name);
+    let shown = SHOWN
+        .into_iter()
+        .filter(|name| ![DEVICE, HISTORY].contains(name) || said(name));
     let shown: Vec<&str> = shown.collect();
     for name in shown.iter().chain(&["epoch_time"]) {
         // Writing to a String cannot fail.

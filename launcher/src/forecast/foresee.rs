@@ -36,6 +36,9 @@ pub struct Foreseen {
     /// The most bytes on a device with a budget; none without one.
     #[serde(default)]
     pub device: Option<u64>,
+    /// The share of an epoch in which it waits for others in a pipeline.
+    #[serde(default)]
+    pub bubble: Option<f64>,
     /// Bytes that the rank sends in its first epoch.
     pub bytes: u64,
     /// Milliseconds of an epoch; none where the machine was not measured, or much of the time is spent
@@ -65,6 +68,7 @@ impl Foreseen {
             ("graph", holds.graph),
             ("features", holds.features),
             ("activations", holds.activations),
+            ("historical rows", holds.history),
             ("halo buffer", holds.halo),
             ("optimizer", holds.parameters),
         ];
@@ -106,11 +110,28 @@ pub fn foresee(
             },
             program: program.map(|bytes| if shares { bytes / count } else { bytes }),
             device: seen.device,
+            bubble: seen.facts.bubble,
             bytes: seen.bytes(),
             wall_ms: machine.and_then(|m| wall_ms(resolved, seen, m)),
         }
     };
-    Ok(ranks.iter().enumerate().map(of).collect())
+    let mut all: Vec<Foreseen> = ranks.iter().enumerate().map(of).collect();
+    in_step(&mut all);
+    Ok(all)
+}
+
+/// Ranks of a pipeline take as long as the slowest, and the bubble.
+fn in_step(all: &mut [Foreseen]) {
+    if all.iter().any(|rank| rank.bubble.is_some()) {
+        let slowest = all
+            .iter()
+            .filter_map(|rank| rank.wall_ms)
+            .fold(0.0, f64::max);
+        for rank in all {
+            let busy = 1.0 - rank.bubble.unwrap_or(0.0);
+            rank.wall_ms = rank.wall_ms.map(|_| slowest / busy);
+        }
+    }
 }
 
 /// Milliseconds of an epoch on the host: operations by one thread's rates, shared by the threads that

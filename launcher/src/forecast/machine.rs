@@ -90,6 +90,17 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Milliseconds of one thread for so many operations of dense products and aggregated elements, at
+    /// rates measured before or now.
+    pub fn ms(&self, flops: f64, elements: f64) -> f64 {
+        1e3 * (flops / self.flops + elements / self.elements)
+    }
+
+    /// The rates that were measured before, or now.
+    pub fn rates() -> Machine {
+        Machine::known().unwrap_or_else(Machine::measure)
+    }
+
     fn measure() -> Machine {
         let cpu = Cpu::new(1);
         Machine {

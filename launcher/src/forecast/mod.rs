@@ -9,6 +9,7 @@
 //! | `graph` | exact | the rank's part of the graph and its vertices' lists |
 //! | `features` | exact | its own feature rows |
 //! | `halo` | exact | rows of others in the layer and direction that moves most, with their messages; for mini-batches the copies that are kept |
+//! | `history` | exact | rows of earlier epochs that are kept for later ones; where there are any |
 //! | `optimizer` | exact | weights, gradients and moments |
 //! | `activations` | modelled | all other matrices, as the pool of buffers keeps them; for mini-batches of expected sizes |
 //! | `device` | exact | the most that chunks hold on a device with a budget (`device_mem`) |
@@ -17,7 +18,8 @@
 //! | `memory` | modelled | the rank's process at its fullest: the larger of set-up and 1.2 times training (what an allocator needs beside; 1.05 times for one rank on the full graph), and the program. Ranks that are threads share data and program equally |
 //! | `partitioner` | modelled | the cut, in the process that starts the ranks (rank 0 only) |
 //! | `epoch_bytes` | exact | what the rank sends in its first epoch |
-//! | `epoch_time` | modelled | operations by this class of machine's rates and the model's pace on it ([`Machine::pace`]), without waits and with nothing hidden |
+//! | `epoch_time` | modelled | operations by this class of machine's rates and the model's pace on it ([`Machine::pace`]), without waits and with nothing hidden; ranks of a pipeline take as long as the slowest, and the bubble |
+//! | `bubble` | modelled | the share of that in which a rank of a pipeline waits for those beside it; where there is one |
 //!
 //! An item that nobody can say is left out: memory of mini-batch training without a formula, time of
 //! mini-batch training, over a modelled link, or on a device.

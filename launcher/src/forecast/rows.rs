@@ -33,6 +33,8 @@ pub fn rows(resolved: &Resolved, seen: &[Foreseen]) -> Vec<PlanRow> {
         add("graph", part(|h| h.graph), "bytes", EXACT);
         add("features", part(|h| h.features), "bytes", EXACT);
         add("activations", part(|h| h.activations), "bytes", MODELLED);
+        let history = part(|h| h.history).filter(|bytes| *bytes > 0.0);
+        add("history", history, "bytes", EXACT);
         add("halo", part(|h| h.halo), "bytes", EXACT);
         add("optimizer", part(|h| h.parameters), "bytes", EXACT);
         let device = rank.device.map(|bytes| bytes as f64);
@@ -52,6 +54,7 @@ pub fn rows(resolved: &Resolved, seen: &[Foreseen]) -> Vec<PlanRow> {
             add("partitioner", bytes, "bytes", MODELLED);
         }
         add("epoch_time", rank.wall_ms, "ms", MODELLED);
+        add("bubble", rank.bubble, "share", MODELLED);
         add("epoch_bytes", Some(rank.bytes as f64), "bytes", EXACT);
     }
     rows

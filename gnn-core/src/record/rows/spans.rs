@@ -17,6 +17,8 @@ row_struct! {
         pass: String,
         /// Layer, from 0; none where it belongs to no single one.
         layer: Option<u16>,
+        /// Chunk of vertices, under a strategy that computes some after the others.
+        chunk: Option<u32>,
         /// Operation of the communicator.
         op: Option<Op>,
         /// Beginning, in microseconds of the run's clock: rank 0's, from when training began (of a

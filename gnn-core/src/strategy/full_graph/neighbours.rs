@@ -40,6 +40,13 @@ impl<N: Neighbours> OverBlock<N> {
     }
 }
 
+impl<N> OverBlock<N> {
+    /// The block.
+    pub fn block(&self) -> &Block {
+        &self.block
+    }
+}
+
 impl<N: Neighbours> Aggregate for OverBlock<N> {
     fn edges(&mut self, _at: At) -> Option<Edges<'_>> {
         Some(Edges {

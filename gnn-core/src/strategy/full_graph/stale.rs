@@ -8,7 +8,7 @@ use serde::Deserialize;
 labels! {
     /// The column `state`: what became of a rank's rows.
     Freshness {
-        /// They were sent.
+        /// They were sent; historical rows, that this epoch's are the next version.
         Active => "active",
         /// They were not sent: their readers used what they had.
         Stale => "stale",

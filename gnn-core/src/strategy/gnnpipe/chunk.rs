@@ -11,6 +11,7 @@ use crate::strategy::halo::Halo;
 use crate::strategy::ordered::Ordered;
 use kernels::CsrBuf;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// A chunk at one rank.
 pub(super) struct Chunk {
@@ -21,15 +22,13 @@ pub(super) struct Chunk {
     /// How many of its first rows read no row of another rank in this chunk.
     pub(super) n_interior: usize,
     /// In-edges: `[n_k, n_sources]`.
-    pub(super) edges: Sparse,
+    pub(super) edges: Rc<Sparse>,
     /// Out-edges of its rows, and of those of other ranks, to this rank's: `[n_k + h_k, n_own]`.
     pub(super) edges_t: Sparse,
     /// Who reads its rows, in whichever chunk.
     pub(super) halo: Halo,
     /// Global vertex ids of its rows.
     pub(super) ids: Kept<u32>,
-    /// In-edges by the chunk that they come from.
-    pub(super) from: Vec<u64>,
 }
 
 impl Chunk {
@@ -138,19 +137,12 @@ impl Chunks {
                 theirs.iter().filter(|&&number| chunk(number) == k).count()
             });
             let edges = rows_of(&whole, own.clone());
-            let mut from = vec![0; count];
-            for row in own.clone() {
-                let old = rows[row].2 as usize;
-                let near = &a.indices[a.span(old)];
-                near.iter().for_each(|&c| from[chunk_of_column(c)] += 1);
-            }
             Chunk {
                 n_interior: rows[own.clone()].iter().filter(|r| !r.1).count(),
-                edges,
+                edges: Rc::new(edges),
                 edges_t: rows_of(&transposed, seen.clone()),
                 halo: Halo::new(send.collect(), read.collect(), true),
                 ids: ordered.vertices(&sources[seen.start..][..own.len()]).into(),
-                from,
                 own,
                 seen,
             }
@@ -164,6 +156,20 @@ impl Chunks {
     /// Number of the rank's rows.
     pub(super) fn rows(&self) -> usize {
         self.all.last().map_or(0, |chunk| chunk.own.end)
+    }
+
+    /// Sources of other chunks, once for every chunk that reads them.
+    pub(super) fn reads_of_others(&self) -> usize {
+        let mut seen_by = vec![usize::MAX; self.sources.len()];
+        let mut reads = 0;
+        for (number, chunk) in self.all.iter().enumerate() {
+            let others = chunk.edges.view().indices.iter().map(|&c| c as usize);
+            for c in others.filter(|c| !chunk.seen.contains(c)) {
+                let last = std::mem::replace(&mut seen_by[c], number);
+                reads += usize::from(last != number);
+            }
+        }
+        reads
     }
 
     /// Rows that each rank of the stage reads of this one's, and this one of theirs.

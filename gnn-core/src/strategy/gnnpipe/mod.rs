@@ -32,13 +32,17 @@
 //! `chunks = 1`.
 
 mod chunk;
+mod frames;
 mod history;
 mod over_chunks;
 mod passing;
+mod piece;
+mod schedule;
 mod split;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod today;
 
 use super::full_graph::{OverBlock, input_of, shape_of};
 use super::halo::{self, Halo};
@@ -48,24 +52,21 @@ use super::{Built, Entry, Exact, Knob, Rows, Setup};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::head::Head;
-use crate::model::{AggregateFirst, Model, Optimiser, Shape};
+use crate::model::{Model, Optimiser, Shape};
 use crate::partition::{LocalPart, Parts};
 use crate::record::{Direction, RankFacts};
 use crate::spec::Value;
 use chunk::Chunks;
+use frames::Standing;
 use history::History;
 use over_chunks::OverChunks;
+use piece::{Piece, Seam, Source};
 use split::Split;
-use stage::{Seam, Source, Stage};
+use stage::Stage;
 use std::sync::Arc;
 
-/// Where a rank stands: its stage, and its place among the ranks that share it.
-struct Post {
-    stage: usize,
-    place: usize,
-    places: usize,
-    last: bool,
-}
+/// A rank's place among those of its stage, and how many these are.
+type Among = (usize, usize);
 
 /// A rank's rows, and how layers reach others.
 struct Placed {
@@ -73,13 +74,15 @@ struct Placed {
     /// Global vertex ids, chunk by chunk.
     ids: Vec<Vec<u32>>,
     halo_nodes: usize,
+    /// Vertices of other chunks that chunks read.
+    read_of_chunks: usize,
     /// Rows that each rank of the stage reads of this one's, and this one of theirs.
     counts: (Vec<usize>, Vec<usize>),
 }
 
 /// The rank's rows in one chunk.
-fn in_one(ordered: &Ordered, at: &Post) -> Result<Placed> {
-    let part = LocalPart::new(&ordered.whole, &ordered.owner, at.place, at.places)?;
+fn in_one(ordered: &Ordered, among: Among) -> Result<Placed> {
+    let part = LocalPart::new(&ordered.whole, &ordered.owner, among.0, among.1)?;
     let (own, remote) = (ordered.vertices(&part.own), ordered.vertices(&part.halo));
     let read = part.recv_counts();
     let halo = Halo::new(part.send, read, true);
@@ -90,6 +93,7 @@ fn in_one(ordered: &Ordered, at: &Post) -> Result<Placed> {
         seam: Seam::One(OverBlock::new(halo, part.block, part.n_interior, sources)),
         ids: vec![own],
         halo_nodes,
+        read_of_chunks: 0,
         counts,
     })
 }
@@ -98,22 +102,24 @@ fn in_one(ordered: &Ordered, at: &Post) -> Result<Placed> {
 fn in_several(
     ordered: &Ordered,
     setup: &Setup,
-    at: &Post,
+    among: Among,
     cx: &Ctx,
     count: usize,
 ) -> Result<Placed> {
     let chunk = setup.owner.as_deref();
     let of = |&v: &u32| chunk.map_or(0, |chunk| chunk[v as usize]);
     let by_number: Vec<u32> = ordered.ids().iter().map(of).collect();
-    let chunks = Chunks::new(ordered, &by_number, (at.place, at.places), count)?;
+    let chunks = Chunks::new(ordered, &by_number, among, count)?;
     let knobs = &cx.plan.spec.knobs;
     let history = History::new(
+        chunks.sources.len(),
         knobs.count("freeze") as u64,
         knobs.flag("history_gradients"),
     );
     Ok(Placed {
         ids: chunks.all.iter().map(|chunk| chunk.ids.to_vec()).collect(),
         halo_nodes: chunks.sources.len() - chunks.rows(),
+        read_of_chunks: chunks.reads_of_others(),
         counts: chunks.counts(),
         seam: Seam::Several(OverChunks::new(chunks, history)),
     })
@@ -139,69 +145,85 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let plan = Arc::clone(&cx.plan);
     let spec = &plan.spec;
     let split = Split::of(spec)?;
-    let (me, places) = (cx.rank(), split.groups);
-    let at = Post {
-        stage: me / places,
-        place: me % places,
-        places,
-        last: me / places + 1 == split.stages.len(),
-    };
-    let members: Vec<usize> = (at.stage * places..(at.stage + 1) * places).collect();
-    let group = cx.comm.group(&members)?;
+    let (me, stages) = (cx.rank(), split.stages);
+    let (stage, member) = split.place(spec, me);
+    let members = (0..split.groups).map(|m| split.rank(spec, (stage, m)));
+    let mut group = cx.comm.group(&members.collect::<Vec<_>>())?;
     let of_places = Setup::of(Arc::clone(&setup.data), setup.nested.clone());
     let ordered = Ordered::of(&of_places, cx);
     let placed = match split.chunks {
-        1 => in_one(&ordered, &at)?,
-        count => in_several(&ordered, &setup, &at, cx, count)?,
+        1 => in_one(&ordered, (member, split.groups))?,
+        count => in_several(&ordered, &setup, (member, split.groups), cx, count)?,
     };
     drop(ordered);
-    // A product would be of old weights where rows are historical.
-    let aggregate_first = match split.chunks {
-        1 => AggregateFirst::Narrower,
-        _ => AggregateFirst::Always,
-    };
     let shape = Shape {
-        aggregate_first,
+        aggregate_first: split.aggregate_first(),
         ..shape_of(&setup, cx)
     };
-    let backend = cx.backend.as_ref();
-    let held = split.layers(&Model::of_layers(spec, backend, shape, 0..0));
-    let model = Model::of_layers(spec, backend, shape, held[at.stage].clone());
-    let optimiser = Optimiser::new(spec, &model, backend);
-    let source = match at.stage {
-        0 => source_of(&setup, cx, &model, &placed),
-        _ => Source::Before(me - places),
-    };
-    let sparse = matches!(&source, Source::Rows(x) if x.is_sparse())
-        || matches!(&source, Source::Chunks(x) if x.iter().any(|x| x.is_sparse()));
-    let mut aggregations = model.aggregations(sparse);
-    if matches!(source, Source::Sources(_)) {
-        aggregations.retain(|a| (a.layer, a.direction) != (0, Direction::Forward));
+    let whole = Model::of_layers(spec, cx.backend.as_ref(), shape, 0..0);
+    let mut predicted = Vec::new();
+    let mut pieces = Vec::new();
+    let held = split.ranges(&whole).into_iter().enumerate();
+    for (k, layers) in held.filter(|(k, _)| k % stages == stage) {
+        let model = Model::of_layers(spec, cx.backend.as_ref(), shape, layers);
+        let source = match k {
+            0 => source_of(&setup, cx, &model, &placed),
+            _ => Source::Before,
+        };
+        let sparse = matches!(&source, Source::Rows(x) if x.is_sparse())
+            || matches!(&source, Source::Chunks(x) if x.iter().any(|x| x.is_sparse()));
+        let mut aggregations = model.aggregations(sparse);
+        if matches!(source, Source::Sources(_)) {
+            aggregations.retain(|a| (a.layer, a.direction) != (0, Direction::Forward));
+        }
+        predicted.extend(halo::predict(
+            &aggregations,
+            &placed.counts.0,
+            &placed.counts.1,
+        ));
+        pieces.push(Piece {
+            source,
+            reduction: cx.within(&mut group, |cx| Reduction::new(&model.weights, cx)),
+            optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
+            model,
+        });
     }
-    let mut predicted = halo::predict(&aggregations, &placed.counts.0, &placed.counts.1);
     for ((_, _, dst), _) in &mut predicted {
         *dst = group.world_rank(*dst as usize) as u32;
     }
+    let ends = (split.layers.len() - 1) % stages == stage;
+    let beside = |stage: usize| split.rank(spec, (stage % stages, member));
     let rows = Rows::of(&setup.data, &placed.ids.concat());
-    let of_chunks = placed.ids.iter().filter(|_| at.last);
+    let of_chunks = placed.ids.iter().filter(|_| ends);
     let mut stage = Stage {
+        standing: Standing {
+            stage,
+            stages,
+            member,
+            before: beside(stage + stages - 1),
+            after: beside(stage + 1),
+            per_host: match spec.knobs.count("per_host") {
+                0 => cx.size(),
+                ranks => ranks,
+            },
+            reads: [placed.read_of_chunks, placed.halo_nodes],
+            begun: cx.so_far(),
+            blocked: [0; 2],
+        },
         group,
-        source,
-        after: (!at.last).then(|| me + places),
         seam: placed.seam,
-        reduction: Reduction::new(&model.weights, cx),
-        head: Head::of(&rows, cx, model.layers())?,
-        model,
+        pieces,
+        head: Head::of(&rows, cx, whole.layers())?,
         of_chunks: of_chunks.map(|ids| Rows::of(&setup.data, ids)).collect(),
         ids: placed.ids.into_iter().map(Into::into).collect(),
-        optimiser,
         shuffle: spec.knobs.flag("shuffle"),
+        split: spec.knobs.flag("late_weights") && stages > 1,
         none: cx.backend.zeros(0, 0),
         rows,
     };
     stage.found(cx)?;
     predicted.extend(stage.predict(cx)?);
-    let reported = match at.last {
+    let reported = match ends {
         true => stage.rows.clone(),
         false => Rows::of(&setup.data, &[]),
     };
@@ -211,6 +233,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
             owned_nodes: reported.ids.len() as u64,
             halo_nodes: placed.halo_nodes as u64,
             train_nodes: reported.train_count() as u64,
+            bubble: split.bubble(spec),
             ..RankFacts::default()
         },
         rows: reported,
@@ -224,6 +247,13 @@ const KNOBS: &[Knob] = &[
     split::STAGES,
     split::GROUPS,
     split::CHUNK_COUNT,
+    split::INTERLEAVE,
+    Knob {
+        name: "late_weights",
+        default: "true",
+        doc: "weight gradients of a chunk are made when its input's have gone to the stage before",
+        check: |v| matches!(v, Value::Bool(_)),
+    },
     Knob {
         name: "shuffle",
         default: "true",
@@ -242,6 +272,9 @@ const KNOBS: &[Knob] = &[
         doc: "neighbours that have not gone back yet give the gradients of the epoch before, instead of none",
         check: |v| matches!(v, Value::Bool(_)),
     },
+    split::SCHEDULE,
+    split::MAPPING,
+    split::PER_HOST,
 ];
 
 /// Its entry.
@@ -250,10 +283,12 @@ pub const ENTRY: Entry = Entry {
     paper: "https://arxiv.org/abs/2308.10087",
     summary: "layers in stages; chunks of vertices stream through them, reading some rows of earlier epochs",
     knobs: KNOBS,
+    frames: frames::FRAMES,
     exact: Exact::With(&[("chunks", "1")]),
     parts: |spec| Split::of(spec).map_or(Parts::of(spec.ranks), |split| split.parts()),
     resumes: true,
     refuse: split::refuse,
+    share_out: Some(split::SHARE_OUT),
     build,
     ..Entry::BASE
 };

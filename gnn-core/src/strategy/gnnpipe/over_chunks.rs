@@ -3,6 +3,7 @@
 
 use super::chunk::{Chunk, Chunks};
 use super::history::History;
+use super::today::{Reads, Today};
 use crate::backend::{Kept, Mat, Sparse, Write};
 use crate::checkpoint::State;
 use crate::ctx::Ctx;
@@ -15,6 +16,7 @@ use std::rc::Rc;
 pub(super) struct OverChunks {
     chunks: Chunks,
     history: History,
+    today: Option<Today>,
     /// The chunk whose rows come; none for all of them, in their order.
     pub(super) at: Option<usize>,
     /// The features of all sources, where the first layer aggregates them: `[n_sources, d]`.
@@ -24,11 +26,12 @@ pub(super) struct OverChunks {
 }
 
 impl OverChunks {
-    /// Over chunks without a history.
+    /// Over chunks whose first historical rows are still to be made.
     pub(super) fn new(chunks: Chunks, history: History) -> OverChunks {
         OverChunks {
             chunks,
             history,
+            today: None,
             at: None,
             features: None,
             founds: false,
@@ -50,14 +53,36 @@ impl OverChunks {
         &mut self.history
     }
 
+    /// An epoch begins, in which chunks go forward in `order`.
+    pub(super) fn begin(&mut self, order: &[usize]) {
+        let reads = Reads {
+            order: order.to_vec(),
+            halves: self.history.halves(),
+            all_gradients: self.history.has_gradients(),
+        };
+        if self.today.as_ref().is_none_or(|today| !today.is(&reads)) {
+            self.today = Some(Today::new(&self.chunks, reads));
+        }
+    }
+
+    /// How many of a chunk's in-edges read historical rows in this epoch, in every layer but the first.
+    pub(super) fn stale(&self, chunk: usize) -> u64 {
+        self.today.as_ref().map_or(0, |today| today.stale(chunk))
+    }
+
+    /// Historical rows that all chunks read in this epoch, each once for every chunk that does.
+    pub(super) fn stale_rows(&self) -> u64 {
+        self.today.as_ref().map_or(0, Today::stale_rows)
+    }
+
     /// Forward of all chunks, each of which reads what all others have just made.
     fn forward_of_all(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
         let backend = &cx.backend;
         let mut sources = backend.fresh(self.chunks.sources.len(), x.ncols());
         let mut out = backend.fresh(x.nrows(), x.ncols());
         for chunk in &mut self.chunks.all {
-            let first = chunk.own.start;
-            share(cx, chunk, at, (x, first), &mut sources, |_, _, _| Ok(()))?;
+            let rows = (x, chunk.own.start);
+            share(cx, chunk, at, rows, (&mut sources, 0), |_, _| Ok(()))?;
         }
         for chunk in &self.chunks.all {
             let mut part = cx.backend.fresh(chunk.rows(), x.ncols());
@@ -84,16 +109,34 @@ impl OverChunks {
                 .spmm(&chunk.edges, 0..n, features, Write::Set, &mut out);
             return Ok(out);
         }
-        let sources = self.history.rows(at.layer);
+        let today = self.today.as_ref().and_then(|today| today.forward(k));
         let interior = 0..chunk.n_interior;
-        share(cx, chunk, at, (x, 0), sources, |cx, edges, sources| {
-            in_pieces(cx, edges, interior.clone(), |cx, rows| {
-                cx.backend.spmm(edges, rows, sources, Write::Set, &mut out)
-            })
-        })?;
-        let boundary = chunk.n_interior..n;
+        let (sources, first) = self.history.rows(at.layer);
+        if cx.size() == 1 {
+            let place = first + chunk.seen.start;
+            cx.backend.copy_rows(x, 0, n, sources, place);
+            let edges = today.unwrap_or(&chunk.edges);
+            cx.backend.spmm(edges, 0..n, sources, Write::Set, &mut out);
+            return Ok(out);
+        }
+        // Edges are lent out beside the chunk's way to others.
+        let boundary = interior.end..n;
+        let own = Rc::clone(&chunk.edges);
+        let edges = today.unwrap_or(&own);
+        share(
+            cx,
+            chunk,
+            at,
+            (x, 0),
+            (&mut *sources, first),
+            |cx, sources| {
+                in_pieces(cx, edges, interior.clone(), |cx, rows| {
+                    cx.backend.spmm(edges, rows, sources, Write::Set, &mut out)
+                })
+            },
+        )?;
         cx.backend
-            .spmm(&chunk.edges, boundary, sources, Write::Set, &mut out);
+            .spmm(edges, boundary, sources, Write::Set, &mut out);
         Ok(out)
     }
 
@@ -103,14 +146,15 @@ impl OverChunks {
         let all = self.history.gradients(at.layer);
         cx.backend
             .copy_rows(g, 0, chunk.rows(), all, chunk.own.start);
-        back(cx, chunk, at, all)
+        let today = self.today.as_ref().and_then(|today| today.backward(k));
+        back(cx, chunk, at, today, all)
     }
 
     /// Backward of all chunks' aggregates, `g: [n_own, d]`.
     fn backward_of_all(&mut self, cx: &mut Ctx, at: At, g: &Mat) -> Result<Mat> {
         let mut out = cx.backend.fresh(g.nrows(), g.ncols());
         for chunk in &mut self.chunks.all {
-            let part = back(cx, chunk, at, g)?;
+            let part = back(cx, chunk, at, None, g)?;
             cx.backend
                 .copy_rows(&part, 0, chunk.rows(), &mut out, chunk.own.start);
         }
@@ -119,43 +163,44 @@ impl OverChunks {
 }
 
 /// Writes a chunk's rows, which are in `x` from row `first` on, to `sources` for all ranks of the stage
-/// that read them; `meanwhile` runs while those of the others travel.
+/// that read them, from row `start` on; `meanwhile` runs while those of the others travel.
 fn share(
     cx: &mut Ctx,
     chunk: &mut Chunk,
     at: At,
     (x, first): (&Mat, usize),
-    sources: &mut Mat,
-    mut meanwhile: impl FnMut(&mut Ctx, &Sparse, &Mat) -> Result<()>,
+    (sources, start): (&mut Mat, usize),
+    mut meanwhile: impl FnMut(&mut Ctx, &Mat) -> Result<()>,
 ) -> Result<()> {
-    let (n, start) = (chunk.rows(), chunk.seen.start);
+    let (n, start) = (chunk.rows(), start + chunk.seen.start);
     cx.backend.copy_rows(x, first, n, sources, start);
     if cx.size() == 1 {
-        return meanwhile(cx, &chunk.edges, sources);
+        return meanwhile(cx, sources);
     }
     let mut seen = cx.backend.fresh(chunk.seen.len(), x.ncols());
     cx.backend.copy_rows(x, first, n, &mut seen, 0);
     let (read, local) = (chunk.seen.len() - n, &*sources);
-    let Chunk { edges, halo, .. } = chunk;
-    halo.pull(cx, at, &mut seen, &mut |cx, _| meanwhile(cx, edges, local))?;
+    let halo = &mut chunk.halo;
+    halo.pull(cx, at, &mut seen, &mut |cx, _| meanwhile(cx, local))?;
     cx.backend.copy_rows(&seen, n, read, sources, start + n);
     Ok(())
 }
 
-/// From the gradients of all aggregates that are there, `g: [n_own, d]`, those of the chunk's rows; those
-/// of other ranks' rows go to them.
-fn back(cx: &mut Ctx, chunk: &mut Chunk, at: At, g: &Mat) -> Result<Mat> {
+/// From the gradients of aggregates that are there, `g: [n_own, d]`, those of the chunk's rows, over
+/// `edges` or all that it has; those of other ranks' rows go to them.
+fn back(cx: &mut Ctx, chunk: &mut Chunk, at: At, edges: Option<&Sparse>, g: &Mat) -> Result<Mat> {
     let (n, seen) = (chunk.rows(), chunk.seen.len());
     let mut out = cx.backend.fresh(seen, g.ncols());
     let Chunk { edges_t, halo, .. } = chunk;
+    let edges = edges.unwrap_or(edges_t);
     if cx.size() == 1 {
-        cx.backend.spmm(edges_t, 0..n, g, Write::Set, &mut out);
+        cx.backend.spmm(edges, 0..n, g, Write::Set, &mut out);
         return Ok(out);
     }
-    cx.backend.spmm(edges_t, n..seen, g, Write::Set, &mut out);
+    cx.backend.spmm(edges, n..seen, g, Write::Set, &mut out);
     halo.push(cx, at, &mut out, &mut |cx, out| {
-        in_pieces(cx, edges_t, 0..n, |cx, rows| {
-            cx.backend.spmm(edges_t, rows, g, Write::Set, out)
+        in_pieces(cx, edges, 0..n, |cx, rows| {
+            cx.backend.spmm(edges, rows, g, Write::Set, out)
         })
     })?;
     Ok(out.truncate(n))
@@ -176,6 +221,6 @@ impl Aggregate for OverChunks {
     }
 
     fn restore(&mut self, cx: &Ctx, own: &mut State) -> Result<()> {
-        self.history.restore(cx, own)
+        self.history.restore(cx, cx.plan.start as u64, own)
     }
 }

@@ -22,29 +22,22 @@ pub(super) fn label(layer: usize, direction: Direction) -> Label {
 
 /// Messages that come from one rank in an order that is known.
 pub(super) struct Coming {
-    label: Label,
     peer: usize,
-    /// Lengths of those not asked for yet.
-    lens: VecDeque<usize>,
+    /// Names and lengths of those not asked for yet.
+    left: VecDeque<(Label, usize)>,
     /// Those asked for; none where nothing is sent.
     asked: VecDeque<Option<Ticket>>,
 }
 
 impl Coming {
-    /// Messages of `lens` floats from `peer`; the first are asked for.
+    /// Messages of so many floats from `peer`; the first are asked for.
     ///
     /// # Errors
     /// Whatever the communicator meets.
-    pub(super) fn new(
-        cx: &mut Ctx,
-        label: Label,
-        peer: usize,
-        lens: impl Iterator<Item = usize>,
-    ) -> Result<Coming> {
+    pub(super) fn new(cx: &mut Ctx, peer: usize, messages: Vec<(Label, usize)>) -> Result<Coming> {
         let mut coming = Coming {
-            label,
             peer,
-            lens: lens.collect(),
+            left: messages.into(),
             asked: VecDeque::new(),
         };
         coming.ask(cx)?;
@@ -53,11 +46,11 @@ impl Coming {
 
     fn ask(&mut self, cx: &mut Ctx) -> Result<()> {
         while self.asked.len() < AHEAD
-            && let Some(len) = self.lens.pop_front()
+            && let Some((label, len)) = self.left.pop_front()
         {
             self.asked.push_back(match len {
                 0 => None,
-                _ => Some(cx.comm.post_recv(self.label, self.peer, len)?),
+                _ => Some(cx.comm.post_recv(label, self.peer, len)?),
             });
         }
         Ok(())

@@ -1,125 +1,52 @@
-//! One rank's training of its stage's layers on its part of every chunk.
+//! One rank's training of its layers on its part of every chunk.
 
-use super::over_chunks::OverChunks;
+use super::frames::{self, Mark, Standing};
 use super::passing::{Coming, below_each_other, label, rows_of, send};
+use super::piece::{Back, First, Piece, Place, Seam, Source};
+use super::schedule::{order, turns};
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;
 use crate::comm::Communicator;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::head::Head;
-use crate::model::{Aggregate, Flow, Grad, Input, Model, Optimiser, Tape, Weights};
+use crate::model::{Flow, Grad, Model, Tape, Weights};
 use crate::record::{Direction, Pass, PredictedLane};
-use crate::rng::{self, Purpose};
-use crate::strategy::full_graph::OverBlock;
-use crate::strategy::halo::Halo;
-use crate::strategy::reduce::Reduction;
 use crate::strategy::{Rows, Strategy};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// How layers reach other vertices.
-pub(super) enum Seam {
-    /// One chunk: nothing is historical.
-    One(OverBlock<Halo>),
-    /// Several.
-    Several(OverChunks),
-}
-
-impl Seam {
-    fn seam(&mut self) -> &mut dyn Aggregate {
-        match self {
-            Seam::One(over) => over,
-            Seam::Several(over) => over,
-        }
-    }
-
-    /// From now on the rows of a chunk come, or of all.
-    fn at(&mut self, chunk: Option<usize>) {
-        if let Seam::Several(over) = self {
-            over.at = chunk;
-        }
-    }
-
-    fn features(&mut self, x: Option<Rc<Mat>>) {
-        if let Seam::Several(over) = self {
-            over.features = x;
-        }
-    }
-
-    fn history(&mut self, then: impl FnOnce(&mut super::history::History)) {
-        if let Seam::Several(over) = self {
-            then(over.history());
-        }
-    }
-}
-
-/// What the first layer here reads.
-pub(super) enum Source {
-    /// What the stage before sends.
-    Before(usize),
-    /// Features, chunk by chunk: the first layer reads no neighbours, or there is one chunk.
-    Chunks(Vec<Input>),
-    /// Features of all sources: the first layer aggregates them.
-    Sources(Input),
-    /// Features of all rows: the first layer aggregates a product of them, so it runs on all rows before
-    /// the first chunk, and back after the last.
-    Rows(Input),
-}
-
 /// A rank's training.
 pub(super) struct Stage {
+    pub(super) standing: Standing,
+    /// The ranks of the stage.
     pub(super) group: Communicator,
-    pub(super) source: Source,
-    /// The rank with the same rows in the stage behind.
-    pub(super) after: Option<usize>,
     pub(super) seam: Seam,
-    pub(super) model: Model,
+    pub(super) pieces: Vec<Piece>,
     /// Of all chunks, chunk by chunk.
     pub(super) rows: Rows,
-    /// Of each chunk, in the last stage.
+    /// Of each chunk, where the model ends.
     pub(super) of_chunks: Vec<Rows>,
     /// Global vertex ids of each chunk's rows.
     pub(super) ids: Vec<Kept<u32>>,
     pub(super) head: Head,
-    pub(super) reduction: Reduction,
-    pub(super) optimiser: Optimiser,
     /// Whether chunks go in another order every epoch.
     pub(super) shuffle: bool,
+    /// Whether weight gradients are made when the input's have gone on.
+    pub(super) split: bool,
     /// In the place of the gradients of layers that other stages have.
     pub(super) none: Mat,
 }
 
-/// The order in which chunks go forward in an epoch, the same on every rank.
-pub(super) fn order(seed: u64, epoch: u64, chunks: usize, shuffle: bool) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..chunks).collect();
-    if shuffle {
-        rng::shuffle(rng::key(seed, epoch, Purpose::Shuffle, 0), &mut order);
-    }
-    order
-}
-
-/// What forward leaves of a chunk.
+/// What forward leaves of a chunk in a piece.
 struct Passed {
     tape: Tape,
-    /// Of its output, in the last stage.
+    /// Of its output, where the model ends.
     grad: Option<Grad>,
 }
 
-/// The first layer on all rows, where it goes before the chunks.
-struct First {
-    output: Rc<Mat>,
-    tape: Tape,
-    /// Of its output, filled chunk by chunk.
-    grad: Mat,
-}
-
-/// What the stage does with a chunk: its number and the layers it goes through.
-#[derive(Clone)]
-struct Through {
-    chunk: usize,
-    layers: Range<usize>,
-}
+/// By piece and chunk.
+type AllPassed = Vec<Vec<Option<Passed>>>;
 
 impl Stage {
     /// What leaves this rank beside rows that aggregations read: what crosses to other stages, and the
@@ -128,71 +55,36 @@ impl Stage {
     /// # Errors
     /// As [`Model::crossing`].
     pub(super) fn predict(&mut self, cx: &mut Ctx) -> Result<Vec<(PredictedLane, u64)>> {
-        let Range { start, end } = self.model.held();
-        let before = match self.source {
-            Source::Before(peer) => Some(peer),
-            _ => None,
-        };
         let mut lanes = Vec::new();
-        let ways = [
-            (self.after, end, Direction::Forward),
-            (before, start, Direction::Backward),
-        ];
-        for (peer, layer, direction) in ways {
-            let Some(peer) = peer else { continue };
-            let bytes = 4 * self.rows.ids.len() * self.model.crossing(layer)?.width();
-            lanes.push(((layer as u16, direction, peer as u32), bytes as u64));
+        for piece in &self.pieces {
+            let model = &piece.model;
+            let Range { start, end } = model.held();
+            let begins = !matches!(piece.source, Source::Before);
+            let ways = [
+                (
+                    self.standing.after,
+                    end,
+                    Direction::Forward,
+                    end == model.layers(),
+                ),
+                (self.standing.before, start, Direction::Backward, begins),
+            ];
+            for (peer, layer, direction, none) in ways {
+                if !none {
+                    let bytes = 4 * self.rows.ids.len() * model.crossing(layer)?.width();
+                    lanes.push(((layer as u16, direction, peer as u32), bytes as u64));
+                }
+            }
+            let reduction = &piece.reduction;
+            lanes.extend(cx.within(&mut self.group, |cx| reduction.predict(cx)));
         }
-        let reduction = &self.reduction;
-        lanes.extend(cx.within(&mut self.group, |cx| reduction.predict(cx)));
         Ok(lanes)
     }
 
-    /// Layers that chunks go through here.
-    fn layers(&self) -> Range<usize> {
-        let Range { start, end } = self.model.held();
-        match self.source {
-            Source::Rows(_) => start + 1..end,
-            _ => start..end,
-        }
-    }
-
-    /// Rows of a chunk before it goes through the layers here.
-    fn enter(
-        &mut self,
-        cx: &mut Ctx,
-        chunk: usize,
-        coming: Option<&mut Coming>,
-        first: Option<&First>,
-    ) -> Result<Flow> {
-        let (ids, rows) = (&self.ids[chunk], self.ids[chunk].len());
-        Ok(match (&self.source, coming, first) {
-            (Source::Before(_), Some(coming), _) => {
-                let message = coming.next(cx)?;
-                let crossing = self.model.crossing(self.model.held().start)?;
-                crossing.unpack(cx, rows, message)?
-            }
-            (Source::Rows(_), _, Some(first)) => {
-                let own = self.own(chunk);
-                rows_of(cx, &first.output, own.start, own.len())
-            }
-            (Source::Chunks(inputs), ..) => {
-                let input = inputs[chunk].clone();
-                self.model.drop_features(cx, input, ids).into()
-            }
-            (Source::Sources(_), ..) => self.of_features(cx, chunk),
-            _ => unreachable!("a stage knows what its first layer reads"),
-        })
-    }
-
-    /// A chunk's rows of this pass's features.
-    fn of_features(&self, cx: &Ctx, chunk: usize) -> Flow {
-        let Seam::Several(over) = &self.seam else {
-            unreachable!("features of sources are there for several chunks")
-        };
-        let x = over.features.as_ref().expect("set when the pass began");
-        let chunk = &over.chunks().all[chunk];
-        rows_of(cx, x, chunk.seen.start, chunk.rows())
+    /// Whether the model ends in a piece.
+    fn ends(&self, piece: usize) -> bool {
+        let model = &self.pieces[piece].model;
+        model.held().end == model.layers()
     }
 
     /// Rows of a chunk among this rank's.
@@ -201,81 +93,146 @@ impl Stage {
         start..start + self.ids[chunk].len()
     }
 
-    /// A chunk, or all rows, through some layers.
+    /// A piece, and where it runs on a chunk or on all rows.
+    fn at(&mut self, piece: usize, chunk: Option<usize>) -> (&mut Piece, Place<'_>) {
+        let ids = chunk.map_or(&self.rows.ids, |k| &self.ids[k]);
+        let place = Place {
+            group: &mut self.group,
+            seam: &mut self.seam,
+            ids,
+            chunk,
+        };
+        (&mut self.pieces[piece], place)
+    }
+
+    /// A chunk, or all rows, through some layers of a piece.
     fn through(
         &mut self,
         cx: &mut Ctx,
-        chunk: Option<usize>,
+        (piece, chunk): (usize, Option<usize>),
         layers: Range<usize>,
         flow: Flow,
         train: bool,
     ) -> Result<(Flow, Tape)> {
-        self.seam.at(chunk);
-        let ids = chunk.map_or(&self.rows.ids, |k| &self.ids[k]);
-        let Stage {
-            group, model, seam, ..
-        } = self;
-        cx.within(group, |cx| {
-            model.forward_layers(cx, seam.seam(), layers, flow, ids, train)
+        let (piece, place) = self.at(piece, chunk);
+        piece.through(cx, place, layers, flow, train)
+    }
+
+    /// What comes in these turns, of pieces that read what others send: forward rows, or gradients.
+    fn coming(
+        &self,
+        cx: &mut Ctx,
+        direction: Direction,
+        turns: impl Iterator<Item = (usize, usize)>,
+    ) -> Result<Coming> {
+        let forward = direction == Direction::Forward;
+        let mut messages = Vec::new();
+        for (piece, chunk) in turns {
+            let Piece { model, source, .. } = &self.pieces[piece];
+            let Range { start, end } = model.held();
+            let comes = match forward {
+                true => matches!(source, Source::Before),
+                false => !self.ends(piece),
+            };
+            if comes {
+                let layer = if forward { start } else { end };
+                let len = self.ids[chunk].len() * model.crossing(layer)?.width();
+                messages.push((label(layer, direction), len));
+            }
+        }
+        let peer = match forward {
+            true => self.standing.before,
+            false => self.standing.after,
+        };
+        Coming::new(cx, peer, messages)
+    }
+
+    /// Rows of a chunk before it goes through a piece.
+    fn enter(
+        &mut self,
+        cx: &mut Ctx,
+        (piece, chunk): (usize, usize),
+        coming: &mut Coming,
+        first: Option<&First>,
+    ) -> Result<Flow> {
+        let (ids, own) = (&self.ids[chunk], self.own(chunk));
+        let Piece { model, source, .. } = &self.pieces[piece];
+        Ok(match (source, first) {
+            (Source::Before, _) => {
+                let message = coming.next(cx)?;
+                let crossing = model.crossing(model.held().start)?;
+                crossing.unpack(cx, ids.len(), message)?
+            }
+            (Source::Rows(_), Some(first)) => rows_of(cx, &first.output, own.start, own.len()),
+            (Source::Chunks(inputs), _) => {
+                let input = inputs[chunk].clone();
+                model.drop_features(cx, input, ids).into()
+            }
+            (Source::Sources(_), _) => {
+                let over = self.seam.several().expect("features of sources of chunks");
+                Piece::of_features(cx, over, chunk)
+            }
+            _ => unreachable!("made when the epoch began"),
         })
     }
 
     /// The features of this epoch, with elements dropped, and the first layer on all rows where it goes
     /// before the chunks.
-    fn begin(&mut self, cx: &mut Ctx) -> Result<Option<First>> {
-        self.seam.history(|history| history.begin(cx));
-        match &self.source {
-            Source::Sources(input) => {
-                let Seam::Several(over) = &self.seam else {
-                    unreachable!("features of sources are there for several chunks")
-                };
+    fn begin(&mut self, cx: &mut Ctx, order: &[usize]) -> Result<Option<First>> {
+        let Piece { source, model, .. } = &self.pieces[0];
+        if let Some(over) = self.seam.several() {
+            over.begin(order);
+            if let Source::Sources(input) = source {
                 let ids = over.source_ids().clone();
-                let dropped = self.model.drop_features(cx, input.clone(), &ids);
-                self.seam.features(dropped.dense().cloned());
-                Ok(None)
+                let dropped = model.drop_features(cx, input.clone(), &ids);
+                over.features = dropped.dense().cloned();
             }
-            Source::Rows(input) => {
-                let input = input.clone();
-                let dropped = self.model.drop_features(cx, input, &self.rows.ids);
-                let (flow, tape) = self.through(cx, None, 0..1, dropped.into(), true)?;
-                let output = Rc::clone(flow.x.dense().expect("a layer's output is dense"));
-                let grad = cx.backend.fresh(output.nrows(), output.ncols());
-                Ok(Some(First { output, tape, grad }))
-            }
-            _ => Ok(None),
         }
+        if let Source::Rows(input) = source {
+            let dropped = model.drop_features(cx, input.clone(), &self.rows.ids);
+            let (flow, tape) = self.through(cx, (0, None), 0..1, dropped.into(), true)?;
+            let output = Rc::clone(flow.x.dense().expect("a layer's output is dense"));
+            let grad = cx.backend.fresh(output.nrows(), output.ncols());
+            return Ok(Some(First { output, tape, grad }));
+        }
+        Ok(None)
     }
 
-    /// All chunks forward, in `order`; what each leaves, by number, and the sum of losses.
+    /// All chunks forward, in `order`; what each leaves, and the sum of losses.
     fn forward(
         &mut self,
         cx: &mut Ctx,
         order: &[usize],
+        turns: &[(usize, usize)],
         first: Option<&First>,
-    ) -> Result<(Vec<Option<Passed>>, f64)> {
-        let held = self.model.held();
-        let mut coming = match self.source {
-            Source::Before(peer) => {
-                let width = self.model.crossing(held.start)?.width();
-                let lens = order.iter().map(|&k| self.ids[k].len() * width);
-                let label = label(held.start, Direction::Forward);
-                Some(Coming::new(cx, label, peer, lens)?)
-            }
-            _ => None,
-        };
-        let mut passed: Vec<Option<Passed>> = order.iter().map(|_| None).collect();
+    ) -> Result<(AllPassed, f64)> {
+        let chunks = turns.iter().map(|&(piece, place)| (piece, order[place]));
+        let mut coming = self.coming(cx, Direction::Forward, chunks)?;
+        let of_piece = |_: &Piece| order.iter().map(|_| None).collect();
+        let mut passed: AllPassed = self.pieces.iter().map(of_piece).collect();
         let mut loss = 0.0;
-        for &chunk in order {
+        for &(piece, place) in turns {
+            let chunk = order[place];
             cx.pass(Pass::Forward);
-            let flow = self.enter(cx, chunk, coming.as_mut(), first)?;
-            let (flow, tape) = self.through(cx, Some(chunk), self.layers(), flow, true)?;
-            let grad = match self.after {
-                Some(peer) => {
-                    let message = self.model.crossing(held.end)?.pack(cx, &flow)?;
-                    send(cx, label(held.end, Direction::Forward), peer, message)?;
+            let mark = Mark::new(cx, (piece, chunk, place), Direction::Forward);
+            let flow = self.enter(cx, (piece, chunk), &mut coming, first)?;
+            let mark = mark.came(cx);
+            let layers = self.pieces[piece].layers();
+            let (flow, tape) = self.through(cx, (piece, Some(chunk)), layers, flow, true)?;
+            let grad = match self.ends(piece) {
+                false => {
+                    let model = &self.pieces[piece].model;
+                    let end = model.held().end;
+                    let message = model.crossing(end)?.pack(cx, &flow)?;
+                    send(
+                        cx,
+                        label(end, Direction::Forward),
+                        self.standing.after,
+                        message,
+                    )?;
                     None
                 }
-                None => {
+                true => {
                     let logits = flow.x.into_mat();
                     let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
                     let (rows, own) = (&self.of_chunks[chunk], Weights::new());
@@ -283,144 +240,132 @@ impl Stage {
                     Some(Grad::from(g))
                 }
             };
-            passed[chunk] = Some(Passed { tape, grad });
+            passed[piece][chunk] = Some(Passed { tape, grad });
+            mark.done(cx, self);
         }
         Ok((passed, loss))
     }
 
-    /// All chunks back, in the reverse of `order`.
+    /// All chunks back, in the reverse of `turns`.
     fn backward(
         &mut self,
         cx: &mut Ctx,
         order: &[usize],
-        mut passed: Vec<Option<Passed>>,
+        turns: &[(usize, usize)],
+        mut passed: AllPassed,
         mut first: Option<First>,
     ) -> Result<()> {
-        let held = self.model.held();
         cx.pass(Pass::Backward);
-        let mut coming = match self.after {
-            Some(peer) => {
-                let width = self.model.crossing(held.end)?.width();
-                let lens = order.iter().rev().map(|&k| self.ids[k].len() * width);
-                let label = label(held.end, Direction::Backward);
-                Some(Coming::new(cx, label, peer, lens)?)
-            }
-            None => None,
-        };
-        for (left, &chunk) in order.iter().enumerate().rev() {
+        let chunks = turns
+            .iter()
+            .rev()
+            .map(|&(piece, place)| (piece, order[place]));
+        let mut coming = self.coming(cx, Direction::Backward, chunks)?;
+        for &(piece, place) in turns.iter().rev() {
+            let chunk = order[place];
             cx.pass(Pass::Backward);
-            let Passed { tape, grad } = passed[chunk].take().expect("each goes back once");
-            let grad = match (grad, &mut coming) {
-                (None, Some(coming)) => {
+            let mark = Mark::new(cx, (piece, chunk, place), Direction::Backward);
+            let Passed { tape, grad } = passed[piece][chunk].take().expect("each goes back once");
+            let grad = match grad {
+                Some(grad) => grad,
+                None => {
                     let (n, message) = (self.ids[chunk].len(), coming.next(cx)?);
-                    let crossing = self.model.crossing(held.end)?;
+                    let model = &self.pieces[piece].model;
+                    let crossing = model.crossing(model.held().end)?;
                     crossing.unpack_gradient(cx, n, message)?
                 }
-                (grad, _) => grad.expect("the last stage makes it itself"),
             };
-            let layers = self.layers();
-            let through = Through { chunk, layers };
-            let back = self.back(cx, Some(through), tape, grad, left == 0)?;
-            match (&self.source, back, &mut first) {
-                (&Source::Before(peer), Some(back), _) => {
-                    let crossing = self.model.crossing(held.start)?;
-                    let message = crossing.pack_gradient(cx, &back)?;
-                    send(cx, label(held.start, Direction::Backward), peer, message)?;
+            let mark = mark.came(cx);
+            let (own, before, split) = (self.own(chunk), self.standing.before, self.split);
+            let (held, place_of) = self.at(piece, Some(chunk));
+            let starts = matches!(held.source, Source::Before);
+            let layers = held.layers();
+            let how = Back {
+                last: place == 0,
+                split,
+            };
+            let mut gone = |cx: &mut Ctx, model: &Model, back: Grad| {
+                if starts {
+                    let start = model.held().start;
+                    let message = model.crossing(start)?.pack_gradient(cx, &back)?;
+                    return send(cx, label(start, Direction::Backward), before, message);
                 }
-                (Source::Rows(_), Some(back), Some(first)) => {
-                    let own = self.own(chunk);
+                if let Some(first) = &mut first {
                     let to = &mut first.grad;
                     cx.backend.copy_rows(&back.g, 0, own.len(), to, own.start);
                 }
-                _ => {}
-            }
+                Ok(())
+            };
+            held.back(cx, place_of, (layers, tape, grad), how, &mut gone)?;
+            mark.done(cx, self);
         }
         if let Some(First { tape, grad, .. }) = first {
-            self.back(cx, None, tape, grad.into(), true)?;
+            let (held, place_of) = self.at(0, None);
+            let how = Back {
+                last: true,
+                split: false,
+            };
+            let of = (0..1, tape, grad.into());
+            held.back(cx, place_of, of, how, &mut |_, _, _| Ok(()))?;
         }
         Ok(())
-    }
-
-    /// A chunk back through some layers, or all rows through the first; the last to go back hands over the
-    /// sums of the weights' gradients.
-    fn back(
-        &mut self,
-        cx: &mut Ctx,
-        through: Option<Through>,
-        tape: Tape,
-        grad: Grad,
-        last: bool,
-    ) -> Result<Option<Grad>> {
-        let (chunk, layers) = match through {
-            Some(Through { chunk, layers }) => (Some(chunk), layers),
-            None => (None, 0..1),
-        };
-        self.seam.at(chunk);
-        let ids = chunk.map_or(&self.rows.ids, |k| &self.ids[k]);
-        let Stage {
-            group,
-            model,
-            seam,
-            reduction,
-            ..
-        } = self;
-        cx.within(group, |cx| {
-            let mut ready = |cx: &mut Ctx, layer, grads| match last {
-                true => reduction.ready(cx, layer, grads),
-                false => {
-                    reduction.add(cx, layer, grads);
-                    Ok(())
-                }
-            };
-            model.backward_layers(cx, seam.seam(), layers, tape, ids, grad, &mut ready)
-        })
     }
 
     /// The output of all rows without dropout, every neighbour's as it is now; what of it the stage behind
     /// reads has gone there.
     fn exact(&mut self, cx: &mut Ctx) -> Result<Flow> {
         cx.pass(Pass::Eval);
-        let held = self.model.held();
         let n = self.rows.ids.len();
-        let mut layers = held.clone();
-        let flow = match &self.source {
-            &Source::Before(peer) => {
-                let crossing = self.model.crossing(held.start)?;
-                let label = label(held.start, Direction::Eval);
-                let message = match n * crossing.width() {
-                    0 => Vec::new(),
-                    len => cx.comm.recv(label, peer, len)?,
-                };
-                crossing.unpack(cx, n, message)?
+        let mut output = None;
+        for piece in 0..self.pieces.len() {
+            let model = &self.pieces[piece].model;
+            let held = model.held();
+            let mut layers = held.clone();
+            let flow = match &self.pieces[piece].source {
+                Source::Before => {
+                    let crossing = model.crossing(held.start)?;
+                    let label = label(held.start, Direction::Eval);
+                    let message = match n * crossing.width() {
+                        0 => Vec::new(),
+                        len => cx.comm.recv(label, self.standing.before, len)?,
+                    };
+                    crossing.unpack(cx, n, message)?
+                }
+                Source::Rows(input) => input.clone().into(),
+                Source::Chunks(inputs) if inputs.len() == 1 => inputs[0].clone().into(),
+                _ => {
+                    layers.start = 1;
+                    self.first_by_chunk(cx)?
+                }
+            };
+            let (flow, _) = self.through(cx, (piece, None), layers, flow, false)?;
+            if !self.ends(piece) {
+                let message = self.pieces[piece]
+                    .model
+                    .crossing(held.end)?
+                    .pack(cx, &flow)?;
+                let label = label(held.end, Direction::Eval);
+                send(cx, label, self.standing.after, message)?;
             }
-            Source::Rows(input) => input.clone().into(),
-            Source::Chunks(inputs) if inputs.len() == 1 => inputs[0].clone().into(),
-            _ => {
-                layers.start = 1;
-                self.first_by_chunk(cx)?
-            }
-        };
-        let (flow, _) = self.through(cx, None, layers, flow, false)?;
-        if let Some(peer) = self.after {
-            let message = self.model.crossing(held.end)?.pack(cx, &flow)?;
-            send(cx, label(held.end, Direction::Eval), peer, message)?;
+            output = Some(flow);
         }
-        Ok(flow)
+        Ok(output.expect("a rank has layers"))
     }
 
     /// The output of the first layer without dropout, chunk by chunk, since its input lies so.
     fn first_by_chunk(&mut self, cx: &mut Ctx) -> Result<Flow> {
-        if let Source::Sources(input) = &self.source {
-            let x = input.dense().cloned();
-            self.seam.features(x);
+        if let (Source::Sources(input), Some(over)) = (&self.pieces[0].source, self.seam.several())
+        {
+            over.features = input.dense().cloned();
         }
         let mut flows = Vec::with_capacity(self.ids.len());
         for chunk in 0..self.ids.len() {
-            let flow = match &self.source {
-                Source::Chunks(inputs) => inputs[chunk].clone().into(),
-                _ => self.of_features(cx, chunk),
+            let flow = match (&self.pieces[0].source, self.seam.several()) {
+                (Source::Sources(_), Some(over)) => Piece::of_features(cx, over, chunk),
+                (Source::Chunks(inputs), _) => inputs[chunk].clone().into(),
+                _ => unreachable!("asked for input that lies by chunk"),
             };
-            flows.push(self.through(cx, Some(chunk), 0..1, flow, false)?.0);
+            flows.push(self.through(cx, (0, Some(chunk)), 0..1, flow, false)?.0);
         }
         Ok(below_each_other(cx, &flows))
     }
@@ -430,12 +375,12 @@ impl Stage {
     /// # Errors
     /// Whatever the communicator meets.
     pub(super) fn found(&mut self, cx: &mut Ctx) -> Result<()> {
-        let Seam::Several(over) = &mut self.seam else {
+        let Some(over) = self.seam.several() else {
             return Ok(());
         };
         over.founds = true;
         self.exact(cx)?;
-        if let Seam::Several(over) = &mut self.seam {
+        if let Some(over) = self.seam.several() {
             over.founds = false;
         }
         cx.pass(Pass::Setup);
@@ -446,52 +391,74 @@ impl Stage {
 impl Strategy for Stage {
     fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
         cx.pass(Pass::Forward);
-        let reduction = &mut self.reduction;
-        cx.within(&mut self.group, |cx| reduction.begin(cx));
+        self.standing.begin(cx);
+        for Piece { reduction, .. } in &mut self.pieces {
+            cx.within(&mut self.group, |cx| reduction.begin(cx));
+        }
         let seed = cx.plan.spec.seed;
         let order = order(seed, cx.epoch, self.ids.len(), self.shuffle);
-        let first = self.begin(cx)?;
-        let (passed, loss) = self.forward(cx, &order, first.as_ref())?;
-        self.backward(cx, &order, passed, first)?;
+        let turns = turns(order.len(), self.standing.stages, self.pieces.len());
+        let first = self.begin(cx, &order)?;
+        let (passed, loss) = self.forward(cx, &order, &turns, first.as_ref())?;
+        self.backward(cx, &order, &turns, passed, first)?;
+        cx.chunk(None);
         cx.pass(Pass::Optim);
-        let reduction = &mut self.reduction;
-        cx.within(&mut self.group, |cx| reduction.collect(cx))?;
-        let weights = &mut self.model.weights;
-        let gradients = self.reduction.gradients();
-        self.optimiser.step(cx.backend.as_ref(), weights, gradients);
-        self.seam.history(|history| history.end(cx));
+        for piece in &mut self.pieces {
+            let Piece {
+                reduction,
+                model,
+                optimiser,
+                ..
+            } = piece;
+            cx.within(&mut self.group, |cx| reduction.collect(cx))?;
+            let gradients = reduction.gradients();
+            optimiser.step(cx.backend.as_ref(), &mut model.weights, gradients);
+        }
+        frames::close(cx, self);
+        if let Some(over) = self.seam.several() {
+            over.history().end(cx);
+        }
         Ok(loss)
     }
 
     fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat> {
         let flow = self.exact(cx)?;
-        Ok(match self.after {
-            None => cx.backend.take(flow.x.into_mat()),
-            Some(_) => kernels::Mat::zeros((0, 0)),
+        let last = self.pieces.len() - 1;
+        Ok(match self.ends(last) {
+            true => cx.backend.take(flow.x.into_mat()),
+            false => kernels::Mat::zeros((0, 0)),
         })
     }
 
     fn gradients(&self) -> Vec<&Mat> {
+        let model = &self.pieces[0].model;
         let mut all = Vec::new();
-        for (layer, own) in self.reduction.gradients().iter().enumerate() {
-            let tensors = self.model.layer(layer).tensors().len();
-            all.extend((0..tensors).map(|t| own.get(t).unwrap_or(&self.none)));
+        for layer in 0..model.layers() {
+            let held = |piece: &&Piece| piece.model.held().contains(&layer);
+            let own = self.pieces.iter().find(held);
+            let own = own.map(|piece| &piece.reduction.gradients()[layer]);
+            let tensors = model.layer(layer).tensors().len();
+            all.extend((0..tensors).map(|t| own.and_then(|own| own.get(t)).unwrap_or(&self.none)));
         }
         all
     }
 
     fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
         let (backend, own) = (cx.backend.as_ref(), &mut snapshot.own);
-        self.model.save(backend, own);
-        self.optimiser.save(backend, own);
+        for piece in &mut self.pieces {
+            piece.model.save(backend, own);
+            piece.optimiser.save(backend, own);
+        }
         self.seam.seam().save(cx, own);
         Ok(())
     }
 
     fn restore(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
         let (backend, own) = (cx.backend.as_ref(), &mut snapshot.own);
-        self.model.restore(backend, own)?;
-        self.optimiser.restore(backend, own)?;
+        for piece in &mut self.pieces {
+            piece.model.restore(backend, own)?;
+            piece.optimiser.restore(backend, own)?;
+        }
         self.seam.seam().restore(cx, own)
     }
 }

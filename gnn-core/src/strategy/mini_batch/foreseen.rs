@@ -64,6 +64,7 @@ impl From<Foreseen> for Holds {
             graph: f.graph + f.numbering,
             features: f.features,
             activations: f.batches + f.step + f.evaluation,
+            history: 0,
             halo: f.cache,
             parameters: f.parameters,
         }

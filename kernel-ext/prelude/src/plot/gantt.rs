@@ -1,13 +1,15 @@
 //! `gantt`: what each rank did when, in one epoch.
 //!
 //! A lane a rank, coloured as in `stack`; what is left white is the part of wall time that `stack` calls
-//! other. The critical path is outlined: it jumps to another rank where a rank had to wait for it.
+//! other. Under a strategy that computes chunk after chunk, the chunks' numbers are in the lanes. The critical
+//! path is outlined: it jumps to another rank where a rank had to wait for it.
 
 use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
 use super::axes::{Chart, Named, axes, spot};
+use super::gantt_chunks;
 use super::gantt_lanes::{Epoch, KINDS, Lane, Piece, critical, drawn, path_words, read_epoch};
 use super::gantt_zoom::clipped;
 use super::ink::Ink;
@@ -145,6 +147,9 @@ fn legend(epoch: &Epoch) -> Vec<(Key, String)> {
     let mut legend: Vec<(Key, String)> = kinds
         .map(|(_, (name, ink))| (Key::Box(*ink), (*name).to_owned()))
         .collect();
+    if gantt_chunks::drawn(epoch) {
+        legend.extend(gantt_chunks::legend());
+    }
     if epoch.lanes.iter().any(|l| !l.hidden.is_empty()) {
         legend.push((Key::Dashed(Ink::HIDDEN), "hidden comm".into()));
     }
@@ -185,11 +190,19 @@ fn draw(
         lines: true,
     };
     axes(&mut chart, x, Named::default())?;
+    let chunks = gantt_chunks::drawn(epoch);
     for (i, ((host, device, _), lane)) in lanes.iter().zip(&epoch.lanes).enumerate() {
         let top = i as f64;
-        let split = if device.is_empty() { 0.80 } else { 0.44 };
+        let split = match (device.is_empty(), chunks) {
+            (true, false) => 0.80,
+            (true, true) => 0.52,
+            (false, _) => 0.44,
+        };
         pieces(&mut chart, host, (top + 0.16, top + split))?;
         pieces(&mut chart, device, (top + 0.48, top + 0.80))?;
+        if chunks {
+            gantt_chunks::draw(area, &mut chart, lane, top)?;
+        }
         for &(from, to) in &lane.hidden {
             let rect = [(from, top + 0.84), (to, top + 0.96)];
             let outline = Rectangle::new(rect, stroke(Ink::HIDDEN, 10));

@@ -2,6 +2,7 @@
 
 use polars::prelude::DataFrame;
 
+use super::gantt_chunks::{Turn, add};
 use super::ink::Ink;
 use super::{PlotError, read, units};
 
@@ -50,6 +51,8 @@ pub(super) struct Lane {
     pub device: Vec<Piece>,
     /// Data that moved beside other work.
     pub hidden: Vec<(f64, f64)>,
+    /// Chunks that the rank had in hand.
+    pub turns: Vec<Turn>,
     pub from: f64,
     pub to: f64,
 }
@@ -113,6 +116,8 @@ pub(super) fn read_epoch(
     let (stream, phase) = (words("stream")?, words("phase")?);
     let peer = read::maybe(frame, "peer").unwrap_or_else(|| vec![f64::NAN; rank.len()]);
     let skew = read::maybe(frame, "skew_us").unwrap_or_default();
+    let chunk = read::maybe(frame, "chunk").unwrap_or_default();
+    let pass = read::words(frame, "pass").unwrap_or_default();
     let end: Vec<f64> = start.iter().zip(&dur).map(|(s, d)| s + d).collect();
     let Some((number, of)) = typical(&epoch, &start, &end) else {
         return Ok(None);
@@ -159,6 +164,15 @@ pub(super) fn read_epoch(
             _ => 0,
         };
         (lane.from, lane.to) = (lane.from.min(from), lane.to.max(to));
+        let of = chunk
+            .get(i)
+            .filter(|chunk| chunk.is_finite() && kind < TRANSFER);
+        lane.turns.extend(of.map(|&chunk| Turn {
+            chunk: chunk as u32,
+            backward: pass.get(i).is_some_and(|pass| pass == "backward"),
+            from,
+            to,
+        }));
         let pieces = match stream[i].as_str() {
             "device" => &mut lane.device,
             _ => &mut lane.host,
@@ -174,6 +188,11 @@ pub(super) fn read_epoch(
     for lane in &mut lanes {
         lane.host.sort_by(|a, b| a.from.total_cmp(&b.from));
         lane.device.sort_by(|a, b| a.from.total_cmp(&b.from));
+        lane.turns.sort_by(|a, b| a.from.total_cmp(&b.from));
+        let spans = std::mem::take(&mut lane.turns);
+        spans
+            .into_iter()
+            .for_each(|turn| add(&mut lane.turns, turn));
     }
     let skew = mine.iter().filter_map(|&i| skew.get(i)).copied();
     Ok(Some(Epoch {

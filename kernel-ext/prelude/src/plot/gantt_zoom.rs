@@ -1,5 +1,6 @@
 //! A part of an epoch, for `gantt` to look at closely.
 
+use super::gantt_chunks::Turn;
 use super::gantt_lanes::{Epoch, Piece};
 
 impl Epoch {
@@ -10,6 +11,17 @@ impl Epoch {
             for pieces in [&mut lane.host, &mut lane.device] {
                 *pieces = pieces.iter().filter_map(|p| cut(p, from, to)).collect();
             }
+            let turns = std::mem::take(&mut lane.turns).into_iter();
+            lane.turns = turns
+                .filter_map(|turn| {
+                    let (a, b) = within(turn.from, turn.to, from, to)?;
+                    Some(Turn {
+                        from: a,
+                        to: b,
+                        ..turn
+                    })
+                })
+                .collect();
             let hidden = lane.hidden.iter();
             lane.hidden = hidden
                 .filter_map(|&(a, b)| within(a, b, from, to))

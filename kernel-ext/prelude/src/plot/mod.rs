@@ -22,6 +22,7 @@ mod balance;
 mod curve;
 mod curve_panel;
 mod gantt;
+mod gantt_chunks;
 mod gantt_lanes;
 mod gantt_zoom;
 mod group;

@@ -41,6 +41,14 @@ struct Found {
     agreed: f64,
 }
 
+impl Found {
+    /// Whether rows are old because nobody has made them yet, and not because they did not travel.
+    fn historical(&self) -> bool {
+        let bytes = |e: &Event| e.bytes_sent + e.bytes_saved;
+        self.events.iter().all(|e| bytes(e) == 0.0)
+    }
+}
+
 /// Epochs in which each rank sent its rows, above; the age of the rows used instead against their
 /// distance from the present ones, below, where it was measured. `case` carries a `stale` frame.
 ///
@@ -59,7 +67,7 @@ pub fn stale(case: &Case) -> Result<Plot, PlotError> {
         return blank(&title, why, &[&case.setting]);
     }
     let lanes = lanes(&found.events);
-    let points = points(&found.events);
+    let points = points(&found);
     let measured = points.iter().any(|p| p.drift.is_finite());
     let note = verdict(&found, &case.setting.bound);
     let foot = stamp(&[&case.setting]);
@@ -67,7 +75,7 @@ pub fn stale(case: &Case) -> Result<Plot, PlotError> {
         title: title.clone(),
         subtitle: note.clone(),
         desc: "Epochs in which each rank sent its rows; age of the rows used instead".into(),
-        legend: legend(&points, measured, &case.setting.bound),
+        legend: legend(&points, measured, &case.setting.bound, found.historical()),
         foot: foot.clone(),
     };
     let high = 56 + LANE * lanes.len() as i32;
@@ -143,9 +151,10 @@ struct Point {
     saved: f64,
 }
 
-fn points(events: &[Event]) -> Vec<Point> {
+fn points(found: &Found) -> Vec<Point> {
     let mut groups: BTreeMap<(u32, u64), Vec<&Event>> = BTreeMap::new();
-    for event in events.iter().filter(|e| !e.sent) {
+    let old = |e: &&Event| !e.sent || (found.historical() && e.drift.is_finite());
+    for event in found.events.iter().filter(old) {
         let key = (event.layer, (event.age * 8.0).round() as u64);
         groups.entry(key).or_default().push(event);
     }
@@ -163,6 +172,13 @@ fn points(events: &[Event]) -> Vec<Point> {
 }
 
 fn verdict(found: &Found, bound: &str) -> String {
+    if found.historical() {
+        let oldest = found.events.iter().map(|e| e.age).fold(0.0, f64::max);
+        let layers = lanes(&found.events).len();
+        return format!(
+            "rows of chunks that come later are historical in {layers} layers of ranks, up to {oldest:.0} epochs old"
+        );
+    }
     let sum = |of: fn(&Event) -> f64| found.events.iter().map(of).sum::<f64>();
     let (sent, saved) = (sum(|e| e.bytes_sent), sum(|e| e.bytes_saved));
     let mut parts = Vec::new();
@@ -184,11 +200,15 @@ fn verdict(found: &Found, bound: &str) -> String {
     parts.join(" · ")
 }
 
-fn legend(points: &[Point], measured: bool, bound: &str) -> Vec<(Key, String)> {
-    let mut legend = vec![(Key::Dot(Ink::COMPUTE), "rows were sent".to_owned())];
+fn legend(points: &[Point], measured: bool, bound: &str, historical: bool) -> Vec<(Key, String)> {
+    let sent = match historical {
+        true => "a version was made",
+        false => "rows were sent",
+    };
+    let mut legend = vec![(Key::Dot(Ink::COMPUTE), sent.to_owned())];
     let mut layers: Vec<u32> = points.iter().map(|p| p.layer).collect();
     layers.dedup();
-    let area = if measured {
+    let area = if measured && !historical {
         " (area: bytes not sent)"
     } else {
         ""

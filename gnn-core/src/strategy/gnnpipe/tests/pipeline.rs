@@ -7,7 +7,7 @@ use super::{MODELS, first_weights, pairs, random_chunks, with_several_classes};
 use crate::dataset::Dataset;
 use crate::model::ModelKind;
 use crate::spec::{RunSpec, Value};
-use crate::strategy::gnnpipe::{ENTRY, stage};
+use crate::strategy::gnnpipe::{ENTRY, schedule};
 use crate::strategy::tests::{Trained, train_epochs};
 use crate::testing::random_dataset;
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ fn distance(
     let mut distance = 0.0f64;
     let mut gradients: Vec<M> = Vec::new();
     for epoch in 0..EPOCHS {
-        let order = stage::order(spec.seed, epoch, chunks, knobs.flag("shuffle"));
+        let order = schedule::order(spec.seed, epoch, chunks, knobs.flag("shuffle"));
         let (want, g) = oracle.epoch(epoch, &order);
         let got: f64 = ranks.iter().map(|rank| rank.losses[epoch as usize]).sum();
         distance = distance.max((want - got).abs() / want.max(1e-3));
@@ -133,6 +133,30 @@ fn every_model_trains_as_the_oracle_in_stages_and_groups() {
             for data in [&plain, &sparse, &several] {
                 let spec = request(model, 3, (shape.0, shape.1, 5), &[]);
                 assert_oracle(&spec, data, &chunk, Rules::frozen_for(2));
+            }
+        }
+    }
+}
+
+/// Layers in pieces, weight gradients at once, ranks placed otherwise: the same training.
+#[test]
+fn however_it_is_scheduled_it_trains_as_the_oracle() {
+    let plain = random_dataset(36, 150, 4, 3, false, 8);
+    let data = Arc::new(plain);
+    let chunk = random_chunks(36, 5, 2);
+    let word = |word: &str| Value::Str(word.into());
+    for model in MODELS {
+        for shape in [(2, 1), (3, 1), (2, 2)] {
+            for interleave in [1, 2] {
+                for late in [true, false] {
+                    let more = [
+                        ("interleave", Value::Int(interleave)),
+                        ("late_weights", Value::Bool(late)),
+                        ("mapping", word("pipelines")),
+                    ];
+                    let spec = request(model, 7, (shape.0, shape.1, 5), &more);
+                    assert_oracle(&spec, &data, &chunk, Rules::frozen_for(2));
+                }
             }
         }
     }
