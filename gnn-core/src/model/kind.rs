@@ -14,7 +14,7 @@ use super::rgcn::Rgcn;
 use super::sage::Sage;
 use crate::backend::Act;
 use crate::graph::Propagation;
-use crate::spec::{ModelKind, RunSpec};
+use crate::spec::{AggregateWidth, ModelKind, RunSpec};
 
 /// The widths that a data set and a task ask of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,12 +115,13 @@ impl ModelKind {
                     d_out
                 };
                 // The narrower side of the first product is aggregated.
-                let input_first = d_in <= inner
-                    || match shape.aggregate_first {
-                        AggregateFirst::Narrower => false,
-                        AggregateFirst::Features => l == 0,
-                        AggregateFirst::Always => true,
-                    };
+                let input_first = match (spec.aggregate_width, shape.aggregate_first) {
+                    (AggregateWidth::Hidden, _) => l > 0,
+                    _ if d_in <= inner => true,
+                    (_, AggregateFirst::Narrower) => false,
+                    (_, AggregateFirst::Features) => l == 0,
+                    (_, AggregateFirst::Always) => true,
+                };
                 match self {
                     ModelKind::Sage => {
                         let sage = Sage {
@@ -272,7 +273,9 @@ fn resgcn(spec: &RunSpec, shape: Shape) -> Vec<Stage> {
         d_out: shape.d_out,
     };
     let mut stages = vec![Stage::new(first, Act::None, Drop::No)];
-    let blocks = (0..spec.layers).map(|_| Stage::new(ResBlock { width }, Act::None, Drop::Inside));
+    let two = spec.block_layers == 2;
+    let block = |_| Stage::new(ResBlock { width, two }, Act::None, Drop::Inside);
+    let blocks = (0..spec.layers).map(block);
     stages.extend(blocks);
     stages.push(Stage::new(last, Act::None, Drop::Inside));
     stages

@@ -24,7 +24,7 @@ use super::{AggregateFirst, ModelKind, Shape};
 use crate::dataset::{Dataset, Features, Task};
 use crate::graph::Block;
 use crate::record::Holds;
-use crate::spec::{FeatureStorage, FirstAggregate, OptimiserKind, RunSpec};
+use crate::spec::{AggregateWidth, FeatureStorage, FirstAggregate, OptimiserKind, RunSpec};
 use serde::Serialize;
 
 /// Bytes at the fullest moment of an epoch, by what they are for. The program itself is not in them.
@@ -200,7 +200,11 @@ impl Epoch<'_> {
             };
             let d_out = if last { width } else { heads * width };
             let sparse = l == 0 && self.sparse.is_some();
-            let first = !attention && !sparse && d_in <= d_out;
+            let narrower = match spec.aggregate_width {
+                AggregateWidth::Narrower => d_in <= d_out,
+                AggregateWidth::Hidden => l > 0,
+            };
+            let first = !attention && !sparse && narrower;
             let made = Layer {
                 d_in,
                 d_out,

@@ -333,7 +333,11 @@ impl Reference<'_> {
         let mut h = x.dot(&w[0][0]) + &w[0][1];
         for (l, w) in w[1..=layers].iter().enumerate() {
             let t = self.drop(l + 1, relu(layer_norm(&h, &w[0], &w[1])));
-            h = h + self.propagate(&edges, &t.dot(&w[2])) + &w[3];
+            let inner = self.propagate(&edges, &t.dot(&w[2])) + &w[3];
+            h = h + match w.get(4) {
+                Some(second) => relu(inner).dot(second) + &w[5],
+                None => inner,
+            };
         }
         let w = &w[layers + 1];
         self.drop(layers + 1, relu(layer_norm(&h, &w[0], &w[1])))

@@ -1,8 +1,8 @@
 //! The one table of keys that a run understands.
 
 use super::{
-    Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, Link, ModelKind, OptimiserKind,
-    RunSpec, Scorer, Slow, TaskKind, Value, VertexOrder,
+    AggregateWidth, Decay, FeatureNorm, FeatureStorage, FirstAggregate, Launch, Link, ModelKind,
+    OptimiserKind, RunSpec, Scorer, Slow, TaskKind, Value, VertexOrder,
 };
 use crate::error::{Error, Result};
 use gnn_data::knobs::spelled;
@@ -296,6 +296,8 @@ keys! {
     feature_norm Result None, KeyType::Choice(FeatureNorm::NAMES), "scale feature rows to sum 1", word => |s: String| named(FeatureNorm::from_name(&s)), |v: &FeatureNorm| text(v.name());
     feature_storage Result None, KeyType::Choice(FeatureStorage::NAMES), "how features are stored; bf16 rounds them to 8 bits and halves what the first aggregation reads", word => |s: String| named(FeatureStorage::from_name(&s)), |v: &FeatureStorage| text(v.name());
     first_aggregate Result None, KeyType::Choice(FirstAggregate::NAMES), "when the features, which never change, are aggregated; once needs dropout 0", word => |s: String| named(FirstAggregate::from_name(&s)), |v: &FirstAggregate| text(v.name());
+    aggregate_width Result None, KeyType::Choice(AggregateWidth::NAMES), "which side of a layer's product is aggregated: the narrower, or in all layers the hidden width, as some papers count (GCN, SAGE, GIN)", word => |s: String| named(AggregateWidth::from_name(&s)), |v: &AggregateWidth| text(v.name());
+    block_layers Result None, KeyType::Int(1, 2), "dense layers of a ResGCN+ block", int => size, count;
     vertex_order Result None, KeyType::Choice(VertexOrder::NAMES), "order of vertices in memory: as given, by degree, or auto for by degree where aggregation gains from it", word => |s: String| named(VertexOrder::from_name(&s)), |v: &VertexOrder| text(v.name());
     seed Result None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
     threads Course None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;

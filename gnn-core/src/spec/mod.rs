@@ -39,6 +39,16 @@ pub enum FirstAggregate {
     Once,
 }
 
+/// Which side of a layer's product its aggregation reads, for layers that may aggregate on either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AggregateWidth {
+    /// The narrower.
+    Narrower,
+    /// The one of the hidden width, in every layer: what some papers count.
+    Hidden,
+}
+
 /// In which order ranks keep vertices in memory; results do not depend on it but for rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -160,6 +170,10 @@ pub struct RunSpec {
     pub feature_storage: FeatureStorage,
     /// When the features are aggregated.
     pub first_aggregate: FirstAggregate,
+    /// Which side of a layer's product its aggregation reads.
+    pub aggregate_width: AggregateWidth,
+    /// Dense layers of a ResGCN+ block.
+    pub block_layers: usize,
     /// In which order ranks keep vertices in memory.
     pub vertex_order: VertexOrder,
     /// Seed of everything random.
@@ -236,6 +250,8 @@ impl Default for RunSpec {
             feature_norm: FeatureNorm::None,
             feature_storage: FeatureStorage::F32,
             first_aggregate: FirstAggregate::EveryEpoch,
+            aggregate_width: AggregateWidth::Narrower,
+            block_layers: 1,
             vertex_order: VertexOrder::Auto,
             seed: 0,
             threads: 0,

@@ -1,12 +1,15 @@
 //! The words of a request's enums, each written once.
 
-use super::{Decay, FirstAggregate, Launch, ModelKind, OptimiserKind, Scorer, VertexOrder};
+use super::{
+    AggregateWidth, Decay, FirstAggregate, Launch, ModelKind, OptimiserKind, Scorer, VertexOrder,
+};
 use gnn_data::words;
 
 words!(Scorer { Dot "dot", Mlp "mlp" });
 words!(OptimiserKind { Adam "adam", Adamw "adamw", Sgd "sgd" });
 words!(Decay { All "all", First "first" });
 words!(FirstAggregate { EveryEpoch "every-epoch", Once "once" });
+words!(AggregateWidth { Narrower "narrower", Hidden "hidden" });
 words!(VertexOrder { Auto "auto", Given "given", Degree "degree" });
 words!(ModelKind {
     Gcn "gcn",
@@ -39,6 +42,7 @@ mod tests {
         same(FeatureNorm::ALL, FeatureNorm::NAMES);
         same(FeatureStorage::ALL, FeatureStorage::NAMES);
         same(FirstAggregate::ALL, FirstAggregate::NAMES);
+        same(AggregateWidth::ALL, AggregateWidth::NAMES);
         same(VertexOrder::ALL, VertexOrder::NAMES);
         same(Launch::ALL, Launch::NAMES);
         same(ModelKind::ALL, ModelKind::NAMES);

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::model::{AggregateFirst, ModelKind};
 use crate::partition::Parts;
 use crate::record::frame::FrameDef;
-use crate::spec::{KEYS, Knob, Knobs, RunSpec, Value};
+use crate::spec::{AggregateWidth, KEYS, Knob, Knobs, RunSpec, Value};
 use serde::{Deserialize, Serialize};
 
 /// When a strategy gives exactly what `single` gives.
@@ -157,6 +157,14 @@ impl Entry {
                 what: format!("{ranks} ranks with strategy {}", self.name),
                 reason: format!("it runs on {wanted}"),
                 help: "set ranks (-n), or choose another strategy, for example halo".into(),
+            });
+        }
+        if self.background && spec.aggregate_width == AggregateWidth::Hidden {
+            return Err(Error::Unsupported {
+                what: format!("aggregate_width = hidden with strategy {}", self.name),
+                reason: "layers of a mini-batch aggregate what they read before they multiply"
+                    .into(),
+                help: "leave the key out, or choose a full-graph strategy, for example halo".into(),
             });
         }
         if spec.checkpoint_every > 0 && !self.resumes {

@@ -3,7 +3,9 @@
 use super::{Entry, STRATEGIES, find_in};
 use crate::error::{Error, Result};
 use crate::partition::Method;
-use crate::spec::{DEVICES, FirstAggregate, ModelKind, RunSpec, Value, find_key, normalise};
+use crate::spec::{
+    AggregateWidth, DEVICES, FirstAggregate, ModelKind, RunSpec, Value, find_key, normalise,
+};
 
 /// The partitioner that stands for a strategy's own.
 const AUTO: &str = "auto";
@@ -52,6 +54,7 @@ impl RunSpec {
         (entry.settle)(&mut spec)?;
         spec.check_first_aggregate()?;
         spec.check_model()?;
+        spec.check_forms()?;
         spec.check_slow()?;
         Ok(spec)
     }
@@ -91,6 +94,29 @@ impl RunSpec {
                     self.out_heads
                 ),
                 help: "leave out_heads out and choose heads, or set decoupled = false".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn check_forms(&self) -> Result<()> {
+        let swaps = matches!(
+            self.model,
+            ModelKind::Gcn | ModelKind::Sage | ModelKind::Gin
+        );
+        if self.aggregate_width == AggregateWidth::Hidden && (self.decoupled || !swaps) {
+            let form = if self.decoupled { "decoupled " } else { "" };
+            return Err(Error::Spec {
+                key: "aggregate_width".into(),
+                reason: format!("{form}{} aggregates at one width in any case", self.model),
+                help: "leave the key out, or choose gcn, sage or gin".into(),
+            });
+        }
+        if self.block_layers != 1 && self.model != ModelKind::Resgcn {
+            return Err(Error::Spec {
+                key: "block_layers".into(),
+                reason: format!("{} has no residual blocks", self.model),
+                help: "leave the key out, or choose resgcn".into(),
             });
         }
         Ok(())

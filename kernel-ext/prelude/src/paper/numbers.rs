@@ -220,14 +220,14 @@ pub fn distances(values: &[f64]) -> Vec<f64> {
     values.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// The largest of some values.
+/// The largest of some values; NaN of none.
 pub fn most(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    values.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)
 }
 
-/// The smallest of some values.
+/// The smallest of some values; NaN of none.
 pub fn least(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
+    values.iter().copied().reduce(f64::min).unwrap_or(f64::NAN)
 }
 
 /// The largest value over their mean: 1 is even.

@@ -138,6 +138,24 @@ fn every_model_trains_as_the_oracle_in_stages_and_groups() {
     }
 }
 
+/// The paper's forms: all layers aggregate rows of the hidden width, blocks have two dense layers.
+#[test]
+fn the_papers_forms_train_as_the_oracle() {
+    let plain = random_dataset(36, 150, 8, 3, false, 8);
+    let chunk = random_chunks(36, 5, 2);
+    let data = Arc::new(plain);
+    for shape in [(2, 1), (2, 2)] {
+        for model in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gin] {
+            let more = [("aggregate_width", Value::Str("hidden".into()))];
+            let spec = request(model, 3, (shape.0, shape.1, 5), &more);
+            assert_oracle(&spec, &data, &chunk, Rules::frozen_for(2));
+        }
+        let more = [("block_layers", Value::Int(2))];
+        let spec = request(ModelKind::Resgcn, 3, (shape.0, shape.1, 5), &more);
+        assert_oracle(&spec, &data, &chunk, Rules::frozen_for(2));
+    }
+}
+
 /// Layers in pieces, weight gradients at once, ranks placed otherwise: the same training.
 #[test]
 fn however_it_is_scheduled_it_trains_as_the_oracle() {

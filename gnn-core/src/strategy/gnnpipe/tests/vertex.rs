@@ -183,6 +183,12 @@ impl Layer {
             Layer::Last => times(t, &w[2]),
             Layer::Block => {
                 let mut y = times(a, &w[2]);
+                if let Some(second) = w.get(4) {
+                    add(&mut y, 1.0, w[3].as_slice().expect("one row"));
+                    y.iter_mut().for_each(|v| *v = v.max(0.0));
+                    *u = y;
+                    y = times(u, second);
+                }
                 add(&mut y, 1.0, x);
                 y
             }
@@ -241,8 +247,19 @@ impl Layer {
                 back.t = times_t(g, &w[2]);
             }
             Layer::Block => {
-                outer(&mut dw[2], 1.0, a, g);
-                back.a = times_t(g, &w[2]);
+                let mut inner = g.to_vec();
+                if let Some(second) = w.get(4) {
+                    outer(&mut dw[4], 1.0, u, g);
+                    inner = times_t(g, second);
+                    for (g, u) in inner.iter_mut().zip(u) {
+                        *g *= f64::from(u8::from(*u > 0.0));
+                    }
+                    for (c, g) in inner.iter().enumerate() {
+                        dw[3][[0, c]] += g;
+                    }
+                }
+                outer(&mut dw[2], 1.0, a, &inner);
+                back.a = times_t(&inner, &w[2]);
                 back.x = g.to_vec();
             }
             Layer::Sage => {
