@@ -156,6 +156,21 @@ fn an_owner_killed_in_the_middle_of_a_pull_ends_the_run() -> Outcome {
     })
 }
 
+/// Stages that wait for each other's chunks, ranks of one stage for each other's rows, and pieces of layers
+/// that go round.
+#[test]
+fn a_stage_killed_between_two_chunks_ends_the_run() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let rounds = if skip::soak() { 25 } else { 2 };
+    (0..rounds).try_for_each(|round| {
+        kill_one("gnnpipe", "--layers 6", round)?;
+        kill_one("gnnpipe", "--layers 6 --set interleave=2", round)?;
+        kill_one("gnnpipe", "--set groups=3 --set chunks=4", round)
+    })
+}
+
 #[test]
 fn a_killed_launcher_leaves_no_rank_behind() -> Outcome {
     if !skip::mpi() {

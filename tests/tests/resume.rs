@@ -135,10 +135,14 @@ fn a_run_with_a_killed_mpi_rank_goes_on_with_the_same_bits() -> Outcome {
     let batches = "-s distdgl --set fanout=5 --set batch=40 --launch mpi";
     let learnt = format!("{batches} --set vertex_embedding=8 --set embedding_sync=true");
     killed_and_resumed(&learnt, 2)?;
+    // A version of historical rows lasts ten epochs, a checkpoint comes every five.
+    let stages = "-s gnnpipe --model gcnii --layers 4 --launch mpi";
+    killed_and_resumed(stages, 2)?;
     if !skip::soak() {
         return Ok(());
     }
     killed_and_resumed("-s neutrontp --launch mpi", 3)?;
+    killed_and_resumed(&format!("{stages} --set groups=2 --set interleave=2"), 4)?;
     for round in 0..25 {
         // Two kills each.
         let how = if round % 2 == 0 { batches } else { &learnt };

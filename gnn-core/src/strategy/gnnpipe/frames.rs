@@ -9,6 +9,7 @@ use crate::record::frame::FrameDef;
 use crate::record::frame::FrameRow;
 use crate::record::{Direction, Op};
 use crate::strategy::full_graph::{Freshness, StaleRow};
+use serde::Deserialize;
 
 /// Frames that are added.
 pub(super) const FRAMES: &[FrameDef] = &[ChunkRow::FRAME, StageRow::FRAME, StaleRow::FRAME];
@@ -51,6 +52,7 @@ frame! {
 
 frame! {
     /// A rank's epoch in its stage.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
     StageRow in "stages" {
         /// Stage, from 0.
         stage: u16,

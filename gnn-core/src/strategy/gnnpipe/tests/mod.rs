@@ -4,6 +4,7 @@ mod definition;
 mod oracle;
 mod pipeline;
 mod vertex;
+mod volumes;
 
 use crate::backend::Mat;
 use crate::dataset::Dataset;
