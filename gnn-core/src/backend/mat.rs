@@ -343,7 +343,7 @@ impl Pool {
         let len = rows * cols;
         let mut buffer = self.shelf.borrow_mut().take(len).unwrap_or_default();
         if buffer.capacity() < len {
-            buffer = vec![0.0; len];
+            buffer = vec![0.0; super::shelf::room_for(len)];
             super::pages::prefer_huge(&mut buffer);
         }
         if cfg!(test) {

@@ -8,6 +8,15 @@ const IDLE: usize = 1024;
 /// A buffer may have up to so many times the elements that are asked for, if nobody else wants it.
 const LOOSE: usize = 2;
 
+/// How many elements a new buffer for `len` has: a few more, so that matrices of nearly the same size, as
+/// parts of a graph have, take each other's place.
+pub(super) fn room_for(len: usize) -> usize {
+    match len {
+        0..4096 => len,
+        _ => len.next_multiple_of(len.next_power_of_two() / 32),
+    }
+}
+
 /// Something with room for elements.
 pub(super) trait Buffer {
     /// How many.
@@ -55,15 +64,19 @@ impl<B: Buffer> Shelf<B> {
     /// The idle buffer that is taken for `len` elements. Where there is none, one that is a little too
     /// small is let go.
     pub(super) fn take(&mut self, len: usize) -> Option<B> {
-        let fits = |b: &B| b.room() >= len && b.room() <= len + len / 8;
-        let loose = || {
-            let all = self.idle.iter().enumerate().map(|(k, b)| (b.room(), k));
-            let enough = all.filter(|&(room, _)| room >= len && room / LOOSE <= len);
-            enough.min().map(|(_, k)| k)
-        };
-        // The one that was used last is the likeliest to be in a cache.
-        let kept = self.idle.iter().rposition(fits).or_else(loose);
-        if let Some(k) = kept {
+        let fits = |room: usize| room >= len && room <= len + len / 8;
+        let loose = |room: usize| room >= len && room / LOOSE <= len;
+        let rooms = || self.idle.iter().map(B::room).enumerate();
+        // The smallest, so that larger ones are there for who needs them; of several the one that was used
+        // last, which is the likeliest to be in a cache.
+        let smallest = |(k, room): &(usize, usize)| (*room, usize::MAX - k);
+        let kept = rooms().filter(|&(_, room)| fits(room)).min_by_key(smallest);
+        let kept = kept.or_else(|| {
+            rooms()
+                .filter(|&(_, room)| loose(room))
+                .min_by_key(smallest)
+        });
+        if let Some((k, _)) = kept {
             return Some(self.remove(k));
         }
         // A batch a little larger than all before it takes the place of one of them: else every record
@@ -128,6 +141,22 @@ mod tests {
         // A little too small: let go.
         assert_eq!(take(&mut shelf, 52), 52);
         assert_eq!(shelf.room(), 152);
+    }
+
+    /// Parts of a graph differ by some rows: each takes what another left.
+    #[test]
+    fn buffers_of_nearly_the_same_size_take_each_others_place() {
+        let (few, many) = (8100 * 128, 8192 * 128);
+        assert_eq!(room_for(few), room_for(many));
+        let mut shelf = Shelf::default();
+        for buffer in [30, 10, 20, 10].map(|len| take(&mut shelf, len)) {
+            shelf.put(buffer);
+        }
+        // The smallest that fits, though others were put down later.
+        assert_eq!(
+            [9, 19, 29].map(|len| shelf.take(len)),
+            [10, 20, 30].map(Some)
+        );
     }
 
     #[test]

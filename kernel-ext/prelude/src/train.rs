@@ -3,9 +3,11 @@
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use launcher::{Error, Result, request, store, sys};
+use polars::prelude::DataFrame;
 
 use crate::interrupt;
 use crate::run::Run;
@@ -42,24 +44,8 @@ pub fn try_train(body: &str) -> Result<Run> {
 
 /// Like [`try_train`], of keys and values.
 pub(crate) fn try_train_pairs(pairs: Vec<request::Pair>) -> Result<Run> {
-    interrupt::check();
     let id = store::new_id();
-    let mut command = Command::new(program());
-    command.args(["train", "--json", "--run-id", &id]);
-    for (key, value) in pairs {
-        command.arg("--set").arg(format!("{key}={value}"));
-    }
-    let refused = |what: String, todo: String| Error::refused(what, todo);
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    // When the cell's process is killed, the run finishes its epoch and leaves.
-    sys::end_with_parent(&mut command, TERMINATE);
-    let child = command.stderr(Stdio::piped()).spawn().map_err(|e| {
-        refused(
-            format!("`halobook` cannot be started: {e}"),
-            "put it on the search path, or name it in HALOBOOK_BIN".into(),
-        )
-    })?;
-    let (status, said) = ended(child)?;
+    let Ended { status, stderr, .. } = halobook(&["train", "--run-id", &id], pairs)?;
     if interrupt::asked() {
         interrupt::end(&format!(
             "run {id} was stopped; it keeps its finished epochs"
@@ -68,24 +54,77 @@ pub(crate) fn try_train_pairs(pairs: Vec<request::Pair>) -> Result<Run> {
     if status.success() {
         return Run::try_open(&id);
     }
-    let line = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
-    let otherwise = || format!("halobook train ended with {status}");
-    Err(refused(
-        line("error: ").map_or_else(otherwise, str::to_owned),
-        line("help: ").map_or_else(|| format!("halobook log {id}"), str::to_owned),
+    Err(refusal(
+        "train",
+        status,
+        &stderr,
+        &format!("halobook log {id}"),
     ))
 }
 
-/// Waits for a run and reads what it says; an interrupt of the cell is handed on to it once.
-fn ended(mut child: Child) -> Result<(ExitStatus, String)> {
+/// What the ranks of a request would send, hold and take, as `%plan -o` binds it; nothing is trained.
+///
+/// # Errors
+/// [`Error::Refused`] with what `halobook plan` wrote.
+pub(crate) fn try_plan_pairs(pairs: Vec<request::Pair>) -> Result<DataFrame> {
+    let Ended {
+        status,
+        stdout,
+        stderr,
+    } = halobook(&["plan"], pairs)?;
+    if interrupt::asked() {
+        interrupt::end("the plan was stopped");
+    }
+    let last = stdout.lines().last().unwrap_or_default();
+    let said: Option<serde_json::Value> = serde_json::from_str(last).ok();
+    match said.as_ref().and_then(|said| said["plan_id"].as_str()) {
+        Some(id) if status.success() => source::plan(id),
+        _ => Err(refusal("plan", status, &stderr, "halobook plan --help")),
+    }
+}
+
+/// What a program that has ended said.
+struct Ended {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs `halobook` with `--json` and keys and values, and waits for it.
+fn halobook(args: &[&str], pairs: Vec<request::Pair>) -> Result<Ended> {
+    interrupt::check();
+    let mut command = Command::new(program());
+    command.args(args).arg("--json");
+    for (key, value) in pairs {
+        command.arg("--set").arg(format!("{key}={value}"));
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    // When the cell's process is killed, the run finishes its epoch and leaves.
+    sys::end_with_parent(&mut command, TERMINATE);
+    let child = command.stderr(Stdio::piped()).spawn().map_err(|e| {
+        Error::refused(
+            format!("`halobook` cannot be started: {e}"),
+            "put it on the search path, or name it in HALOBOOK_BIN",
+        )
+    })?;
+    ended(child)
+}
+
+/// The error that a program wrote, with what to do about it.
+fn refusal(command: &str, status: ExitStatus, said: &str, help: &str) -> Error {
+    let line = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
+    let otherwise = || format!("halobook {command} ended with {status}");
+    Error::refused(
+        line("error: ").map_or_else(otherwise, str::to_owned),
+        line("help: ").map_or_else(|| help.to_owned(), str::to_owned),
+    )
+}
+
+/// Waits for a program and reads what it says; an interrupt of the cell is handed on to it once.
+fn ended(mut child: Child) -> Result<Ended> {
     let pid = child.id();
-    let pipe = child.stderr.take();
-    let said = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        // What cannot be read was not said.
-        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut said));
-        String::from_utf8_lossy(&said).into_owned()
-    });
+    let stdout = child.stdout.take().map(read);
+    let stderr = child.stderr.take().map(read);
     let mut asked = false;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(Error::io(&program()))? {
@@ -98,7 +137,26 @@ fn ended(mut child: Child) -> Result<(ExitStatus, String)> {
         }
         std::thread::sleep(STEP);
     };
-    Ok((status, said.join().unwrap_or_default()))
+    let said = |reader: Option<JoinHandle<String>>| {
+        reader
+            .and_then(|reader| reader.join().ok())
+            .unwrap_or_default()
+    };
+    Ok(Ended {
+        status,
+        stdout: said(stdout),
+        stderr: said(stderr),
+    })
+}
+
+/// Reads a pipe to its end, beside whatever else is done.
+fn read(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        // What cannot be read was not said.
+        let _ = pipe.read_to_end(&mut said);
+        String::from_utf8_lossy(&said).into_owned()
+    })
 }
 
 /// How often an unfinished run is looked at.

@@ -150,11 +150,10 @@ impl Split {
                 1 => format!("{stages} stages of a model of {layers} layers"),
                 _ => format!("{stages} stages of {interleave} pieces each of {layers} layers"),
             };
-            let help = match layers / interleave {
-                0 => "set interleave = 1".to_owned(),
-                most => {
-                    format!("set stages to {most} or fewer, or groups, so that ranks share a stage")
-                }
+            let shared = "or groups, so that ranks share a stage";
+            let help = match (layers / interleave, interleave) {
+                (most @ 2.., _) | (most, 1) => format!("set stages to {most} at most, {shared}"),
+                _ => format!("set interleave to {} at most", (layers / stages).max(1)),
             };
             let reason = "each has at least one layer that reads neighbours";
             return Err(refused(what, reason.into(), help));

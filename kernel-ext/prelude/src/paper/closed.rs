@@ -116,6 +116,51 @@ pub fn decoupled_bytes(run: &Run, classes: usize) -> f64 {
     2.0 * both_ways(run, classes) / run.epoch_count() as f64
 }
 
+/// Rows of a pipeline of `stages`: those of all vertices over each boundary, forward and back,
+/// `2 · (S − 1) · V · H · 4` (GNNPipe, section 3.2); `columns` are the hidden width, twice that where an
+/// initial residual goes along.
+pub fn pipeline_bytes(stages: f64, vertices: f64, columns: f64) -> f64 {
+    2.0 * (stages - 1.0) * vertices * columns * FLOAT
+}
+
+/// Rows of graph parallelism that aggregates rows of the hidden width in every layer, and of the groups of a
+/// hybrid: `2 · α · L · V · H · 4`, where `read_rows` is `α · V`, the rows that parts read of each other
+/// (GNNPipe, sections 2.3 and 3.5).
+pub fn deep_halo_bytes(layers: f64, read_rows: f64, hidden: f64) -> f64 {
+    2.0 * layers * read_rows * hidden * FLOAT
+}
+
+/// Weight gradients of `weights` numbers that `ranks` have each a copy of: around the ring and back,
+/// `2 · (N − 1) · ‖W‖ · 4`.
+pub fn weight_bytes(ranks: f64, weights: f64) -> f64 {
+    2.0 * (ranks - 1.0) * weights * FLOAT
+}
+
+/// Weights of the deep models of GNNPipe's evaluation, biases left out: GCN `F·H + (L − 2)·H² + H·C`,
+/// GraphSAGE twice that, GCNII `F·H + L·H² + H·C`, ResGCN+ `F·H + 2·L·H² + H·C`.
+///
+/// # Panics
+/// On another model.
+pub fn deep_weights(model: &str, widths: &Widths) -> f64 {
+    let columns = &widths.0;
+    let (layers, hidden) = (widths.layers() as f64, columns[1] as f64);
+    let square = hidden * hidden;
+    let ends = hidden * (columns[0] + columns[columns.len() - 1]) as f64;
+    match model {
+        "gcn" => ends + (layers - 2.0) * square,
+        "sage" => 2.0 * (ends + (layers - 2.0) * square),
+        "gcnii" => ends + layers * square,
+        "resgcn" => ends + 2.0 * layers * square,
+        _ => panic!("{model}: a form is known of gcn, sage, gcnii and resgcn"),
+    }
+}
+
+/// The share of an epoch in which a stage of a pipeline idles, `(S − 1) / (K + S − 1)` (GPipe; GNNPipe,
+/// section 3.3).
+pub fn bubble(stages: f64, chunks: f64) -> f64 {
+    (stages - 1.0) / (chunks + stages - 1.0)
+}
+
 fn both_ways(run: &Run, columns: usize) -> f64 {
     travels(run, columns, false) + travels(run, columns, true)
 }
@@ -179,6 +224,36 @@ mod tests {
         assert_eq!(dealt(5, 4, 0, false), [2.0, 1.0, 1.0, 1.0]);
         assert_eq!(dealt(5, 4, 1, false), [1.0, 2.0, 1.0, 1.0]);
         assert_eq!(dealt(5, 4, 0, true), [1.0, 1.0, 2.0, 1.0]);
+    }
+
+    /// Cells of GNNPipe's Table 5, in GiB, where a replication factor of 0.82 is implied for the hybrid's
+    /// chunks of Squirrel.
+    #[test]
+    fn volumes_are_those_that_gnnpipe_prints() {
+        let (gib, n, h) = (1024f64.powi(3), 5201.0, 1000.0);
+        let near = |got: f64, printed: f64| {
+            let got = got / gib;
+            assert!((got - printed).abs() < 0.01 * printed, "{got}, {printed}");
+        };
+        near(pipeline_bytes(8.0, n, h), 0.27);
+        near(pipeline_bytes(8.0, n, 2.0 * h), 0.54);
+        let widths = Widths::new(2089, 1000, 5, 32);
+        for (model, graph, hybrid) in [
+            ("gcn", 4.43, 1.38),
+            ("sage", 6.10, 1.61),
+            ("gcnii", 4.53, 1.51),
+            ("resgcn", 6.20, 1.63),
+        ] {
+            let weights = deep_weights(model, &widths);
+            let of_graph = deep_halo_bytes(32.0, 2.22 * n, h) + weight_bytes(8.0, weights);
+            near(of_graph, graph);
+            let columns = if model == "gcnii" { 2.0 * h } else { h };
+            let of_hybrid = pipeline_bytes(4.0, n, columns)
+                + deep_halo_bytes(32.0, 0.82 * n, h)
+                + weight_bytes(2.0, weights);
+            near(of_hybrid, hybrid);
+        }
+        assert_eq!(bubble(8.0, 32.0), 7.0 / 39.0);
     }
 
     #[test]

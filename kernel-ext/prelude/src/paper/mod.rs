@@ -22,6 +22,7 @@
 //! | real data where it can be had | `real("../../../shared/data", "cora", "sbm:nodes=2000,classes=4")` |
 //! | one of them | `runs.of("CAGNET")`, `runs.at("4 ranks", "CAGNET")` |
 //! | numbers of them | `runs.measure("row_mb", \|r\| r.row_bytes() / 1e6)`, of ranks `runs.by_rank("edges", \|r\| r.per_rank("edges"))` |
+//! | what a request would send or hold, untrained | `setting.plan("ranks = 8").total("epoch_bytes")`, `.most("memory")` |
 //! | what must be sent or kept | [`closed`]: forms by strategy |
 //! | a figure | [`bars()`], [`lines()`], [`scatter()`] over any of these or any frame; a `Plot` when shown or `.plot()` |
 //! | published beside measured | `claims("Table 6").printed(table, ..)` must meet every number, `.beside(table, ..)` shows ratios |
@@ -42,6 +43,7 @@ mod figure;
 mod measured;
 mod named;
 pub(crate) mod numbers;
+mod planned;
 mod published;
 mod setting;
 mod source;
@@ -55,6 +57,7 @@ pub use figure::{Figure, bars, lines, scatter};
 pub use measured::{Listed, Measured};
 pub use named::Named;
 pub use numbers::{distances, least, most, uneven};
+pub use planned::Planned;
 pub use published::{Published, published};
 pub use setting::Setting;
 pub use source::Source;

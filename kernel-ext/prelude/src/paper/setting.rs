@@ -9,6 +9,7 @@ use launcher::store::{self, Status};
 use serde_json::json;
 
 use super::named::Named;
+use super::planned::Planned;
 use crate::in_words::or_end;
 use crate::run::Run;
 use crate::train;
@@ -122,6 +123,28 @@ impl Setting {
         let path = run.dir().join(ASKED);
         store::write_atomic(&path, asked.to_string().as_bytes())?;
         Ok(run)
+    }
+
+    /// What a run of this setting and `body` would send, hold and take; nothing is trained.
+    ///
+    /// ```no_run
+    /// use halobook::prelude::*;
+    /// let deep = Setting::new("data = \"like:flickr\"; layers = 32; hidden = 100; ranks = 8");
+    /// let gib = deep.plan("strategy = gnnpipe").total("epoch_bytes") / 1024f64.powi(3);
+    /// ```
+    ///
+    /// # Panics
+    /// When the request is refused, with what it said.
+    pub fn plan(&self, body: &str) -> Planned {
+        or_end(self.try_plan(body))
+    }
+
+    /// Like [`Setting::plan`].
+    ///
+    /// # Errors
+    /// [`launcher::Error::Refused`] with what `halobook plan` wrote.
+    pub fn try_plan(&self, body: &str) -> Result<Planned> {
+        train::try_plan_pairs(self.with(body).pairs).map(Planned)
     }
 
     /// A run for each of `methods`, which are names and bodies.
