@@ -362,8 +362,12 @@ impl Pool {
     /// A matrix made elsewhere, whose buffer comes here when it is gone: messages leave with a buffer of
     /// this rank and bring one of another's.
     pub(super) fn adopt(self: &Rc<Self>, data: kernels::Mat) -> Mat {
-        self.shelf.borrow_mut().lend(data.len());
-        Mat::on_host(data, Some(Rc::clone(self)))
+        assert!(data.is_standard_layout(), "rows lie behind each other");
+        let shape = data.dim();
+        let buffer = data.into_raw_vec_and_offset().0;
+        self.shelf.borrow_mut().lend(buffer.capacity());
+        let data = kernels::Mat::from_shape_vec(shape, buffer);
+        Mat::on_host(data.expect("it had this shape"), Some(Rc::clone(self)))
     }
 
     fn put(&self, buffer: Vec<f32>) {

@@ -3,7 +3,7 @@
 //! The host's pool keeps real ones; a rehearsal only their sizes, by the same rules.
 
 /// Idle buffers that are kept at most: chunks of many layers have hundreds.
-const IDLE: usize = 1024;
+const IDLE: usize = 4096;
 
 /// A buffer may have up to so many times the elements that are asked for, if nobody else wants it.
 const LOOSE: usize = 2;

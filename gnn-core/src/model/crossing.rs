@@ -93,10 +93,17 @@ impl Crossing {
             let beside = h0.map_or(0, Mat::ncols);
             return Err(wrong(self, &format!("{} and {beside} columns", x.ncols())));
         }
-        let mut message = cx.backend.download(x).into_raw_vec_and_offset().0;
-        if let Some(h0) = h0 {
-            message.extend(cx.backend.download(h0));
+        let Some(h0) = h0 else {
+            return Ok(floats(cx, below_each_other(cx, &[(x, 0)], x.nrows())));
+        };
+        if self.h0 == Some(self.x) {
+            return Ok(floats(
+                cx,
+                below_each_other(cx, &[(x, 0), (h0, 0)], x.nrows()),
+            ));
         }
+        let mut message = cx.backend.download(x).into_raw_vec_and_offset().0;
+        message.extend(cx.backend.download(h0));
         Ok(message)
     }
 
@@ -107,11 +114,33 @@ impl Crossing {
                 &format!("{} numbers for {n} rows", message.len()),
             ));
         }
-        let rest = message.split_off(n * self.x);
-        let x = cx.received(n, self.x, message)?;
-        let h0 = self.h0.map(|width| cx.received(n, width, rest));
-        Ok((x, h0.transpose()?))
+        match self.h0 {
+            None => Ok((cx.received(n, self.x, message)?, None)),
+            Some(width) if width == self.x => {
+                let both = cx.received(2 * n, width, message)?;
+                let half = |first: usize| below_each_other(cx, &[(&both, first)], n);
+                Ok((half(0), Some(half(n))))
+            }
+            Some(width) => {
+                let rest = message.split_off(n * self.x);
+                let x = cx.received(n, self.x, message)?;
+                Ok((x, Some(cx.received(n, width, rest)?)))
+            }
+        }
     }
+}
+
+/// `n` rows of each matrix from a row on, below each other, in a buffer that is used again.
+fn below_each_other(cx: &Ctx, parts: &[(&Mat, usize)], n: usize) -> Mat {
+    let mut all = cx.backend.fresh(parts.len() * n, parts[0].0.ncols());
+    for (k, &(part, first)) in parts.iter().enumerate() {
+        cx.backend.copy_rows(part, first, n, &mut all, k * n);
+    }
+    all
+}
+
+fn floats(cx: &Ctx, x: Mat) -> Vec<f32> {
+    cx.backend.take(x).into_raw_vec_and_offset().0
 }
 
 fn wrong(wanted: Crossing, got: &str) -> Error {
