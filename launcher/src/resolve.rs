@@ -170,7 +170,7 @@ impl Decided {
         check_ranks(&spec, &facts)?;
         let spec = share_out(entry, spec, data);
         let parts = entry.cut_into(&spec);
-        check_parts(parts, &spec, &facts)?;
+        check_parts(parts, entry, &spec, &facts)?;
         check_patience(&spec, data)?;
         let threads = if spec.threads > 0 {
             spec.threads
@@ -315,7 +315,12 @@ fn check_ranks(spec: &RunSpec, data: &DataFacts) -> Result<()> {
     Ok(())
 }
 
-fn check_parts(parts: Option<Parts>, spec: &RunSpec, data: &DataFacts) -> Result<()> {
+fn check_parts(
+    parts: Option<Parts>,
+    entry: &Entry,
+    spec: &RunSpec,
+    data: &DataFacts,
+) -> Result<()> {
     let Some(parts) = parts else { return Ok(()) };
     let wanted = format!("partition: strategy {} cuts into {parts}", spec.strategy);
     if parts.total() == 0 {
@@ -324,7 +329,7 @@ fn check_parts(parts: Option<Parts>, spec: &RunSpec, data: &DataFacts) -> Result
             "set what it cuts into to at least 1",
         ));
     }
-    if parts.total() > data.nodes {
+    if parts.total() > data.nodes && !entry.empty_parts {
         return Err(Error::refused(
             format!("{wanted}, and {} has {} vertices", data.name, data.nodes),
             format!(

@@ -70,6 +70,8 @@ pub struct Entry {
     /// Into what that partitioner cuts, one part a rank unless an entry says otherwise; [`Setup::owner`]
     /// and [`Setup::nested`] are the two levels.
     pub parts: fn(&RunSpec) -> Parts,
+    /// Whether parts may be without vertices, so that there may be more of them than vertices.
+    pub empty_parts: bool,
     /// Whether it works in the background and so needs letters beside collectives.
     pub background: bool,
     /// Whether it writes down what later epochs need ([`Strategy::save`](super::Strategy::save)), so
@@ -102,6 +104,7 @@ impl Entry {
         cut: true,
         partition: "metis",
         parts: |spec| Parts::of(spec.ranks),
+        empty_parts: false,
         background: false,
         resumes: false,
         settle: |_| Ok(()),

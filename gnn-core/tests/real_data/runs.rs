@@ -3,7 +3,7 @@
 use gnn_core::partition;
 use gnn_core::plan::Plan;
 use gnn_core::spec::{RunSpec, Value};
-use gnn_core::strategy::STRATEGIES;
+use gnn_core::strategy::{STRATEGIES, find};
 use gnn_core::{World, work};
 use std::path::{Path, PathBuf};
 
@@ -48,15 +48,20 @@ pub fn train_rows(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
     let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
     let ranks = spec.ranks;
     let folder = tempfile::tempdir().expect("temporary folder");
-    if ranks > 1 {
+    let entry = find(&spec.strategy).expect("registered");
+    if let Some(parts) = entry.cut_into(&spec) {
         let data =
             gnn_core::dataset::load_for(spec.data_spec(), &gnn_core::store::Verdicts::none())
                 .expect("loads");
         let method = partition::Method::parse(&spec.partition).expect("registered");
-        let request = partition::Request::of(method, &data, ranks, 0);
-        let owner = request.assign().expect("assigns");
-        let bytes: Vec<u8> = owner.iter().flat_map(|o| o.to_le_bytes()).collect();
-        std::fs::write(folder.path().join("part.bin"), bytes).expect("writes");
+        let request = partition::Request::of(method, &data, parts.count, 0).nested(parts.nested);
+        let cut = request.cut(None).expect("cuts");
+        let levels = [("part.bin", Some(cut.owner)), ("nested.bin", cut.nested)];
+        for (name, level) in levels {
+            let bytes = level.map(|of| of.iter().flat_map(|part| part.to_le_bytes()).collect());
+            let write = |bytes: Vec<u8>| std::fs::write(folder.path().join(name), bytes);
+            bytes.map(write).transpose().expect("writes");
+        }
     }
     let plan = Plan {
         spec,

@@ -286,6 +286,7 @@ pub const ENTRY: Entry = Entry {
     frames: frames::FRAMES,
     exact: Exact::With(&[("chunks", "1")]),
     parts: |spec| Split::of(spec).map_or(Parts::of(spec.ranks), |split| split.parts()),
+    empty_parts: true,
     resumes: true,
     refuse: split::refuse,
     share_out: Some(split::SHARE_OUT),

@@ -85,7 +85,7 @@ pub fn stale(case: &Case) -> Result<Plot, PlotError> {
         let below = part(area, (SIDE, high), (room, AGES));
         draw_ages(&below, &points, measured, &case.setting.bound)
     })?;
-    let text = twin(&title, &[note], &numbers(&found.events), &foot);
+    let text = twin(&title, &[note], &numbers(&found), &foot);
     Ok(Plot { svg, text })
 }
 
@@ -326,9 +326,11 @@ fn draw_ages(
     Ok(())
 }
 
-fn numbers(events: &[Event]) -> String {
+fn numbers(found: &Found) -> String {
+    // Historical rows are read in every epoch, that which makes a version included.
+    let all = found.historical();
     let mut groups: BTreeMap<(u32, u32), Vec<&Event>> = BTreeMap::new();
-    for event in events {
+    for event in &found.events {
         groups
             .entry((event.layer, event.rank))
             .or_default()
@@ -336,7 +338,7 @@ fn numbers(events: &[Event]) -> String {
     }
     let head = [
         "layer, rank",
-        "sent",
+        if all { "made" } else { "sent" },
         "reused",
         "mean age",
         "oldest",
@@ -346,7 +348,7 @@ fn numbers(events: &[Event]) -> String {
     ];
     let rows = groups.iter().map(|((layer, rank), group)| {
         let sum = |of: fn(&Event) -> f64| group.iter().map(|e| of(e)).sum::<f64>();
-        let reused: Vec<&&Event> = group.iter().filter(|e| !e.sent).collect();
+        let reused: Vec<&&Event> = group.iter().filter(|e| all || !e.sent).collect();
         let mean = |of: fn(&Event) -> f64| {
             let known: Vec<f64> = reused
                 .iter()
@@ -360,7 +362,7 @@ fn numbers(events: &[Event]) -> String {
         };
         vec![
             format!("{layer}, {rank}"),
-            (group.len() - reused.len()).to_string(),
+            group.iter().filter(|e| e.sent).count().to_string(),
             reused.len().to_string(),
             mean(|e| e.age),
             format!("{:.0}", group.iter().map(|e| e.age).fold(0.0, f64::max)),
