@@ -363,8 +363,11 @@ impl Pool {
     /// this rank and bring one of another's.
     pub(super) fn adopt(self: &Rc<Self>, data: kernels::Mat) -> Mat {
         assert!(data.is_standard_layout(), "rows lie behind each other");
-        let shape = data.dim();
-        let buffer = data.into_raw_vec_and_offset().0;
+        let (shape, len) = (data.dim(), data.len());
+        let (mut buffer, start) = data.into_raw_vec_and_offset();
+        // What was cut off before the rows, and behind them.
+        buffer.drain(..start.unwrap_or(0));
+        buffer.truncate(len);
         self.shelf.borrow_mut().lend(buffer.capacity());
         let data = kernels::Mat::from_shape_vec(shape, buffer);
         Mat::on_host(data.expect("it had this shape"), Some(Rc::clone(self)))
@@ -376,5 +379,26 @@ impl Pool {
 
     fn lose(&self, room: usize) {
         self.shelf.borrow_mut().lose(room);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Slice, s};
+
+    #[test]
+    fn rows_that_were_cut_out_come_to_the_pool_as_they_are() {
+        let pool = Rc::new(Pool::default());
+        let all = kernels::Mat::from_shape_fn((5, 2), |(r, c)| (2 * r + c) as f32);
+        for rows in [0..5, 0..3, 1..4, 2..2] {
+            let part = all.clone().slice_move(s![Slice::from(rows.clone()), ..]);
+            let held = pool.adopt(part.clone());
+            assert_eq!(
+                held.as_slice(),
+                part.as_slice().expect("whole rows"),
+                "{rows:?}"
+            );
+        }
     }
 }

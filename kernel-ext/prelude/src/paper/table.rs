@@ -83,6 +83,32 @@ impl Table {
         self.rows.iter().flat_map(row).collect()
     }
 
+    /// The same with these columns alone.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    #[must_use]
+    pub fn only(&self, columns: &[&str]) -> Table {
+        let place = |name: &&str| {
+            let found = self.columns.iter().position(|known| known == name);
+            found.unwrap_or_else(|| panic!("{} has no column {name:?}", self.number))
+        };
+        let places: Vec<usize> = columns.iter().map(place).collect();
+        let row = |row: &Vec<String>| {
+            let cells = places.iter().map(|at| row[self.labels.len() + at].clone());
+            row[..self.labels.len()]
+                .iter()
+                .cloned()
+                .chain(cells)
+                .collect()
+        };
+        Table {
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            ..self.clone()
+        }
+    }
+
     /// The table as a frame.
     ///
     /// # Panics
