@@ -140,6 +140,11 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Copy, |b| b.upload(x)).told(&self.meter)
     }
 
+    fn upload_made(&self, shape: (usize, usize), make: &dyn Fn() -> kernels::Mat) -> Mat {
+        let made = self.timed(Phase::Copy, |b| b.upload_made(shape, make));
+        made.told(&self.meter)
+    }
+
     fn share(&self, x: &Arc<kernels::Mat>) -> Mat {
         self.timed(Phase::Copy, |b| b.share(x)).told(&self.meter)
     }

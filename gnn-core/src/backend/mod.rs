@@ -111,6 +111,13 @@ pub trait Backend {
     /// Moves a matrix to the device.
     fn upload(&self, x: kernels::Mat) -> Mat;
 
+    /// Makes a matrix of this shape and moves it to the device; where elements are not kept, it is not made.
+    fn upload_made(&self, shape: (usize, usize), make: &dyn Fn() -> kernels::Mat) -> Mat {
+        let x = make();
+        assert_eq!(x.dim(), shape, "a matrix of the shape that was announced");
+        self.upload(x)
+    }
+
     /// Moves a matrix that is only read, its elements rounded to bfloat16, to the device. The device
     /// may store them in 16 bits; a backend that does not still rounds them.
     fn upload_rounded(&self, mut x: kernels::Mat) -> Mat {

@@ -83,8 +83,7 @@ impl Model {
                 if !held.contains(&l) {
                     return Weights::new();
                 }
-                let host = init(stage.layer.as_ref(), spec.seed, l);
-                host.into_iter().map(|w| backend.upload(w)).collect()
+                first_weights(stage.layer.as_ref(), backend, spec.seed, l)
             })
             .collect();
         Model {
@@ -374,20 +373,20 @@ pub(crate) fn dropout_key(seed: u64, epoch: u64, layer: usize) -> u64 {
     rng::key(seed, epoch, Purpose::Dropout, layer as u64)
 }
 
-fn init(layer: &dyn Layer, seed: u64, at: usize) -> Vec<kernels::Mat> {
+fn first_weights(layer: &dyn Layer, backend: &dyn Backend, seed: u64, at: usize) -> Weights {
     let tensors = layer.tensors().into_iter().enumerate();
-    tensors
-        .map(|(i, tensor)| {
-            let key = rng::key(seed, i as u64, Purpose::Weights, at as u64);
-            let (rows, cols) = (tensor.rows, tensor.cols);
-            kernels::Mat::from_shape_fn((rows, cols), |(r, c)| match tensor.init {
-                Init::Constant(value) => value,
-                Init::Glorot(widths) => {
-                    let bound = (6.0 / widths as f64).sqrt();
-                    let u = rng::uniform_f64(key, (r * cols + c) as u64);
-                    ((2.0 * u - 1.0) * bound) as f32
-                }
-            })
-        })
-        .collect()
+    let made = tensors.map(|(i, tensor)| {
+        let key = rng::key(seed, i as u64, Purpose::Weights, at as u64);
+        let shape = (tensor.rows, tensor.cols);
+        let element = |(r, c): (usize, usize)| match tensor.init {
+            Init::Constant(value) => value,
+            Init::Glorot(widths) => {
+                let bound = (6.0 / widths as f64).sqrt();
+                let u = rng::uniform_f64(key, (r * shape.1 + c) as u64);
+                ((2.0 * u - 1.0) * bound) as f32
+            }
+        };
+        backend.upload_made(shape, &|| kernels::Mat::from_shape_fn(shape, element))
+    });
+    made.collect()
 }

@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use launcher::{Error, Result, request, store, sys};
-use polars::prelude::DataFrame;
 
 use crate::interrupt;
 use crate::run::Run;
@@ -62,11 +61,11 @@ pub(crate) fn try_train_pairs(pairs: Vec<request::Pair>) -> Result<Run> {
     ))
 }
 
-/// What the ranks of a request would send, hold and take, as `%plan -o` binds it; nothing is trained.
+/// Plans what the ranks of a request would send, hold and take, and gives the plan's id.
 ///
 /// # Errors
 /// [`Error::Refused`] with what `halobook plan` wrote.
-pub(crate) fn try_plan_pairs(pairs: Vec<request::Pair>) -> Result<DataFrame> {
+pub(crate) fn try_plan_pairs(pairs: Vec<request::Pair>) -> Result<String> {
     let Ended {
         status,
         stdout,
@@ -78,7 +77,7 @@ pub(crate) fn try_plan_pairs(pairs: Vec<request::Pair>) -> Result<DataFrame> {
     let last = stdout.lines().last().unwrap_or_default();
     let said: Option<serde_json::Value> = serde_json::from_str(last).ok();
     match said.as_ref().and_then(|said| said["plan_id"].as_str()) {
-        Some(id) if status.success() => source::plan(id),
+        Some(id) if status.success() => Ok(id.to_owned()),
         _ => Err(refusal("plan", status, &stderr, "halobook plan --help")),
     }
 }

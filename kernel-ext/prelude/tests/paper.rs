@@ -304,6 +304,30 @@ fn times_fail_only_where_the_machine_decides() {
     );
 }
 
+/// Table 5 of GNNPipe, whose pipeline's column has a closed form of sizes alone, in GiB.
+#[test]
+fn a_column_of_a_table_is_its_closed_form() {
+    let paper = published("gnnpipe");
+    let pipelines = paper.table("Table 5").only(&["Pipeline"]);
+    assert_eq!(pipelines.columns, ["Pipeline"]);
+    assert_eq!(pipelines.at(&["Reddit", "GCNII"], "Pipeline"), 2.43);
+    let of = |labels: &[&str], _: &str| {
+        let (n, hidden) = match labels[0] {
+            "Squirrel" => (5201.0, 1000.0),
+            "Physics" => (34_493.0, 100.0),
+            "Flickr" => (89_250.0, 100.0),
+            _ => (232_965.0, 100.0),
+        };
+        let columns = if labels[1] == "GCNII" { 2.0 } else { 1.0 } * hidden;
+        closed::pipeline_bytes(8.0, n, columns) / 1024f64.powi(3)
+    };
+    let held = claims("Table 5").printed(&pipelines, of);
+    assert_eq!(held.verdicts().len(), 16);
+    held.check();
+    let wrong = claims("Table 5").printed(&pipelines, |labels, column| 1.1 * of(labels, column));
+    assert!(std::panic::catch_unwind(|| wrong.check()).is_err());
+}
+
 #[test]
 fn table_6_is_its_closed_form() {
     let sancus: Published = published("sancus");

@@ -83,6 +83,10 @@ impl Backend for Hollow {
         Mat::hollow(x.nrows(), x.ncols(), self.ledger.adopt(x.len()))
     }
 
+    fn upload_made(&self, (rows, cols): (usize, usize), _: &dyn Fn() -> kernels::Mat) -> Mat {
+        Mat::hollow(rows, cols, self.ledger.adopt(rows * cols))
+    }
+
     fn upload_rounded(&self, x: kernels::Mat) -> Mat {
         Mat::hollow(x.nrows(), x.ncols(), self.ledger.beside(2 * x.len()))
     }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use gnn_core::spec::Value;
-use launcher::Result;
 use launcher::request::{Pair, parse_body};
 use launcher::store::{self, Status};
+use launcher::{Result, forecast};
 use serde_json::json;
 
 use super::named::Named;
 use super::planned::Planned;
 use crate::in_words::or_end;
 use crate::run::Run;
-use crate::train;
+use crate::{source, train};
 
 /// The file in a run's folder that says what was asked for, and of which program.
 const ASKED: &str = "asked.json";
@@ -125,7 +125,8 @@ impl Setting {
         Ok(run)
     }
 
-    /// What a run of this setting and `body` would send, hold and take; nothing is trained.
+    /// What a run of this setting and `body` would send, hold and take; nothing is trained. A plan that this
+    /// store has is taken over, as runs are.
     ///
     /// ```no_run
     /// use halobook::prelude::*;
@@ -144,7 +145,17 @@ impl Setting {
     /// # Errors
     /// [`launcher::Error::Refused`] with what `halobook plan` wrote.
     pub fn try_plan(&self, body: &str) -> Result<Planned> {
-        train::try_plan_pairs(self.with(body).pairs).map(Planned)
+        let mut pairs = self.with(body).pairs;
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        let asked = asked(&pairs);
+        let known = (!self.fresh).then(|| same(&forecast::folder(), &asked));
+        if let Some(dir) = known.into_iter().flatten().next_back() {
+            return source::plan(&name_of(&dir)).map(Planned);
+        }
+        let id = train::try_plan_pairs(pairs)?;
+        let path = forecast::folder().join(&id).join(ASKED);
+        store::write_atomic(&path, asked.to_string().as_bytes())?;
+        source::plan(&id).map(Planned)
     }
 
     /// A run for each of `methods`, which are names and bodies.
@@ -215,18 +226,28 @@ fn identity(program: &Path) -> Option<(PathBuf, u64, u128)> {
     Some((program.to_owned(), facts.len(), changed.ok()?.as_nanos()))
 }
 
-/// The newest finished run that was asked for in the same words.
-fn finished(asked: &serde_json::Value) -> Option<Run> {
-    asked.get("program").filter(|program| !program.is_null())?;
-    let entries = std::fs::read_dir(store::runs_dir()).ok()?;
-    let mut runs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    runs.sort();
-    let same = |dir: &&PathBuf| {
+/// Folders in `of` that were asked for in the same words, the newest last; none where nobody knows of which
+/// program.
+fn same(of: &Path, asked: &serde_json::Value) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(of).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    found.sort();
+    found.retain(|dir| {
         let text = std::fs::read(dir.join(ASKED)).ok();
         let known = text.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-        known.as_ref() == Some(asked)
-    };
-    let run = Run::at(runs.iter().rev().find(same)?);
+        !asked["program"].is_null() && known.as_ref() == Some(asked)
+    });
+    found
+}
+
+fn name_of(dir: &Path) -> String {
+    let name = dir.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The newest finished run that was asked for in the same words.
+fn finished(asked: &serde_json::Value) -> Option<Run> {
+    let run = Run::at(same(&store::runs_dir(), asked).pop()?);
     (run.manifest().status == Status::Ok).then_some(run)
 }
 
