@@ -205,7 +205,9 @@ fn run(
     } = (entry.build)(setup, cx)?;
     let weights: usize = strategy.gradients().iter().map(|g| g.len()).sum();
     let parameters = 4 * (2 + moments(&spec)) * weights;
-    let mut features = ledger.live_bytes().saturating_sub(parameters);
+    // Rows that are kept over epochs may be there before the first.
+    let kept = parameters + meter.cached().iter().sum::<u64>() as usize;
+    let mut features = ledger.live_bytes().saturating_sub(kept);
     meter.take_traffic();
     meter.take_times();
     ledger.take_asked();

@@ -116,6 +116,36 @@ fn parts_of_memory_are_what_they_are_called() {
     }
 }
 
+/// Versions of historical rows, made before the first epoch, are no features; and each of two stages has
+/// half of the layers' activations, beside the whole rows that evaluation has of a layer or two.
+#[test]
+fn a_stage_has_its_part_of_the_activations_and_its_history() {
+    let chunked = [("layers", "8"), ("chunks", "5"), ("hidden", "10")];
+    let of = |strategy, ranks, more: &[(&str, &str)]| {
+        let own = [("strategy", strategy), ("ranks", ranks), ("dropout", "0")];
+        let plan = plan(&[&own, &chunked[..1], &chunked[2..], more].concat());
+        let data = Arc::new(random_dataset(4096, 9000, 10, 3, false, 4));
+        let owner = (more.len() > 0).then(|| owner(4096, 5));
+        let all = rehearse(&plan, Setup::of(data, owner), STRATEGIES).expect("rehearses");
+        let memory = |rank: &Rehearsed| rank.memory.expect("full-graph training is known");
+        all.iter().map(memory).collect::<Vec<_>>()
+    };
+    let single = of("single", "1", &[])[0];
+    let stages = of("gnnpipe", "2", &chunked[1..2]);
+    let row = 4096 * 10 * 4;
+    assert_eq!([stages[0].features, stages[1].features], [row, 0]);
+    // Three layers of the first stage, and four, read rows that are kept twice, with their gradients.
+    assert_eq!(
+        [stages[0].history, stages[1].history],
+        [3 * 3 * row, 4 * 3 * row]
+    );
+    for stage in stages {
+        let half = 0.5 * single.activations as f64;
+        let got = stage.activations as f64;
+        assert!(got < half + 6.0 * row as f64, "{got}, half is {half}");
+    }
+}
+
 #[test]
 fn models_and_tasks_are_rehearsed() {
     let sparse = random_dataset(80, 300, 9, 3, true, 5);

@@ -382,6 +382,7 @@ impl Stage {
         self.exact(cx)?;
         if let Some(over) = self.seam.several() {
             over.founds = false;
+            cx.caches(over.history().bytes());
         }
         cx.pass(Pass::Setup);
         Ok(())
