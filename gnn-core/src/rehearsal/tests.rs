@@ -125,7 +125,7 @@ fn a_stage_has_its_part_of_the_activations_and_its_history() {
         let own = [("strategy", strategy), ("ranks", ranks), ("dropout", "0")];
         let plan = plan(&[&own, &chunked[..1], &chunked[2..], more].concat());
         let data = Arc::new(random_dataset(4096, 9000, 10, 3, false, 4));
-        let owner = (more.len() > 0).then(|| owner(4096, 5));
+        let owner = (!more.is_empty()).then(|| owner(4096, 5));
         let all = rehearse(&plan, Setup::of(data, owner), STRATEGIES).expect("rehearses");
         let memory = |rank: &Rehearsed| rank.memory.expect("full-graph training is known");
         all.iter().map(memory).collect::<Vec<_>>()

@@ -32,13 +32,16 @@ pub enum Determinism {
     Statistical,
 }
 
+/// Settings that are filled in for a request, by name.
+pub type Settings = Vec<(&'static str, Value)>;
+
 /// How a strategy shares layers out.
 #[derive(Clone, Copy)]
 pub struct ShareOut {
     /// What it asks of layers that may multiply before they aggregate.
     pub first: fn(&RunSpec) -> AggregateFirst,
     /// From the time that each layer takes, in any unit, to settings that the request leaves open.
-    pub settings: fn(&RunSpec, &[f64]) -> Vec<(&'static str, Value)>,
+    pub settings: fn(&RunSpec, &[f64]) -> Settings,
 }
 
 /// All that is known of a strategy without running it.
