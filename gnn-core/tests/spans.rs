@@ -27,8 +27,17 @@ fn run(folder: &Path, ranks: usize, pairs: &[(&str, &str)]) -> Option<()> {
     spec.ranks = ranks;
     let entry = STRATEGIES.iter().find(|e| e.name == spec.strategy)?;
     entry.check(&spec).ok()?;
-    let owner = (0..VERTICES).flat_map(|v| (v % ranks as u32).to_le_bytes());
-    std::fs::write(folder.join("part.bin"), owner.collect::<Vec<u8>>()).expect("writes");
+    let parts = entry.cut_into(&spec);
+    let count = parts.map_or(1, |parts| parts.count as u32);
+    let nested = parts.map_or(1, |parts| parts.nested.count() as u32);
+    let levels: [(&str, &dyn Fn(u32) -> u32); 2] = [
+        ("part.bin", &|v| v % count),
+        ("nested.bin", &|v| v / count % nested),
+    ];
+    for (name, part) in levels {
+        let bytes = (0..VERTICES).flat_map(|v| part(v).to_le_bytes());
+        std::fs::write(folder.join(name), bytes.collect::<Vec<u8>>()).expect("writes");
+    }
     let plan = Plan {
         spec,
         start: 0,

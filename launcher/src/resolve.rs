@@ -7,7 +7,6 @@ use crate::mpi::{Mpi, on_path};
 use crate::store;
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
-use gnn_core::model::work_of;
 use gnn_core::partition::{
     self, Cache, Cut, Limits, Masks, Method, Parts, Report, Request, TypeFacts,
 };
@@ -248,7 +247,7 @@ impl Decided {
 fn share_out(entry: &Entry, mut spec: RunSpec, data: &Dataset) -> RunSpec {
     if let Some(share) = entry.share_out {
         let machine = Machine::rates();
-        let work = work_of(&spec, data, (share.first)(&spec));
+        let work = share.work(&spec, data);
         let times: Vec<f64> = work
             .iter()
             .map(|layer| machine.ms(layer.flops, layer.elements))

@@ -1,11 +1,10 @@
 //! What the layers of a model compute in an epoch, counted from widths: for whoever shares layers out.
 
-use super::kind::{AggregateFirst, Shape};
+use super::kind::Shape;
 use super::stack::Model;
 use crate::backend::Cpu;
 use crate::dataset::{Dataset, Features};
-use crate::graph::{Propagation, Relations};
-use crate::head::Head;
+use crate::graph::Propagation;
 use crate::spec::RunSpec;
 
 /// What one layer computes in an epoch, forward and back.
@@ -17,15 +16,9 @@ pub struct LayerWork {
     pub elements: f64,
 }
 
-/// The work of every layer of a request's model on the whole graph, those included that read no neighbours;
-/// `first` is what the strategy asks of layers that may multiply first.
-pub fn work_of(spec: &RunSpec, data: &Dataset, first: AggregateFirst) -> Vec<LayerWork> {
-    let shape = Shape {
-        d_in: data.features.dim(),
-        d_out: Head::width(data, spec),
-        relations: data.graph.relations().map_or(1, Relations::count),
-        aggregate_first: first,
-    };
+/// The work of every layer of a request's model of this shape on the whole graph, those included that read
+/// no neighbours.
+pub fn work_of(spec: &RunSpec, data: &Dataset, shape: Shape) -> Vec<LayerWork> {
     let model = Model::of_layers(spec, &Cpu::new(1), shape, 0..0);
     let (n, loops) = (data.n() as f64, spec.model.propagation());
     let loops = matches!(loops, Propagation::Loops | Propagation::GcnSym);
@@ -56,6 +49,7 @@ pub fn work_of(spec: &RunSpec, data: &Dataset, first: AggregateFirst) -> Vec<Lay
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::AggregateFirst;
     use crate::spec::{ModelKind, Value};
     use crate::testing::random_dataset;
 
@@ -68,7 +62,13 @@ mod tests {
             ("hidden", Value::Int(8)),
         ];
         let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
-        let work = work_of(&spec, &data, AggregateFirst::Narrower);
+        let shape = Shape {
+            d_in: 40,
+            d_out: 3,
+            relations: 1,
+            aggregate_first: AggregateFirst::Narrower,
+        };
+        let work = work_of(&spec, &data, shape);
         let edges = (data.graph.n_edges() + 50) as f64;
         let at = |flops: usize, columns: f64| LayerWork {
             flops: flops as f64,

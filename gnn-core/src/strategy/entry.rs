@@ -2,8 +2,11 @@
 
 use super::{Built, STRATEGIES, Setup};
 use crate::ctx::Ctx;
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::model::{AggregateFirst, ModelKind};
+use crate::graph::Relations;
+use crate::head::Head;
+use crate::model::{AggregateFirst, LayerWork, ModelKind, Shape, work_of};
 use crate::partition::Parts;
 use crate::record::frame::FrameDef;
 use crate::spec::{AggregateWidth, KEYS, Knob, Knobs, RunSpec, Value};
@@ -42,6 +45,19 @@ pub struct ShareOut {
     pub first: fn(&RunSpec) -> AggregateFirst,
     /// From the time that each layer takes, in any unit, to settings that the request leaves open.
     pub settings: fn(&RunSpec, &[f64]) -> Settings,
+}
+
+impl ShareOut {
+    /// What each layer of a request's model computes, as the strategy asks for it.
+    pub fn work(&self, spec: &RunSpec, data: &Dataset) -> Vec<LayerWork> {
+        let shape = Shape {
+            d_in: data.features.dim(),
+            d_out: Head::width(data, spec),
+            relations: data.graph.relations().map_or(1, Relations::count),
+            aggregate_first: (self.first)(spec),
+        };
+        work_of(spec, data, shape)
+    }
 }
 
 /// All that is known of a strategy without running it.

@@ -185,7 +185,10 @@ fn magics_complete() {
     assert_eq!(texts("%wait r"), ["r1"]);
     assert_eq!(texts("%wait r1 la"), ["latest"]);
     assert_eq!(texts("%replay r1 --b"), ["--bg"]);
-    assert_eq!(texts("%%gnn --b"), ["--bg", "--bases", "--backend"]);
+    assert_eq!(
+        texts("%%gnn --b"),
+        ["--bg", "--bases", "--block-layers", "--backend"]
+    );
     assert_eq!(texts(":ru"), [":runs", ":run"]);
     assert_eq!(texts("%%gnn --ep"), ["--epochs"]);
     assert_eq!(texts("%%gnn --data ka"), ["karate"]);
