@@ -1,19 +1,21 @@
 //! A request becomes a plan, or is refused. Nothing has been started or written yet.
 
+mod data;
+
+pub use data::DataFacts;
+
 use crate::error::{Error, Result};
 use crate::forecast::{Foreseen, Foresight, Machine, expected};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
 use crate::store;
+use data::check_patience;
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
-use gnn_core::partition::{
-    self, Cache, Cut, Limits, Masks, Method, Parts, Report, Request, TypeFacts,
-};
+use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Parts, Report, Request};
 use gnn_core::plan::Plan;
 use gnn_core::spec::{Launch, RunSpec};
 use gnn_core::strategy::{self, Determinism, Entry};
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,27 +40,6 @@ impl Starter {
             Starter::Slurm => "slurm",
         }
     }
-}
-
-/// What is trained on, in numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DataFacts {
-    /// Name.
-    pub name: String,
-    /// Vertices.
-    pub nodes: usize,
-    /// Edges.
-    pub edges: usize,
-    /// Features of a vertex.
-    pub features: usize,
-    /// Classes.
-    pub classes: usize,
-    /// Training vertices.
-    pub train_nodes: usize,
-    /// Whether it was generated.
-    pub synthetic: bool,
-    /// Types of vertices and edges, in one part; empty where it has none.
-    pub types: Vec<TypeFacts>,
 }
 
 /// A request with everything decided.
@@ -165,11 +146,11 @@ impl Decided {
             host,
             starter,
         } = self;
-        let facts = facts(data);
-        check_ranks(&spec, &facts)?;
+        let facts = DataFacts::of(data);
+        facts.check_ranks(&spec)?;
         let spec = share_out(entry, spec, data);
         let parts = entry.cut_into(&spec);
-        check_parts(parts, entry, &spec, &facts)?;
+        facts.check_parts(parts, entry, &spec)?;
         check_patience(&spec, data)?;
         let threads = if spec.threads > 0 {
             spec.threads
@@ -283,72 +264,6 @@ fn cut(
     let facts = partition::facts(data.graph.csr(), &cut.owner, parts.count, masks, 0);
     let report = Report::of(&spec.data, data, &cut, &facts, None, spec.seed);
     Ok((cut, report))
-}
-
-fn facts(data: &Dataset) -> DataFacts {
-    DataFacts {
-        name: data.name.clone(),
-        nodes: data.n(),
-        edges: data.graph.n_edges(),
-        features: data.features.dim(),
-        classes: data.n_classes,
-        train_nodes: data.train.iter().filter(|&&t| t).count(),
-        synthetic: data.synthetic,
-        types: partition::types(data, &vec![0; data.n()], 1),
-    }
-}
-
-fn check_ranks(spec: &RunSpec, data: &DataFacts) -> Result<()> {
-    if spec.ranks > data.nodes {
-        return Err(Error::refused(
-            format!(
-                "ranks: {} ranks for the {} vertices of {}",
-                spec.ranks, data.nodes, data.name
-            ),
-            format!(
-                "use at most {} ranks (-n), or a larger data set",
-                data.nodes
-            ),
-        ));
-    }
-    Ok(())
-}
-
-fn check_parts(
-    parts: Option<Parts>,
-    entry: &Entry,
-    spec: &RunSpec,
-    data: &DataFacts,
-) -> Result<()> {
-    let Some(parts) = parts else { return Ok(()) };
-    let wanted = format!("partition: strategy {} cuts into {parts}", spec.strategy);
-    if parts.total() == 0 {
-        return Err(Error::refused(
-            format!("{wanted}, which are none"),
-            "set what it cuts into to at least 1",
-        ));
-    }
-    if parts.total() > data.nodes && !entry.empty_parts {
-        return Err(Error::refused(
-            format!("{wanted}, and {} has {} vertices", data.name, data.nodes),
-            format!(
-                "ask for at most {} parts in all, or a larger data set",
-                data.nodes
-            ),
-        ));
-    }
-    Ok(())
-}
-
-fn check_patience(spec: &RunSpec, data: &Dataset) -> Result<()> {
-    let links = data.links.as_ref().is_some_and(|l| !l.val.is_empty());
-    if spec.patience > 0 && !links && !data.val.contains(&true) {
-        return Err(Error::refused(
-            format!("patience: {} has nothing to validate on", data.name),
-            "set patience = 0, or choose a split with validation vertices",
-        ));
-    }
-    Ok(())
 }
 
 /// A path that a worker finds from wherever it runs; built-in names as they are.

@@ -1,13 +1,37 @@
 //! Operations that are one of the backend's with some of its options, under names of their own.
 
 use super::{Backend, Corner, Kept, Mat, Operand, Picked};
+use std::ops::Range;
 
 impl dyn Backend + '_ {
     /// A copy of `x` on the device.
     pub fn copy(&self, x: &Mat) -> Mat {
-        let mut out = self.fresh(x.nrows(), x.ncols());
-        self.copy_rows(x, 0, x.nrows(), &mut out, 0);
+        self.rows(x, 0..x.nrows())
+    }
+
+    /// `x[rows, :]`, as a matrix of its own.
+    ///
+    /// # Panics
+    /// When `x` has fewer rows.
+    pub fn rows(&self, x: &Mat, rows: Range<usize>) -> Mat {
+        let mut out = self.fresh(rows.len(), x.ncols());
+        self.copy_rows(x, rows.start, rows.len(), &mut out, 0);
         out
+    }
+
+    /// The rows of all `parts`, below each other.
+    ///
+    /// # Panics
+    /// When they have not as many columns, or there are none.
+    pub fn stacked(&self, parts: &[&Mat]) -> Mat {
+        let rows = parts.iter().map(|part| part.nrows()).sum();
+        let mut all = self.fresh(rows, parts[0].ncols());
+        let mut first = 0;
+        for part in parts {
+            self.copy_rows(part, 0, part.nrows(), &mut all, first);
+            first += part.nrows();
+        }
+        all
     }
 
     /// `out[first + i, :] = x[from + i, :]` for `n` rows.

@@ -244,14 +244,12 @@ fn finish_own(
     (d_src, d_dst): &mut (Mat, Mat),
     dz: &mut Mat,
 ) {
-    let (n, heads) = der.dim();
+    let n = der.nrows();
     let local;
     let own = if n == del.nrows() {
         del
     } else {
-        let mut first = cx.backend.fresh(n, heads);
-        cx.backend.copy_rows(del, 0, n, &mut first, 0);
-        local = first;
+        local = cx.backend.rows(del, 0..n);
         &local
     };
     let mut terms = [
@@ -273,12 +271,7 @@ fn finish_own(
 /// gradient of the sources' attention vectors.
 fn finish_remote(cx: &Ctx, z: &Mat, src: &Mat, del: &Mat, n: usize, dz: &mut Mat) -> Mat {
     let backend = &cx.backend;
-    let remote = |x: &Mat| {
-        let rows = x.nrows() - n;
-        let mut out = backend.fresh(rows, x.ncols());
-        backend.copy_rows(x, n, rows, &mut out, 0);
-        out
-    };
+    let remote = |x: &Mat| backend.rows(x, n..x.nrows());
     let (z, mut some, del) = (remote(z), remote(dz), remote(del));
     let mut da = backend.fresh(src.nrows(), src.ncols());
     let mut terms = [ScoreTerm {

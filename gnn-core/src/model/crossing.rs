@@ -7,7 +7,7 @@
 
 use super::kind::Stage;
 use super::layer::{Beside, Flow, Grad};
-use crate::backend::Mat;
+use crate::backend::{Corner, Mat};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use std::rc::Rc;
@@ -46,7 +46,7 @@ impl Crossing {
         self.x + self.h0.unwrap_or(0)
     }
 
-    /// What passes forward: `[n, width]`, the input's rows before the residual's.
+    /// What passes forward, `[n, width]`: a row of the input, and the residual's beside it.
     ///
     /// # Errors
     /// [`Error::Shape`] when the flow is of other columns.
@@ -93,64 +93,43 @@ impl Crossing {
             let beside = h0.map_or(0, Mat::ncols);
             return Err(wrong(self, &format!("{} and {beside} columns", x.ncols())));
         }
-        let Some(h0) = h0 else {
-            return Ok(floats(cx, below_each_other(cx, &[(x, 0)], x.nrows())));
-        };
-        if self.h0 == Some(self.x) {
-            return Ok(floats(
-                cx,
-                below_each_other(cx, &[(x, 0), (h0, 0)], x.nrows()),
-            ));
+        let mut rows = cx.backend.fresh(x.nrows(), self.width());
+        let parts = [(Some(x), 0), (h0, self.x)];
+        for (part, col) in parts
+            .into_iter()
+            .filter_map(|(part, col)| Some((part?, col)))
+        {
+            let (from, to) = (Corner::at(0), Corner::at(col));
+            cx.backend.copy_block(part, from, part.dim(), &mut rows, to);
         }
-        let mut message = cx.backend.download(x).into_raw_vec_and_offset().0;
-        message.extend(cx.backend.download(h0));
-        Ok(message)
+        Ok(cx.message(rows))
     }
 
-    fn matrices(self, cx: &Ctx, n: usize, mut message: Vec<f32>) -> Result<(Mat, Option<Mat>)> {
+    fn matrices(self, cx: &Ctx, n: usize, message: Vec<f32>) -> Result<(Mat, Option<Mat>)> {
         if message.len() != n * self.width() {
-            return Err(wrong(
-                self,
-                &format!("{} numbers for {n} rows", message.len()),
-            ));
+            let got = format!("{} numbers for {n} rows", message.len());
+            return Err(wrong(self, &got));
         }
-        match self.h0 {
-            None => Ok((cx.received(n, self.x, message)?, None)),
-            Some(width) if width == self.x => {
-                let both = cx.received(2 * n, width, message)?;
-                let half = |first: usize| below_each_other(cx, &[(&both, first)], n);
-                Ok((half(0), Some(half(n))))
-            }
-            Some(width) => {
-                let rest = message.split_off(n * self.x);
-                let x = cx.received(n, self.x, message)?;
-                Ok((x, Some(cx.received(n, width, rest)?)))
-            }
-        }
+        let rows = cx.received(n, self.width(), message)?;
+        let Some(width) = self.h0 else {
+            return Ok((rows, None));
+        };
+        let part = |col: usize, columns: usize| {
+            let mut part = cx.backend.fresh(n, columns);
+            let (from, to) = (Corner::at(col), Corner::at(0));
+            cx.backend
+                .copy_block(&rows, from, (n, columns), &mut part, to);
+            part
+        };
+        Ok((part(0, self.x), Some(part(self.x, width))))
     }
-}
-
-/// `n` rows of each matrix from a row on, below each other, in a buffer that is used again.
-fn below_each_other(cx: &Ctx, parts: &[(&Mat, usize)], n: usize) -> Mat {
-    let mut all = cx.backend.fresh(parts.len() * n, parts[0].0.ncols());
-    for (k, &(part, first)) in parts.iter().enumerate() {
-        cx.backend.copy_rows(part, first, n, &mut all, k * n);
-    }
-    all
-}
-
-fn floats(cx: &Ctx, x: Mat) -> Vec<f32> {
-    cx.backend.take(x).into_raw_vec_and_offset().0
 }
 
 fn wrong(wanted: Crossing, got: &str) -> Error {
+    let and = wanted.h0.unwrap_or(0);
     Error::Shape {
         op: "crossing".into(),
-        expected: format!(
-            "rows of {} and {} columns",
-            wanted.x,
-            wanted.h0.unwrap_or(0)
-        ),
+        expected: format!("rows of {} and {and} columns", wanted.x),
         got: got.into(),
     }
 }

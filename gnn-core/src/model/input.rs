@@ -136,11 +136,7 @@ impl Input {
     /// are a block's own already.
     pub fn first_rows(&self, cx: &Ctx, n: usize) -> Input {
         match self {
-            Input::Dense(x) if x.nrows() > n => {
-                let mut own = cx.backend.fresh(n, x.ncols());
-                cx.backend.copy_rows(x, 0, n, &mut own, 0);
-                Input::Dense(Rc::new(own))
-            }
+            Input::Dense(x) if x.nrows() > n => Input::Dense(Rc::new(cx.backend.rows(x, 0..n))),
             Input::Sparse(x) if x.rows.rows() > n => Input::Sparse(x.first_rows(cx, n)),
             other => other.clone(),
         }

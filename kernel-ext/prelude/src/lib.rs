@@ -50,6 +50,7 @@ mod or_end;
 pub mod paper;
 pub mod plot;
 pub mod prelude;
+mod program;
 pub mod ranks;
 mod repeats;
 mod run;

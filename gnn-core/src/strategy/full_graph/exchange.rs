@@ -150,13 +150,11 @@ impl Exchange<'_> {
 /// The rows of a rank's matrix whose change matters to others: forward its own `[n_local, d]`, backward the
 /// gradients of remote ones `[n_remote, d]`.
 fn sent(cx: &Ctx, at: At, x: &Mat, n_local: usize) -> Mat {
-    let (from, n) = match at.direction {
-        Direction::Backward => (n_local, x.nrows() - n_local),
-        _ => (0, n_local),
+    let rows = match at.direction {
+        Direction::Backward => n_local..x.nrows(),
+        _ => 0..n_local,
     };
-    let mut rows = cx.backend.fresh(n, x.ncols());
-    cx.backend.copy_rows(x, from, n, &mut rows, 0);
-    rows
+    cx.backend.rows(x, rows)
 }
 
 /// Builds training whose exchanges `make` decides, from the request's settings: the
@@ -286,8 +284,7 @@ impl<S: ExchangeRule> Neighbours for Deciding<S> {
         if self.decide(cx, at, x)? {
             let sent = self.sent(cx, at, x);
             self.halo.pull(cx, at, x, meanwhile)?;
-            let mut rows = cx.backend.fresh(remote, x.ncols());
-            cx.backend.copy_rows(x, first, remote, &mut rows, 0);
+            let rows = cx.backend.rows(x, first..x.nrows());
             self.keep(cx, at, vec![rows], sent);
             return Ok(());
         }

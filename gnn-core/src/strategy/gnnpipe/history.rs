@@ -91,12 +91,7 @@ impl History {
     /// of them is kept.
     pub(super) fn drift(&self, cx: &Ctx, layer: usize) -> Option<f64> {
         let ([fresh, frozen], rows) = (self.halves()?, &self.layers.get(&layer)?.rows);
-        let half = |start: usize| {
-            let mut half = cx.backend.fresh(self.sources, rows.ncols());
-            cx.backend
-                .copy_rows(rows, start, self.sources, &mut half, 0);
-            half
-        };
+        let half = |start: usize| cx.backend.rows(rows, start..start + self.sources);
         let (now, mut apart) = (half(fresh), half(frozen));
         cx.backend.axpby(1.0, &now, -1.0, &mut apart);
         let (apart, size) = (cx.norm(&apart), cx.norm(&now));
@@ -153,8 +148,7 @@ impl History {
             match self.halves() {
                 None => own.put(name, backend, &kept.rows),
                 Some([_, frozen]) => {
-                    let mut version = backend.fresh(self.sources, kept.rows.ncols());
-                    backend.copy_rows(&kept.rows, frozen, self.sources, &mut version, 0);
+                    let version = cx.backend.rows(&kept.rows, frozen..frozen + self.sources);
                     own.put(name, backend, &version);
                 }
             }

@@ -4,7 +4,7 @@ use crate::backend::Mat;
 use crate::comm::{Label, Ticket};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::model::{Flow, Input};
+use crate::model::Flow;
 use crate::record::Direction;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -87,29 +87,14 @@ pub(super) fn send(cx: &mut Ctx, label: Label, peer: usize, message: Vec<f32>) -
 
 /// Rows of several flows below each other.
 pub(super) fn below_each_other(cx: &Ctx, flows: &[Flow]) -> Flow {
-    let x = |flow: &Flow| Rc::clone(flow.x.dense().expect("a layer's output is dense"));
-    let h0: Option<Vec<Rc<Mat>>> = flows.iter().map(|flow| flow.h0.clone()).collect();
-    let mut all = Flow::from(stacked(cx, &flows.iter().map(x).collect::<Vec<_>>()));
-    all.h0 = h0.map(|rows| Rc::new(stacked(cx, &rows)));
-    all
-}
-
-fn stacked(cx: &Ctx, parts: &[Rc<Mat>]) -> Mat {
-    let rows = parts.iter().map(|part| part.nrows()).sum();
-    let mut all = cx
-        .backend
-        .fresh(rows, parts.first().map_or(0, |p| p.ncols()));
-    let mut first = 0;
-    for part in parts {
-        cx.backend.copy_rows(part, 0, part.nrows(), &mut all, first);
-        first += part.nrows();
+    let stacked = |parts: Vec<&Rc<Mat>>| {
+        let parts: Vec<&Mat> = parts.into_iter().map(|part| &**part).collect();
+        cx.backend.stacked(&parts)
+    };
+    let x = |flow: &Flow| flow.x.dense().expect("a layer's output is dense");
+    let h0: Option<Vec<_>> = flows.iter().map(|flow| flow.h0.as_ref()).collect();
+    Flow {
+        h0: h0.map(|parts| Rc::new(stacked(parts))),
+        ..Flow::from(stacked(flows.iter().map(x).collect()))
     }
-    all
-}
-
-/// Rows `first..first + n` of a matrix, as a flow.
-pub(super) fn rows_of(cx: &Ctx, x: &Mat, first: usize, n: usize) -> Flow {
-    let mut rows = cx.backend.fresh(n, x.ncols());
-    cx.backend.copy_rows(x, first, n, &mut rows, 0);
-    Flow::from(Input::Dense(Rc::new(rows)))
 }

@@ -1,7 +1,6 @@
 //! Consecutive layers of a rank, and how a chunk goes through them.
 
 use super::over_chunks::OverChunks;
-use super::passing::rows_of;
 use crate::backend::{Kept, Mat};
 use crate::comm::Communicator;
 use crate::ctx::Ctx;
@@ -167,6 +166,7 @@ impl Piece {
     pub(super) fn of_features(cx: &Ctx, over: &OverChunks, chunk: usize) -> Flow {
         let x = over.features.as_ref().expect("set when the pass began");
         let chunk = &over.chunks().all[chunk];
-        rows_of(cx, x, chunk.seen.start, chunk.rows())
+        let first = chunk.seen.start;
+        Flow::from(cx.backend.rows(x, first..first + chunk.rows()))
     }
 }

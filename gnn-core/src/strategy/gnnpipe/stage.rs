@@ -1,7 +1,7 @@
 //! One rank's training of its layers on its part of every chunk.
 
 use super::frames::{self, Mark, Standing};
-use super::passing::{Coming, below_each_other, label, rows_of, send};
+use super::passing::{Coming, below_each_other, label, send};
 use super::piece::{Back, First, Piece, Place, Seam, Source};
 use super::schedule::{order, turns};
 use crate::backend::{Kept, Mat};
@@ -163,7 +163,7 @@ impl Stage {
                 let crossing = model.crossing(model.held().start)?;
                 crossing.unpack(cx, ids.len(), message)?
             }
-            (Source::Rows(_), Some(first)) => rows_of(cx, &first.output, own.start, own.len()),
+            (Source::Rows(_), Some(first)) => cx.backend.rows(&first.output, own).into(),
             (Source::Chunks(inputs), _) => {
                 let input = inputs[chunk].clone();
                 model.drop_features(cx, input, ids).into()

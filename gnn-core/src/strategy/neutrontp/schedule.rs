@@ -271,12 +271,7 @@ fn combine(cx: &Ctx, step: &Step<'_>, rows: Range<usize>, x: &Mat, y: &mut Mat) 
         cx.backend.axpby(own, x, others, y);
         return;
     }
-    let part = |from: &Mat| {
-        let mut part = cx.backend.fresh(rows.len(), from.ncols());
-        cx.backend
-            .copy_rows(from, rows.start, rows.len(), &mut part, 0);
-        part
-    };
+    let part = |from: &Mat| cx.backend.rows(from, rows.clone());
     let (mine, mut sums) = (part(x), part(y));
     cx.backend.axpby(own, &mine, others, &mut sums);
     cx.backend.copy_rows(&sums, 0, rows.len(), y, rows.start);

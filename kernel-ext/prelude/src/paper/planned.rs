@@ -43,3 +43,25 @@ impl Show for Planned {
         self.0.bundle()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polars::prelude::df;
+
+    #[test]
+    fn an_item_is_of_the_ranks_that_have_it() {
+        let frame = df!(
+            "rank" => [Some(0u32), Some(1), Some(0), None],
+            "item" => ["memory", "memory", "epoch_bytes", "epoch_time"],
+            "plan" => [3.0, 5.0, 7.0, 2.5],
+        );
+        let planned = Planned(frame.expect("columns of one length"));
+        assert_eq!(planned.per_rank("memory"), [3.0, 5.0]);
+        assert_eq!(planned.total("memory"), 8.0);
+        assert_eq!(planned.most("memory"), 5.0);
+        assert_eq!(planned.total("epoch_bytes"), 7.0);
+        assert_eq!(planned.total("bubble"), 0.0);
+        assert!(planned.most("bubble").is_nan());
+    }
+}

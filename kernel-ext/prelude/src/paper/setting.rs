@@ -12,7 +12,7 @@ use super::named::Named;
 use super::planned::Planned;
 use crate::in_words::or_end;
 use crate::run::Run;
-use crate::{source, train};
+use crate::{program, source, train};
 
 /// The file in a run's folder that says what was asked for, and of which program.
 const ASKED: &str = "asked.json";
@@ -148,8 +148,11 @@ impl Setting {
         let mut pairs = self.with(body).pairs;
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         let asked = asked(&pairs);
-        let known = (!self.fresh).then(|| same(&forecast::folder(), &asked));
-        if let Some(dir) = known.into_iter().flatten().next_back() {
+        let known = match self.fresh {
+            true => None,
+            false => same(&forecast::folder(), &asked).pop(),
+        };
+        if let Some(dir) = known {
             return source::plan(&name_of(&dir)).map(Planned);
         }
         let id = train::try_plan_pairs(pairs)?;
@@ -216,7 +219,7 @@ impl Setting {
 /// What is asked for, in one form, and the program that it is asked of.
 fn asked(pairs: &[Pair]) -> serde_json::Value {
     let pairs: Vec<String> = pairs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-    json!({ "pairs": pairs, "program": identity(&train::program()) })
+    json!({ "pairs": pairs, "program": identity(&program::program()) })
 }
 
 /// What tells a program from what is compiled later: its size and the time of its last change.
