@@ -76,6 +76,11 @@ impl Communicator {
         self.wire().cancel = Some(Box::new(cancel));
     }
 
+    /// From now on gradients that are added up have no values: nothing is computed, and nobody reads them.
+    pub(crate) fn add_nothing(&mut self) {
+        self.wire().hollow = true;
+    }
+
     /// From now on each collective is finished where it is posted, and no message moves beside other
     /// work. Ranks post collectives in one order, so none waits for ever that did not before; messages
     /// between two ranks are still finished where they are waited for, as their order is not fixed, and
@@ -258,9 +263,10 @@ impl Communicator {
         for rank in 0..self.size() {
             parts.push(self.part(rank, tag, chunk(me).len())?);
         }
-        parts[me].words = chunk(me).to_vec();
+        let sum = self.wire().sum(label);
+        parts[me].words = sum.copy(chunk(me));
         for rank in (0..self.size()).filter(|&r| r != me && !chunk(r).is_empty()) {
-            self.send(rank, tag, of, chunk(rank).to_vec())?;
+            self.send(rank, tag, of, sum.copy(chunk(rank)))?;
         }
         self.park(start, of, tag, parts, Then::Share(bounds))
     }

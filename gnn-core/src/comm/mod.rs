@@ -18,6 +18,7 @@ mod operation;
 mod port;
 mod route;
 mod skew;
+mod sum;
 mod tags;
 mod threads;
 mod transport;

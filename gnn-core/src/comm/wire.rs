@@ -6,9 +6,10 @@ use super::communicator::Ticket;
 use super::covered::covered;
 use super::members::Members;
 use super::operation::{Part, Posted, Then, send};
+use super::sum::Sum;
 use super::transport::{Transport, Words};
 use crate::error::{Error, Result};
-use crate::record::{Meter, Op, Phase, now_ns};
+use crate::record::{Direction, Meter, Op, Phase, now_ns};
 use std::rc::Rc;
 
 /// Transport, meter and everything posted.
@@ -21,6 +22,8 @@ pub(super) struct Wire {
     pub(super) give_way: bool,
     /// Whether collectives are finished where they are posted.
     pub(super) at_once: bool,
+    /// Whether gradients that are added up have no values, and nobody reads them.
+    pub(super) hollow: bool,
     /// Asked while this rank waits: whether it shall give up.
     pub(super) cancel: Option<Box<dyn Fn() -> bool>>,
     /// Up to when movement beside other work has been counted.
@@ -36,8 +39,17 @@ impl Wire {
             groups: 0,
             give_way,
             at_once: false,
+            hollow: false,
             cancel: None,
             counted_ns: now_ns(),
+        }
+    }
+
+    /// How words of this name are added up.
+    pub(super) fn sum(&self, label: Label) -> Sum {
+        match self.hollow && label.direction == Direction::Grad {
+            true => Sum::Zeros,
+            false => Sum::Numbers,
         }
     }
 
@@ -81,8 +93,9 @@ impl Wire {
                 self.expect(peer, tag, len)?
             });
         }
+        let sum = self.sum(of.0);
         for rank in (0..lens.len()).filter(|&r| r != me && !words.is_empty()) {
-            self.send(members.world(rank), tag, of, words.clone())?;
+            self.send(members.world(rank), tag, of, sum.copy(&words))?;
         }
         parts[me].words = words;
         Ok(parts)
@@ -149,7 +162,7 @@ impl Wire {
             .map(|p| bytemuck::cast_vec(p.words))
             .collect();
         if matches!(posted.then, Then::Join | Then::Forward(_)) && parts.len() != 1 {
-            parts = vec![parts.concat()];
+            parts = vec![self.sum(posted.label).join(&parts)];
         }
         Ok(parts)
     }
@@ -176,18 +189,11 @@ impl Wire {
         };
         let bounds = std::mem::take(bounds);
         posted.then = Then::Join;
-        let mut parts = posted.parts.iter();
-        let mut sum: Vec<f32> = match parts.next() {
-            Some(first) => bytemuck::cast_slice(&first.words).to_vec(),
-            None => Vec::new(),
-        };
-        for part in parts {
-            let floats: &[f32] = bytemuck::cast_slice(&part.words);
-            sum.iter_mut().zip(floats).for_each(|(s, x)| *s += x);
-        }
+        let parts = std::mem::take(&mut posted.parts).into_iter();
+        let sum = self.sum(posted.label).of(parts.map(|part| part.words));
         let lens: Vec<usize> = bounds.windows(2).map(|b| b[1] - b[0]).collect();
         let (members, of) = (Rc::clone(&posted.members), (posted.label, posted.op));
-        posted.parts = self.spread(&members, posted.tag, of, bytemuck::cast_vec(sum), &lens)?;
+        posted.parts = self.spread(&members, posted.tag, of, sum, &lens)?;
         Ok(())
     }
 

@@ -177,6 +177,7 @@ fn on_rank(
     );
     let backend: Box<dyn Backend> = Box::new(hollow);
     let mut cx = Ctx::new(plan, transport, backend, Rc::clone(&meter));
+    cx.comm.add_nothing();
     cx.post = post;
     let result = run(&mut cx, entry, setup, &meter, &ledger);
     if result.is_err() {

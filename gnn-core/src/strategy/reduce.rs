@@ -90,8 +90,9 @@ impl Reduction {
             layer: layer as u16,
             direction: Direction::Grad,
         };
-        let host = grads.into_iter().map(|g| cx.backend.take(g));
-        let flat: Vec<f32> = host.flatten().collect();
+        let mut parts = grads.into_iter().map(|g| cx.message(g));
+        let mut flat = parts.next().unwrap_or_default();
+        parts.for_each(|part| flat.extend(part));
         let ticket = cx.comm.post_all_reduce(label, flat)?;
         self.tickets.push((layer, ticket));
         Ok(())
@@ -103,13 +104,12 @@ impl Reduction {
     /// Whatever the communicator meets.
     pub(super) fn collect(&mut self, cx: &mut Ctx) -> Result<()> {
         for (layer, ticket) in self.tickets.drain(..) {
-            let summed = cx.comm.finish(ticket)?.concat();
-            let mut rest = &summed[..];
-            for gradient in &mut self.gradients[layer] {
-                let (mine, others) = rest.split_at(gradient.len());
-                let mine = kernels::Mat::from_shape_vec(gradient.dim(), mine.to_vec());
+            let mut summed = cx.comm.finish(ticket)?.swap_remove(0);
+            // From the last on: the first keep the buffer.
+            for gradient in self.gradients[layer].iter_mut().rev() {
+                let mine = summed.split_off(summed.len() - gradient.len());
+                let mine = kernels::Mat::from_shape_vec(gradient.dim(), mine);
                 *gradient = cx.backend.upload(mine.expect("split at this length"));
-                rest = others;
             }
         }
         Ok(())
