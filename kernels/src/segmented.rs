@@ -207,13 +207,21 @@ fn segment_of(a: Csr<'_>, segment: usize) -> Vec<u32> {
     for &c in a.indices {
         n_edges[c as usize] = n_edges[c as usize].saturating_add(1);
     }
-    let mut order: Vec<u32> = (0..a.n_cols as u32).collect();
-    order.sort_unstable_by_key(|&c| (std::cmp::Reverse(n_edges[c as usize]), c));
-    let mut segment_of = vec![0; a.n_cols];
-    for (rank, &c) in order.iter().enumerate() {
-        segment_of[c as usize] = (rank / segment) as u32;
+    // Counted, not compared: a chunk of a graph has few edges and the columns of all.
+    let most = n_edges.iter().copied().max().unwrap_or(0) as usize;
+    let mut next = vec![0u32; most + 2];
+    n_edges
+        .iter()
+        .for_each(|&n| next[most - n as usize + 1] += 1);
+    for k in 0..=most {
+        next[k + 1] += next[k];
     }
-    segment_of
+    let rank = |n: u32| {
+        let next = &mut next[most - n as usize];
+        *next += 1;
+        (*next - 1) / segment as u32
+    };
+    n_edges.into_iter().map(rank).collect()
 }
 
 /// How many edges of one row lie in each segment.
@@ -363,6 +371,20 @@ mod tests {
                 assert_eq!(got, want);
             }
         }
+    }
+
+    #[test]
+    fn sources_are_ranked_by_their_edges_then_by_number() {
+        let a = CsrBuf {
+            indptr: vec![0, 4, 6],
+            indices: vec![1, 3, 3, 5, 3, 1],
+            ..CsrBuf::empty(6)
+        };
+        // 3 has three edges, 1 two, 5 one, and 0, 2, 4 none.
+        assert_eq!(segment_of(a.view(), 1), [3, 1, 4, 0, 5, 2]);
+        assert_eq!(segment_of(a.view(), 2), [1, 0, 2, 0, 2, 1]);
+        assert_eq!(segment_of(CsrBuf::empty(2).view(), 2), [0, 0]);
+        assert!(segment_of(CsrBuf::empty(0).view(), 2).is_empty());
     }
 
     #[test]

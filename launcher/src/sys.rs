@@ -278,6 +278,17 @@ pub fn keep_freed_memory() {
     }
 }
 
+/// From now on each large allocation is a mapping of its own, whose zeros take no memory until somebody
+/// writes: the allocator would soon give memory that was used before, and clear it.
+pub fn map_large_zeros() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: mallopt takes two integers and only changes settings of the allocator.
+    unsafe {
+        // Set, the threshold no longer grows with what is freed.
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -105,9 +105,12 @@ impl Reduction {
     pub(super) fn collect(&mut self, cx: &mut Ctx) -> Result<()> {
         for (layer, ticket) in self.tickets.drain(..) {
             let mut summed = cx.comm.finish(ticket)?.swap_remove(0);
-            // From the last on: the first keep the buffer.
-            for gradient in self.gradients[layer].iter_mut().rev() {
-                let mine = summed.split_off(summed.len() - gradient.len());
+            // From the last on: the first keeps the buffer.
+            for (k, gradient) in self.gradients[layer].iter_mut().enumerate().rev() {
+                let mine = match k {
+                    0 => std::mem::take(&mut summed),
+                    _ => summed.split_off(summed.len() - gradient.len()),
+                };
                 let mine = kernels::Mat::from_shape_vec(gradient.dim(), mine);
                 *gradient = cx.backend.upload(mine.expect("split at this length"));
             }

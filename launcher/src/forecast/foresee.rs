@@ -3,6 +3,7 @@
 use super::machine::Machine;
 use crate::error::Result;
 use crate::resolve::{Resolved, Starter};
+use crate::sys;
 use gnn_core::dataset::Dataset;
 use gnn_core::record::Holds;
 use gnn_core::strategy::{Entry, Setup};
@@ -93,6 +94,7 @@ pub fn foresee(
         owner: resolved.owner.clone().map(Arc::new),
         nested: resolved.nested.clone().map(Arc::new),
     };
+    sys::map_large_zeros();
     let ranks = rehearse(&resolved.plan, setup, strategies)?;
     let shares = resolved.starter == Starter::Threads;
     let label = resolved.starter.label();

@@ -91,10 +91,9 @@ pub(super) fn below_each_other(cx: &Ctx, flows: &[Flow]) -> Flow {
         let parts: Vec<&Mat> = parts.into_iter().map(|part| &**part).collect();
         cx.backend.stacked(&parts)
     };
-    let x = |flow: &Flow| flow.x.dense().expect("a layer's output is dense");
+    let x: Option<Vec<_>> = flows.iter().map(|flow| flow.x.dense()).collect();
     let h0: Option<Vec<_>> = flows.iter().map(|flow| flow.h0.as_ref()).collect();
-    Flow {
-        h0: h0.map(|parts| Rc::new(stacked(parts))),
-        ..Flow::from(stacked(flows.iter().map(x).collect()))
-    }
+    let mut all = Flow::from(stacked(x.expect("layers' outputs are dense")));
+    all.h0 = h0.map(|parts| Rc::new(stacked(parts)));
+    all
 }
