@@ -31,7 +31,7 @@ pub fn train(body: &str) -> Run {
 /// Like [`train()`].
 ///
 /// # Errors
-/// [`Error::Refused`] with what `halobook train` wrote.
+/// [`launcher::Error::Refused`] with what `halobook train` wrote.
 pub fn try_train(body: &str) -> Result<Run> {
     try_train_pairs(request::parse_body(body)?)
 }
@@ -59,7 +59,7 @@ pub(crate) fn try_train_pairs(pairs: Vec<request::Pair>) -> Result<Run> {
 /// Plans what the ranks of a request would send, hold and take, and gives the plan's id.
 ///
 /// # Errors
-/// [`Error::Refused`] with what `halobook plan` wrote.
+/// [`launcher::Error::Refused`] with what `halobook plan` wrote.
 pub(crate) fn try_plan_pairs(pairs: Vec<request::Pair>) -> Result<String> {
     let Ended {
         status,

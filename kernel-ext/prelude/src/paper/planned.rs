@@ -54,7 +54,7 @@ mod tests {
         let frame = df!(
             "rank" => [Some(0u32), Some(1), Some(0), None],
             "item" => ["memory", "memory", "epoch_bytes", "epoch_time"],
-            "plan" => [3.0, 5.0, 7.0, 2.5],
+            "value" => [3.0, 5.0, 7.0, 2.5],
         );
         let planned = Planned(frame.expect("columns of one length"));
         assert_eq!(planned.per_rank("memory"), [3.0, 5.0]);
