@@ -69,6 +69,10 @@ impl Layer for Gcnii {
         Widths::both(self.width)
     }
 
+    fn aggregates_its_input(&self) -> bool {
+        true
+    }
+
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
         let x = flow.x.dense().expect("follows a dense layer");
         let h0 = flow.h0.as_ref().expect("the first layer begins one");

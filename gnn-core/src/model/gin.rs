@@ -89,11 +89,13 @@ impl Layer for Gin {
             saved.more = vec![Rc::new(t)];
             &saved.more[HIDDEN]
         } else {
-            let z = x.times(site.cx, &site.w[W_1]);
+            let z = Rc::new(x.times(site.cx, &site.w[W_1]));
             let sum = site.aggregate(&z)?;
-            let mut t = site.axpby(eps, &z, 1.0, sum);
+            let own = site.first_rows(&z, sum.nrows());
+            drop(z);
+            let mut t = site.axpby(eps, &own, 1.0, sum);
             site.cx.backend.then(site.then(B_1, inner()), &mut t);
-            saved.more = vec![Rc::new(t), Rc::new(z)];
+            saved.more = vec![Rc::new(t), own];
             &saved.more[HIDDEN]
         };
         let y = site.linear(&[Term::plain(t, &site.w[W_2])], site.then(B_2, after));
@@ -129,7 +131,7 @@ impl Layer for Gin {
         let gb_1 = site.bias_gradient(&gt);
         let g_eps = site.dot(&gt, &saved.more[Z]);
         let sum = site.aggregate(&gt)?;
-        let gz = site.axpby(eps, &gt, 1.0, sum);
+        let gz = site.scaled_to_first_rows(eps, &gt, sum);
         let gw_1 = x.t_times(site.cx, &gz);
         let gx = input.map(|then| site.linear(&[Term::right_t(&gz, &site.w[W_1])], then));
         let weights = vec![g_eps, gw_1, gb_1, gw_2, gb_2];

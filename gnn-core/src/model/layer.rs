@@ -307,6 +307,11 @@ pub trait Layer {
         false
     }
 
+    /// Whether what it aggregates, of a dense input, is that itself, at any place in a model.
+    fn aggregates_its_input(&self) -> bool {
+        self.aggregates_features()
+    }
+
     /// `flow.x: [n_local, d_in]` to `[n_local, d_out]`, with what follows the layer applied.
     ///
     /// # Errors

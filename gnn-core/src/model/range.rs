@@ -104,6 +104,44 @@ impl Model {
         Ok((grad, Owed { layers, products }))
     }
 
+    /// The backward of one layer that went forward alone: from the gradient of what it passed on, `y`
+    /// behind its activation and dropout, to that of its input, which is likewise behind those of the layer
+    /// before. So gradients of one row can be added up that come from several places.
+    ///
+    /// # Errors
+    /// Whatever the aggregation or `ready` meets.
+    #[expect(clippy::too_many_arguments, reason = "as backward_layers")]
+    pub fn backward_alone(
+        &self,
+        cx: &mut Ctx,
+        agg: &mut dyn Aggregate,
+        layer: usize,
+        (mut tape, y): (Tape, Input),
+        ids: &Kept<u32>,
+        mut grad: Grad,
+        ready: Ready<'_>,
+    ) -> Result<Option<Grad>> {
+        cx.pass(Pass::Backward);
+        cx.layer(layer);
+        if layer + 1 < self.layers()
+            && let Some(then) = self.input_then(cx, layer + 1, ids, Some(&y))
+        {
+            cx.backend.then(then, &mut grad.g);
+        }
+        let saved = tape.saved.pop().expect("forward pushed one entry a layer");
+        let at = At {
+            layer,
+            direction: Direction::Backward,
+        };
+        let site = self.site(cx, agg, at, ids);
+        let wanted = (layer > 0 || self.input_gradient).then(Then::default);
+        let (grads, gx) = self.stages[layer]
+            .layer
+            .backward(site, saved, grad, wanted)?;
+        ready(cx, layer, grads)?;
+        Ok(gx)
+    }
+
     #[expect(clippy::too_many_arguments, reason = "backward_layers'")]
     fn back(
         &self,

@@ -69,7 +69,8 @@ impl Layer for ResBlock {
             (last, of) = (&saved.more[INNER], [WEIGHT_2, BIAS_2]);
         }
         let backend = &site.cx.backend;
-        let mut y = backend.copy(saved.x().dense().expect("normalised above"));
+        let x = saved.x().dense().expect("normalised above");
+        let mut y = backend.rows(x, 0..a.nrows());
         let terms = [Term::plain(last, &site.w[of[0]])];
         backend.linear(&terms, Write::Add, site.then(of[1], after), &mut y);
         saved.aggregated = Some(Rc::new(a));
@@ -105,7 +106,7 @@ impl Layer for ResBlock {
         let (mut weights, gx) = norm::backward(&site, &saved, gt);
         weights.extend([gw, gb]);
         weights.extend(second.into_iter().flat_map(|(w, b)| [w, b]));
-        let mut gx = site.axpby(1.0, &g, 1.0, gx);
+        let mut gx = site.scaled_to_first_rows(1.0, &g, gx);
         if let Some(then) = input {
             site.cx.backend.then(then, &mut gx);
         }

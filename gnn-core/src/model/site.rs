@@ -215,6 +215,17 @@ impl<'a> Site<'a> {
         y
     }
 
+    /// Adds `alpha · x` to the first rows of `y`, which may have more.
+    pub fn scaled_to_first_rows(&self, alpha: f32, x: &Mat, mut y: Mat) -> Mat {
+        let n = x.nrows();
+        if n == y.nrows() {
+            return self.axpby(alpha, x, 1.0, y);
+        }
+        let own = self.axpby(alpha, x, 1.0, self.cx.backend.rows(&y, 0..n));
+        self.cx.backend.copy_rows(&own, 0, n, &mut y, 0);
+        y
+    }
+
     /// The sum of the products of all elements, `[1, 1]`.
     pub fn dot(&self, a: &Mat, b: &Mat) -> Mat {
         let mut out = self.cx.backend.fresh(1, 1);

@@ -224,6 +224,16 @@ impl Model {
         drops.then(|| self.drop(cx, layer, ids)).flatten()
     }
 
+    /// Whether training drops elements of the features.
+    pub fn drops_features(&self) -> bool {
+        self.dropout > 0.0 && self.stages[0].drop == Drop::Input
+    }
+
+    /// Whether a layer drops elements of what it makes of its input, and so wants the vertex ids of that.
+    pub fn drops_inside(&self, layer: usize) -> bool {
+        self.stages[layer].drop == Drop::Inside
+    }
+
     /// The features with elements dropped, as training wants them; `ids` are the global vertex ids of the
     /// rows.
     pub fn drop_features(&self, cx: &Ctx, x: Input, ids: &Kept<u32>) -> Input {

@@ -437,6 +437,11 @@ impl Meter {
         result
     }
 
+    /// What was copied along every route since it was last taken.
+    pub fn copies_so_far(&self) -> Copies {
+        self.copies.get()
+    }
+
     /// Takes what was copied along every route since the last call.
     pub fn take_copies(&self) -> Copies {
         self.copies.take()

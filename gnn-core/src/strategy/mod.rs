@@ -20,6 +20,7 @@ mod depcache;
 mod distdgl;
 mod gnnpipe;
 mod halo;
+mod hongtu;
 mod neutrontp;
 mod sancus;
 pub(crate) mod single;
@@ -50,6 +51,7 @@ pub const STRATEGIES: &[Entry] = &[
     depcache::ENTRY,
     distdgl::ENTRY,
     gnnpipe::ENTRY,
+    hongtu::ENTRY,
 ];
 
 /// The entry of a built-in strategy.

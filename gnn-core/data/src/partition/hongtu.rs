@@ -122,23 +122,24 @@ impl TwoLevel {
         };
         let owner = request.assign()?;
         let chunks = request.number("chunks") as usize;
-        Ok(TwoLevel::reorganised(
+        Ok(TwoLevel::of_chunks(
             request.graph,
             owner,
             request.parts,
             chunks,
-            &throughputs,
+            Some(&throughputs),
         ))
     }
 
     /// Cuts each of the `devices` that `owner: [n]` names into chunks of equal in-edges and puts
-    /// them in the order of Algorithm 4, where that costs less than leaving them in order of ids.
-    pub fn reorganised(
+    /// them in the order of Algorithm 4, where by these throughputs that costs less than leaving them in
+    /// order of ids; without throughputs they are left so.
+    pub fn of_chunks(
         graph: &Graph,
         owner: Vec<u32>,
         devices: usize,
         chunks: usize,
-        throughputs: &Throughputs,
+        throughputs: Option<&Throughputs>,
     ) -> TwoLevel {
         let first = ranges(graph, &owner, devices, chunks);
         let sources: Vec<Vec<Vec<u32>>> = first
@@ -146,15 +147,14 @@ impl TwoLevel {
             .map(|device| device.iter().map(|c| sources(graph, c)).collect())
             .collect();
         let natural: Vec<Vec<usize>> = vec![(0..chunks).collect(); devices];
-        let greedy = algorithm_4(&sources, graph.n());
         let before = volumes(&sources, &natural, graph.n());
-        let after = volumes(&sources, &greedy, graph.n());
-        let better = after.cost(throughputs) < before.cost(throughputs);
-        let (order, after) = if better {
-            (greedy, after)
-        } else {
-            (natural, before)
-        };
+        let greedy = throughputs.map(|throughputs| {
+            let order = algorithm_4(&sources, graph.n());
+            let moved = volumes(&sources, &order, graph.n());
+            (order, moved, throughputs)
+        });
+        let better = greedy.filter(|(_, moved, t)| moved.cost(t) < before.cost(t));
+        let (order, after) = better.map_or((natural, before), |(order, moved, _)| (order, moved));
         let mut two = TwoLevel {
             chunk: vec![0; graph.n()],
             order: Vec::with_capacity(graph.n()),

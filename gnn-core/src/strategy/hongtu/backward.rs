@@ -1,0 +1,191 @@
+//! Backward: each layer over all batches, from the last one to the first.
+//!
+//! In that order what a batch leaves in the buffer is added to by the batch before it; a row's gradient goes
+//! to its host, or to the device that owns it, when the next batch to go back does not read it.
+
+use super::batches::Batch;
+use super::dedup::Dedup;
+use super::remember::Remember;
+use super::seams::{OverColumns, Source, ToPlaces, clear};
+use super::trainer::{HongTu, Passed, Reads, drop_ids, grad_of};
+use crate::backend::{Kept, Mat};
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::Grad;
+use crate::record::{Direction, Pass};
+
+impl HongTu {
+    /// All layers, from the gradients of the output that lie on the host.
+    pub(super) fn backward(&mut self, cx: &mut Ctx) -> Result<()> {
+        for layer in (0..self.model.layers()).rev() {
+            cx.pass(Pass::Backward);
+            cx.layer(layer);
+            let again = self.remembers[layer] == Remember::Nothing;
+            let mut rows = if again { self.buffer(cx, layer) } else { None };
+            let mut gradients = None;
+            if self.wanted(layer) {
+                self.host.begin_gradients(layer, self.widths[layer]);
+                let room = self.reads[layer] != Reads::Own;
+                gradients = room.then(|| cx.backend.zeros(self.batches.places, self.widths[layer]));
+            }
+            for j in (0..self.batches.all.len()).rev() {
+                cx.chunk(Some(j));
+                let passed = match self.passed[layer][j].take() {
+                    Some(kept) => kept,
+                    None => self.once_more(cx, (layer, j), rows.as_mut())?,
+                };
+                self.back(cx, (layer, j), passed, gradients.as_mut())?;
+                if let Some(gradients) = &mut gradients {
+                    self.spill(cx, layer, j, gradients)?;
+                }
+            }
+            cx.chunk(None);
+            self.host.gradients[layer + 1] = None;
+        }
+        self.host.residual[1] = None;
+        Ok(())
+    }
+
+    /// Computes a layer on a batch again, from what is kept of it.
+    fn once_more(
+        &mut self,
+        cx: &mut Ctx,
+        (layer, j): (usize, usize),
+        mut rows: Option<&mut Mat>,
+    ) -> Result<Passed> {
+        cx.pass(Pass::Forward);
+        if let Some(rows) = rows.as_deref_mut() {
+            self.fill(cx, (layer, Direction::Forward), j, false, rows)?;
+        }
+        let known = self.host.aggregates[layer].as_ref();
+        let source = match (rows, known) {
+            (Some(rows), _) => Source::Buffer(rows),
+            (None, Some(all)) => {
+                Source::Known(self.tier.load_range(cx, all, self.batch(j).own.clone()))
+            }
+            _ => Source::Nothing,
+        };
+        let (_, passed) = self.over(cx, (layer, j), source, true)?;
+        Ok(passed.expect("training keeps it"))
+    }
+
+    /// A layer back on a batch: gradients of its own rows to the host, those of others to the buffer.
+    fn back(
+        &mut self,
+        cx: &mut Ctx,
+        (layer, j): (usize, usize),
+        Passed { y, tape }: Passed,
+        mut gradients: Option<&mut Mat>,
+    ) -> Result<()> {
+        let own = self.batches.all[j].own.clone();
+        let g = self.host.gradients[layer + 1].as_ref();
+        let g = g.expect("the layer behind it went back");
+        let g = self.tier.load_range(cx, g, own.clone());
+        let h0 = self.host.residual[1].as_ref();
+        let h0 = h0.map(|h0| self.tier.load_range(cx, h0, own.clone()));
+        let HongTu {
+            model,
+            reduction,
+            batches,
+            columns,
+            ids_of,
+            reads,
+            ..
+        } = self;
+        let columns = columns.get(j).filter(|_| reads[layer] == Reads::Columns);
+        let ids = drop_ids(model, layer, columns, &ids_of[j]);
+        let batch = &batches.all[j];
+        let mut ready = |cx: &mut Ctx, layer, grads| match j {
+            0 => reduction.ready(cx, layer, grads),
+            _ => {
+                reduction.add(cx, layer, grads);
+                Ok(())
+            }
+        };
+        let grad = grad_of(g, h0);
+        let back = match columns {
+            Some(columns) => {
+                let mut seam = OverColumns {
+                    block: &columns.block,
+                    ids: &columns.ids,
+                };
+                model.backward_alone(cx, &mut seam, layer, (tape, y), ids, grad, &mut ready)?
+            }
+            None => {
+                let mut seam = ToPlaces {
+                    batch,
+                    buffer: gradients.as_deref_mut(),
+                    own: model.kind().reads_own_rows(),
+                };
+                model.backward_alone(cx, &mut seam, layer, (tape, y), ids, grad, &mut ready)?
+            }
+        };
+        let Some(Grad { g, h0, .. }) = back else {
+            return Ok(());
+        };
+        if let Some(buffer) = gradients.filter(|_| columns.is_some()) {
+            clear(cx, buffer, &batch.clear);
+            cx.backend
+                .scatter_add_rows(&g, &batch.columns.places, buffer);
+        } else if g.nrows() > 0 {
+            let rows = (own.start as u32..own.end as u32)
+                .collect::<Vec<_>>()
+                .into();
+            self.tier.add(
+                cx,
+                &g,
+                self.host.gradients[layer].as_mut().expect("begun"),
+                &rows,
+            );
+        }
+        if let Some(h0) = h0 {
+            let n = self.host.n;
+            let to = self.host.residual[1].get_or_insert_with(|| super::host::zeros(n, h0.ncols()));
+            self.tier.store(cx, &h0, to, own.start);
+        }
+        Ok(())
+    }
+
+    /// Gradients that leave the buffer behind a batch: those of others' rows to the devices that own them,
+    /// then those of this rank's to its host.
+    fn spill(&mut self, cx: &mut Ctx, layer: usize, j: usize, buffer: &mut Mat) -> Result<()> {
+        let HongTu {
+            batches,
+            host,
+            tier,
+            dedup,
+            ..
+        } = self;
+        let Batch { up, .. } = &batches.all[j];
+        let d = buffer.ncols();
+        let taken = |cx: &Ctx, buffer: &Mat, at: &Kept<u32>| {
+            let mut rows = cx.backend.fresh(at.len(), d);
+            cx.backend.gather_rows(buffer, at, &mut rows);
+            rows
+        };
+        if cx.size() > 1 {
+            let send = up.fetch_at.iter().map(|at| match at.is_empty() {
+                true => Vec::new(),
+                false => cx.message(taken(cx, buffer, at)),
+            });
+            let send: Vec<Vec<f32>> = send.collect();
+            let lens: Vec<usize> = up.send.iter().map(|rows| rows.len() * d).collect();
+            let parts = HongTu::exchange(cx, (layer, Direction::Backward), send, &lens)?;
+            for (part, rows) in parts.into_iter().zip(&up.send) {
+                if rows.is_empty() {
+                    continue;
+                }
+                let g = cx.received(rows.len(), d, part)?;
+                match dedup {
+                    Dedup::None => tier.add(cx, &g, host.gradients(layer), rows),
+                    _ => cx.backend.scatter_add_rows(&g, rows, buffer),
+                }
+            }
+        }
+        if !up.load.is_empty() {
+            let g = taken(cx, buffer, &up.load_at);
+            tier.add(cx, &g, host.gradients(layer), &up.load);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! Forward: each layer over all batches before the next one begins.
+
+use super::batches::Moves;
+use super::dedup::Dedup;
+use super::host;
+use super::remember::Remember;
+use super::seams::{FromPlaces, OverColumns, Source};
+use super::trainer::{HongTu, Passed, Reads, drop_ids, flow_of};
+use crate::backend::{Corner, Kept, Mat};
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::model::{Beside, Flow, Input};
+use crate::record::{Direction, Pass, Route};
+use std::rc::Rc;
+
+/// Who takes what the last layer makes of a batch.
+type Output<'a> = &'a mut dyn FnMut(&mut HongTu, &mut Ctx, usize, &Mat) -> Result<()>;
+
+impl HongTu {
+    /// All layers.
+    pub(super) fn forward(&mut self, cx: &mut Ctx, train: bool, output: Output<'_>) -> Result<()> {
+        cx.pass(if train { Pass::Forward } else { Pass::Eval });
+        let direction = match train {
+            true => Direction::Forward,
+            false => Direction::Eval,
+        };
+        let layers = self.model.layers();
+        for layer in 0..layers {
+            cx.layer(layer);
+            let mut buffer = self.buffer(cx, layer);
+            for j in 0..self.batches.all.len() {
+                cx.chunk(Some(j));
+                if let Some(buffer) = &mut buffer {
+                    self.fill(cx, (layer, direction), j, true, buffer)?;
+                }
+                let source = buffer.as_ref().map_or(Source::Nothing, Source::Buffer);
+                let (flow, passed) = self.over(cx, (layer, j), source, train)?;
+                self.passed[layer][j] = passed.filter(|_| self.remembers[layer] == Remember::All);
+                let first = self.batch(j).own.start;
+                let x = flow.x.dense().expect("a layer's output is dense");
+                match layer + 1 == layers {
+                    true => output(self, cx, j, x)?,
+                    false => self
+                        .tier
+                        .store(cx, x, &mut self.host.inputs[layer + 1], first),
+                }
+                self.keep_residual(cx, layer, first, &flow);
+            }
+            cx.chunk(None);
+        }
+        Ok(())
+    }
+
+    /// Room for the rows that a layer reads; none for a layer that reads no others, or sparse ones, which
+    /// have no places.
+    pub(super) fn buffer(&self, cx: &Ctx, layer: usize) -> Option<Mat> {
+        let places = self.reads[layer] != Reads::Own && !self.reads_sparse(layer);
+        places.then(|| cx.backend.fresh(self.batches.places, self.widths[layer]))
+    }
+
+    /// Whether a layer reads sparse rows of others.
+    pub(super) fn reads_sparse(&self, layer: usize) -> bool {
+        layer == 0 && self.columns.iter().any(|c| c.features.is_some())
+    }
+
+    /// Fills the buffer for a batch: on the way `up`, or down again.
+    pub(super) fn fill(
+        &self,
+        cx: &mut Ctx,
+        (layer, direction): (usize, Direction),
+        j: usize,
+        up: bool,
+        buffer: &mut Mat,
+    ) -> Result<()> {
+        let batch = self.batch(j);
+        let moves = if up { &batch.up } else { &batch.down };
+        let train = direction != Direction::Eval;
+        self.load(cx, (layer, train), &moves.load, (buffer, &moves.load_at));
+        if cx.size() == 1 {
+            return Ok(());
+        }
+        let d = self.widths[layer];
+        let send = moves.send.iter();
+        let send = send.map(|rows| self.sent(cx, (layer, train), rows, buffer));
+        let send: Vec<Vec<f32>> = send.collect();
+        let lens: Vec<usize> = moves.fetch_at.iter().map(|at| at.len() * d).collect();
+        let parts = HongTu::exchange(cx, (layer, direction), send, &lens)?;
+        for (part, at) in parts.into_iter().zip(&moves.fetch_at) {
+            if at.is_empty() {
+                continue;
+            }
+            let rows = cx.received(at.len(), d, part)?;
+            cx.backend.copy_block(
+                &rows,
+                Corner::at(0),
+                (at.len(), d),
+                buffer,
+                Corner::of(at, 0),
+            );
+        }
+        if up {
+            cx.halo(direction, fetched(moves), 0);
+        }
+        Ok(())
+    }
+
+    /// Rows of this host to places on the device, features with elements dropped.
+    fn load(
+        &self,
+        cx: &Ctx,
+        (layer, train): (usize, bool),
+        rows: &Kept<u32>,
+        (buffer, at): (&mut Mat, &Kept<u32>),
+    ) {
+        let x = &self.host.inputs[layer];
+        if !(train && layer == 0 && self.model.drops_features()) {
+            return self.tier.load(cx, (x, rows), buffer, at);
+        }
+        let dropped = self.dropped(cx, self.tier.load_list(cx, x, rows), rows);
+        cx.backend.copy_block(
+            &dropped,
+            Corner::at(0),
+            dropped.dim(),
+            buffer,
+            Corner::of(at, 0),
+        );
+    }
+
+    /// Features of some of this rank's rows, with elements dropped.
+    fn dropped(&self, cx: &Ctx, x: Mat, rows: &Kept<u32>) -> Mat {
+        let ids = rows.iter().map(|&row| self.ids[row as usize]);
+        let ids: Kept<u32> = ids.collect::<Vec<_>>().into();
+        let dropped = self.model.drop_features(cx, Input::Dense(Rc::new(x)), &ids);
+        dropped.into_mat()
+    }
+
+    /// The rows that another device wants.
+    fn sent(
+        &self,
+        cx: &Ctx,
+        (layer, train): (usize, bool),
+        rows: &Kept<u32>,
+        buffer: &Mat,
+    ) -> Vec<f32> {
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        if self.dedup == Dedup::None {
+            // Out of this host's memory for that device, which cannot look into it.
+            let block = self.tier.load_list(cx, &self.host.inputs[layer], rows);
+            let drops = train && layer == 0 && self.model.drops_features();
+            return cx.message(match drops {
+                true => self.dropped(cx, block, rows),
+                false => block,
+            });
+        }
+        let mut block = cx.backend.fresh(rows.len(), buffer.ncols());
+        cx.backend.gather_rows(buffer, rows, &mut block);
+        cx.message(block)
+    }
+
+    /// What a layer reads of a batch, beside what it aggregates.
+    fn flow(&self, cx: &Ctx, (layer, j): (usize, usize), source: &Source<'_>, train: bool) -> Flow {
+        let own = self.batch(j).own.clone();
+        let drops = |x: Input, ids: &Kept<u32>| match train && layer == 0 {
+            true => self.model.drop_features(cx, x, ids),
+            false => x,
+        };
+        let dense = |x: Mat| Input::Dense(Rc::new(x));
+        let x = match (self.reads[layer], source) {
+            (Reads::Columns, Source::Buffer(buffer)) => {
+                let places = &self.batch(j).columns.places;
+                let (n, d) = (places.len(), buffer.ncols());
+                let mut rows = cx.backend.fresh(n, d);
+                cx.meter().copying(Route::OnDevice, 4 * (n * d) as u64, || {
+                    cx.backend.gather_rows(buffer, places, &mut rows);
+                });
+                // Features were dropped when they were loaded.
+                dense(rows)
+            }
+            (Reads::Columns, _) => {
+                let columns = &self.columns[j];
+                let features = columns.features.clone();
+                drops(features.expect("sparse rows have no buffer"), &columns.ids)
+            }
+            (Reads::Own, _) if layer == 0 && !self.sparse.is_empty() => {
+                drops(self.sparse[j].clone(), &self.ids_of[j])
+            }
+            (Reads::Places, _) if !self.model.kind().reads_own_rows() => {
+                dense(cx.backend.fresh(0, self.widths[layer]))
+            }
+            _ => {
+                let x = self.tier.load_range(cx, &self.host.inputs[layer], own);
+                drops(dense(x), &self.ids_of[j])
+            }
+        };
+        flow_of(x, self.residual(cx, layer, j))
+    }
+
+    /// A layer on a batch.
+    pub(super) fn over(
+        &mut self,
+        cx: &mut Ctx,
+        (layer, j): (usize, usize),
+        source: Source<'_>,
+        train: bool,
+    ) -> Result<(Flow, Option<Passed>)> {
+        let flow = self.flow(cx, (layer, j), &source, train);
+        let keeps = train && self.remembers[layer] == Remember::Aggregate;
+        let columns = self.columns.get(j);
+        let columns = columns.filter(|_| self.reads[layer] == Reads::Columns);
+        let ids = drop_ids(&self.model, layer, columns, &self.ids_of[j]);
+        let (model, layers) = (&self.model, layer..layer + 1);
+        let keep = self.host.aggregates[layer].as_mut();
+        let (flow, tape) = match columns {
+            Some(columns) => {
+                let mut seam = OverColumns {
+                    block: &columns.block,
+                    ids: &columns.ids,
+                };
+                model.forward_layers(cx, &mut seam, layers, flow, ids, train)?
+            }
+            None => {
+                let mut seam = FromPlaces {
+                    batch: &self.batches.all[j],
+                    from: source,
+                    keep: keep.filter(|_| keeps).map(|to| (&self.tier, to)),
+                };
+                model.forward_layers(cx, &mut seam, layers, flow, ids, train)?
+            }
+        };
+        let passed = train.then(|| Passed {
+            y: flow.x.clone(),
+            tape,
+        });
+        Ok((flow, passed))
+    }
+
+    /// Keeps the residual that a layer has begun, for rows from `first` on.
+    fn keep_residual(&mut self, cx: &Ctx, layer: usize, first: usize, flow: &Flow) {
+        let begins = matches!(self.model.layer(layer).beside(), Beside::BeginsResidual(_));
+        let Some(h0) = flow.h0.as_ref().filter(|_| begins) else {
+            return;
+        };
+        let (n, d) = (self.host.n, h0.ncols());
+        let to = self.host.residual[0].get_or_insert_with(|| host::zeros(n, d));
+        self.tier.store(cx, h0, to, first);
+    }
+}
+
+fn fetched(moves: &Moves) -> usize {
+    moves.fetch_at.iter().map(|at| at.len()).sum()
+}

@@ -1,0 +1,63 @@
+//! The `transfers` frame: what moved between hosts and devices.
+
+use super::trainer::HongTu;
+use crate::ctx::Ctx;
+use crate::frame;
+use crate::record::Route;
+use crate::record::frame::{FrameDef, FrameRow};
+use serde::Deserialize;
+
+frame! {
+    /// What a rank's device moved in an epoch's training, and what it would have moved otherwise.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    TransfersRow in "transfers" {
+        /// Chunks of each device.
+        chunks: u32,
+        /// Rows that all devices load in a layer where each chunk loads all its neighbours: V_ori.
+        rows_original: u64,
+        /// The same where each batch loads them once: V_+p2p.
+        rows_peer: u64,
+        /// The same where what the batch before has loaded stays: V_+ru.
+        rows_reused: u64,
+        /// Rows that this rank's host gives in a layer.
+        rows_loaded: u64,
+        /// Rows that this rank's device fetches of other devices in a layer.
+        rows_fetched: u64,
+        /// Bytes of rows from host to device.
+        h2d_bytes: u64,
+        /// Time of them, ms.
+        h2d_ms: f64,
+        /// Bytes of rows from device to host.
+        d2h_bytes: u64,
+        /// Time of them and of what the host adds up, ms.
+        d2h_ms: f64,
+        /// Bytes of rows that were brought together within the device.
+        on_device_bytes: u64,
+        /// Time of them, ms.
+        on_device_ms: f64,
+    }
+}
+
+/// The strategy's frames.
+pub(super) const FRAMES: &[FrameDef] = &[TransfersRow::FRAME];
+
+/// Writes what an epoch moved.
+pub(super) fn note(cx: &Ctx, of: &HongTu) {
+    let copies = cx.meter().copies_so_far();
+    let volumes = of.batches.volumes;
+    let ms = |route: Route| copies[route].ns as f64 / 1e6;
+    cx.row(TransfersRow {
+        chunks: of.batches.all.len() as u32,
+        rows_original: volumes.original,
+        rows_peer: volumes.peer,
+        rows_reused: volumes.reused,
+        rows_loaded: volumes.loaded,
+        rows_fetched: volumes.fetched,
+        h2d_bytes: copies[Route::HostToDevice].bytes,
+        h2d_ms: ms(Route::HostToDevice),
+        d2h_bytes: copies[Route::DeviceToHost].bytes,
+        d2h_ms: ms(Route::DeviceToHost),
+        on_device_bytes: copies[Route::OnDevice].bytes,
+        on_device_ms: ms(Route::OnDevice),
+    });
+}

@@ -1,0 +1,115 @@
+//! What `hongtu` owes beyond what every strategy does: every setting gives what `single` gives, and moves
+//! the rows that the cut says.
+
+use super::ENTRY;
+use super::frames::TransfersRow;
+use crate::dataset::Dataset;
+use crate::model::ModelKind;
+use crate::rng;
+use crate::spec::{RunSpec, Value};
+use crate::strategy::STRATEGIES;
+use crate::strategy::tests::{Trained, assert_same, spec, train};
+use crate::testing::{random_dataset, with_relations};
+use std::sync::Arc;
+
+/// A request for `hongtu` with further settings.
+fn request(model: ModelKind, more: &[(&str, Value)]) -> RunSpec {
+    let mut request = spec(&ENTRY, model, 3, 6);
+    for (name, value) in more {
+        request.knobs.set(name, value.clone());
+    }
+    ENTRY.check(&request).expect("can be run");
+    request
+}
+
+fn word(text: &str) -> Value {
+    Value::Str(text.into())
+}
+
+fn owners(n: usize, ranks: usize) -> Option<Vec<u32>> {
+    let owner = |v| rng::below(0x0e, v as u64, ranks as u64) as u32;
+    (ranks > 1).then(|| (0..n).map(owner).collect())
+}
+
+fn reference(model: ModelKind, data: &Arc<Dataset>) -> Trained {
+    let request = spec(&STRATEGIES[0], model, 3, 6);
+    train(&STRATEGIES[0], &request, data, None, 1).swap_remove(0)
+}
+
+#[test]
+fn every_setting_gives_what_single_gives() {
+    let plain = random_dataset(40, 170, 5, 4, false, 3);
+    let sparse = Arc::new(random_dataset(40, 170, 5, 4, true, 3));
+    let typed = Arc::new(with_relations(plain.clone(), 3, 3));
+    let plain = Arc::new(plain);
+    for &model in ENTRY.models {
+        let data = match model {
+            ModelKind::Rgcn => [&typed, &typed],
+            _ => [&plain, &sparse],
+        };
+        for data in data {
+            let expected = reference(model, data);
+            for ranks in [1, 2, 3] {
+                for (chunks, dedup, memory) in [
+                    (1, "p2p+ru", "hybrid"),
+                    (4, "p2p+ru", "hybrid"),
+                    (3, "p2p+ru", "recompute"),
+                    (3, "p2p+ru", "keep"),
+                    (4, "p2p", "recompute"),
+                    (3, "none", "hybrid"),
+                    (3, "none", "recompute"),
+                    (50, "p2p+ru", "recompute"),
+                ] {
+                    let request = request(
+                        model,
+                        &[
+                            ("chunks", Value::Int(chunks)),
+                            ("dedup", word(dedup)),
+                            ("memory", word(memory)),
+                        ],
+                    );
+                    let what =
+                        format!("{model}, {ranks} ranks, {chunks} chunks, {dedup}, {memory}");
+                    let got = train(&ENTRY, &request, data, owners(40, ranks), ranks);
+                    assert_same(&what, model, &expected, &got);
+                    got.iter().for_each(|rank| rank.assert_predicted(&what));
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of an epoch by the closed forms of the module's head, from the volumes of the cut.
+#[test]
+fn bytes_are_those_of_the_closed_forms() {
+    let data = Arc::new(random_dataset(60, 300, 8, 4, false, 4));
+    for model in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gin] {
+        for ranks in [1, 3] {
+            let mut request = request(model, &[("chunks", Value::Int(4))]);
+            request.dropout = 0.0;
+            let got = train(&ENTRY, &request, &data, owners(60, ranks), ranks);
+            let rows: Vec<_> = got.iter().map(|rank| rank.rows::<TransfersRow>()).collect();
+            let last = |pick: &dyn Fn(&TransfersRow) -> u64| -> u64 {
+                let of = rows
+                    .iter()
+                    .map(|rows| pick(&rows.last().expect("each epoch")));
+                of.sum()
+            };
+            let v_ru = rows[0].last().expect("each epoch").rows_reused;
+            assert_eq!(last(&|r| r.rows_loaded), v_ru);
+            let (n, widths) = (60u64, [8u64, 6, 6, 4]);
+            let own = u64::from(model.reads_own_rows());
+            let (mut to, mut back) = (0, 0);
+            for l in 0..3 {
+                // Own rows are loaded once forward, and once more for the update's second time.
+                to += v_ru * widths[l] + n * (widths[l] + widths[l + 1]) + 2 * own * n * widths[l];
+                back += n * (widths[l] + widths[l + 1]);
+                if l > 0 {
+                    back += (v_ru + own * n) * widths[l];
+                }
+            }
+            assert_eq!(last(&|r| r.h2d_bytes), 4 * to, "{model}, {ranks} ranks");
+            assert_eq!(last(&|r| r.d2h_bytes), 4 * back, "{model}, {ranks} ranks");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! One rank's training: layer by layer, and batch by batch in each.
+
+use super::batches::{Batch, Batches};
+use super::dedup::Dedup;
+use super::frames;
+use super::host::Host;
+use super::remember::Remember;
+use super::tier::Tier;
+use crate::backend::{Kept, Mat};
+use crate::checkpoint::Snapshot;
+use crate::comm::Label;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::graph::Block;
+use crate::head::Head;
+use crate::model::{Beside, Flow, Grad, Input, Model, Optimiser, Tape, Weights};
+use crate::record::{Direction, Pass, PredictedLane};
+use crate::strategy::reduce::Reduction;
+use crate::strategy::{Rows, Strategy};
+use std::rc::Rc;
+
+/// What a layer reads of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// Its own rows, and no others.
+    Own,
+    /// An aggregate of its input with fixed weights, and its own rows if it wants them.
+    Places,
+    /// The rows at the other ends of its edges.
+    Columns,
+}
+
+/// A batch's edges with the rows that they read, for layers that read those.
+pub(super) struct Columns {
+    /// `[n, columns]`, destinations first.
+    pub(super) block: Block,
+    /// Global vertex ids of the columns.
+    pub(super) ids: Kept<u32>,
+    /// Their rows of sparse features, where the first layer reads such.
+    pub(super) features: Option<Input>,
+}
+
+/// What one layer has made of a batch.
+pub(super) struct Passed {
+    /// What it passed on, behind activation and dropout.
+    pub(super) y: Input,
+    pub(super) tape: Tape,
+}
+
+/// A rank's training.
+pub(super) struct HongTu {
+    pub(super) model: Model,
+    pub(super) head: Head,
+    pub(super) reduction: Reduction,
+    pub(super) optimiser: Optimiser,
+    pub(super) batches: Batches,
+    /// Of each batch, where layers read columns.
+    pub(super) columns: Vec<Columns>,
+    /// Of each batch, sparse features of its own rows, where the first layer reads only those.
+    pub(super) sparse: Vec<Input>,
+    /// By layer.
+    pub(super) reads: Vec<Reads>,
+    /// Columns of each layer's input, and of the output.
+    pub(super) widths: Vec<usize>,
+    pub(super) dedup: Dedup,
+    /// By layer.
+    pub(super) remembers: Vec<Remember>,
+    pub(super) tier: Tier,
+    pub(super) host: Host,
+    /// By layer and batch, what stays on the device.
+    pub(super) passed: Vec<Vec<Option<Passed>>>,
+    /// Of each batch.
+    pub(super) of_batches: Vec<Rows>,
+    /// Global vertex ids of this rank's rows, and of each batch's.
+    pub(super) ids: Kept<u32>,
+    pub(super) ids_of: Vec<Kept<u32>>,
+}
+
+impl HongTu {
+    pub(super) fn batch(&self, j: usize) -> &Batch {
+        &self.batches.all[j]
+    }
+
+    /// Whether anybody wants the gradient of a layer's input.
+    pub(super) fn wanted(&self, layer: usize) -> bool {
+        layer > 0
+    }
+
+    /// Bytes that leave this rank in an epoch.
+    pub(super) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
+        let mut lanes = self.reduction.predict(cx);
+        for (layer, &reads) in self.reads.iter().enumerate() {
+            let sparse = layer == 0 && self.columns.iter().any(|c| c.features.is_some());
+            if reads == Reads::Own || sparse {
+                continue;
+            }
+            // Forward, and once more where nothing is kept; gradients go the other way.
+            let again = self.remembers[layer] == Remember::Nothing;
+            for dst in (0..cx.size()).filter(|&dst| dst != cx.rank()) {
+                let rows = |of: &dyn Fn(&Batch) -> usize| -> usize {
+                    self.batches.all.iter().map(of).sum()
+                };
+                let mut ways = vec![(Direction::Forward, rows(&|b| b.up.send[dst].len()))];
+                if again {
+                    ways[0].1 += rows(&|b| b.down.send[dst].len());
+                }
+                if self.wanted(layer) {
+                    ways.push((Direction::Backward, rows(&|b| b.up.fetch_at[dst].len())));
+                }
+                for (direction, rows) in ways.into_iter().filter(|(_, rows)| *rows > 0) {
+                    let bytes = 4 * (rows * self.widths[layer]) as u64;
+                    lanes.push(((layer as u16, direction, dst as u32), bytes));
+                }
+            }
+        }
+        lanes
+    }
+
+    /// Rows to other devices, and those that they have for this one.
+    pub(super) fn exchange(
+        cx: &mut Ctx,
+        (layer, direction): (usize, Direction),
+        send: Vec<Vec<f32>>,
+        lens: &[usize],
+    ) -> Result<Vec<Vec<f32>>> {
+        let layer = layer as u16;
+        let ticket = cx
+            .comm
+            .post_all_to_all_v(Label { layer, direction }, send, lens)?;
+        cx.comm.finish(ticket)
+    }
+
+    /// What passes beside the rows into a layer.
+    pub(super) fn residual(&self, cx: &Ctx, layer: usize, j: usize) -> Option<Mat> {
+        let reads = self.model.layer(layer).beside() == Beside::ReadsResidual;
+        let rows = self.host.residual[0].as_ref().filter(|_| reads)?;
+        Some(self.tier.load_range(cx, rows, self.batch(j).own.clone()))
+    }
+
+    /// The loss of a batch whose `logits` are there; its gradients lie on the host then.
+    fn loss(&mut self, cx: &mut Ctx, j: usize, logits: &Mat) -> Result<f64> {
+        let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
+        let none = Weights::new();
+        let (loss, _) = self
+            .head
+            .loss(cx, &self.of_batches[j], &none, logits, &mut g)?;
+        let layers = self.model.layers();
+        let first = self.batch(j).own.start;
+        let to = self.host.gradients(layers);
+        self.tier.store(cx, &g, to, first);
+        Ok(loss)
+    }
+
+    fn step(&mut self, cx: &Ctx) {
+        let backend = cx.backend.as_ref();
+        self.optimiser
+            .step(backend, &mut self.model.weights, self.reduction.gradients());
+    }
+
+    /// Forward, loss and backward; the weights' gradients are on their way then.
+    fn train(&mut self, cx: &mut Ctx) -> Result<f64> {
+        self.reduction.begin(cx);
+        let layers = self.model.layers();
+        self.host.begin_gradients(layers, self.widths[layers]);
+        let mut loss = 0.0;
+        self.forward(cx, true, &mut |this, cx, j, output| {
+            loss += this.loss(cx, j, output)?;
+            Ok(())
+        })?;
+        self.backward(cx)?;
+        Ok(loss)
+    }
+}
+
+/// Global vertex ids of the rows of a batch in which a layer may drop elements: `own`, or its columns'.
+pub(super) fn drop_ids<'a>(
+    model: &Model,
+    layer: usize,
+    columns: Option<&'a Columns>,
+    own: &'a Kept<u32>,
+) -> &'a Kept<u32> {
+    let of_columns = columns.filter(|_| model.drops_inside(layer));
+    of_columns.map_or(own, |columns| &columns.ids)
+}
+
+/// A gradient and that of the residual beside it.
+pub(super) fn grad_of(g: Mat, h0: Option<Mat>) -> Grad {
+    let mut grad = Grad::from(g);
+    grad.h0 = h0;
+    grad
+}
+
+/// A flow with the residual beside it.
+pub(super) fn flow_of(x: Input, h0: Option<Mat>) -> Flow {
+    let mut flow = Flow::from(x);
+    flow.h0 = h0.map(Rc::new);
+    flow
+}
+
+impl Strategy for HongTu {
+    fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
+        let loss = self.train(cx)?;
+        cx.pass(Pass::Optim);
+        self.reduction.collect(cx)?;
+        self.step(cx);
+        cx.backend.settle();
+        frames::note(cx, self);
+        Ok(loss)
+    }
+
+    fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat> {
+        let width = self.widths[self.model.layers()];
+        let mut all = super::host::zeros(self.host.n, width);
+        self.forward(cx, false, &mut |this, cx, j, output| {
+            let first = this.batch(j).own.start;
+            this.tier.store(cx, output, &mut all, first);
+            Ok(())
+        })?;
+        Ok(all.host().clone())
+    }
+
+    fn gradients(&self) -> Vec<&Mat> {
+        self.reduction.gradients().iter().flatten().collect()
+    }
+
+    fn save(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        if cx.rank() == 0 {
+            let backend = cx.backend.as_ref();
+            self.model.save(backend, &mut snapshot.shared);
+            self.optimiser.save(backend, &mut snapshot.shared);
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, cx: &mut Ctx, snapshot: &mut Snapshot) -> Result<()> {
+        let backend = cx.backend.as_ref();
+        self.model.restore(backend, &mut snapshot.shared)?;
+        self.optimiser.restore(backend, &mut snapshot.shared)
+    }
+}
