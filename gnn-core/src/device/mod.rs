@@ -25,6 +25,7 @@
 
 mod budget;
 mod copies;
+mod setting;
 mod stores;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ mod tests;
 pub use budget::{Budget, Lease};
 pub use copies::CopiesRow;
 pub(crate) use copies::note;
+pub use setting::{budget, device_mem};
 pub use stores::{SparseBytes, Stores};
 
 use crate::backend::{Backend, Corner, Kept, Mat, Picked, Sparse, Write};

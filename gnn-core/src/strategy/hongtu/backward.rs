@@ -7,6 +7,7 @@ use super::batches::Batch;
 use super::dedup::Dedup;
 use super::remember::Remember;
 use super::seams::{OverColumns, Source, ToPlaces, clear};
+use super::topology;
 use super::trainer::{HongTu, Passed, Reads, drop_ids, grad_of};
 use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
@@ -38,6 +39,7 @@ impl HongTu {
                 if let Some(gradients) = &mut gradients {
                     self.spill(cx, layer, j, gradients)?;
                 }
+                self.check(cx)?;
             }
             cx.chunk(None);
             self.host.gradients[layer + 1] = None;
@@ -90,6 +92,7 @@ impl HongTu {
             columns,
             ids_of,
             reads,
+            pinned,
             ..
         } = self;
         let columns = columns.get(j).filter(|_| reads[layer] == Reads::Columns);
@@ -106,14 +109,16 @@ impl HongTu {
         let back = match columns {
             Some(columns) => {
                 let mut seam = OverColumns {
-                    block: &columns.block,
+                    block: &topology::block_on_device(cx, *pinned, &columns.block),
                     ids: &columns.ids,
                 };
                 model.backward_alone(cx, &mut seam, layer, (tape, y), ids, grad, &mut ready)?
             }
             None => {
+                let reads = gradients.is_some();
                 let mut seam = ToPlaces {
                     batch,
+                    edges_t: &topology::on_device(cx, *pinned || !reads, &batch.edges_t),
                     buffer: gradients.as_deref_mut(),
                     own: model.kind().reads_own_rows(),
                 };

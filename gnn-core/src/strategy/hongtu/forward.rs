@@ -5,6 +5,7 @@ use super::dedup::Dedup;
 use super::host;
 use super::remember::Remember;
 use super::seams::{FromPlaces, OverColumns, Source};
+use super::topology;
 use super::trainer::{HongTu, Passed, Reads, drop_ids, flow_of};
 use crate::backend::{Corner, Kept, Mat};
 use crate::ctx::Ctx;
@@ -45,6 +46,7 @@ impl HongTu {
                         .store(cx, x, &mut self.host.inputs[layer + 1], first),
                 }
                 self.keep_residual(cx, layer, first, &flow);
+                self.check(cx)?;
             }
             cx.chunk(None);
         }
@@ -215,14 +217,18 @@ impl HongTu {
         let (flow, tape) = match columns {
             Some(columns) => {
                 let mut seam = OverColumns {
-                    block: &columns.block,
+                    block: &topology::block_on_device(cx, self.pinned, &columns.block),
                     ids: &columns.ids,
                 };
                 model.forward_layers(cx, &mut seam, layers, flow, ids, train)?
             }
             None => {
+                let batch = &self.batches.all[j];
+                // Nothing is read where the aggregate is known.
+                let reads = matches!(source, Source::Buffer(_));
                 let mut seam = FromPlaces {
-                    batch: &self.batches.all[j],
+                    batch,
+                    edges: &topology::on_device(cx, self.pinned || !reads, &batch.edges),
                     from: source,
                     keep: keep.filter(|_| keeps).map(|to| (&self.tier, to)),
                 };

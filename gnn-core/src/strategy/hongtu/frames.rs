@@ -2,6 +2,7 @@
 
 use super::trainer::HongTu;
 use crate::ctx::Ctx;
+use crate::device::CopiesRow;
 use crate::frame;
 use crate::record::Route;
 use crate::record::frame::{FrameDef, FrameRow};
@@ -39,7 +40,7 @@ frame! {
 }
 
 /// The strategy's frames.
-pub(super) const FRAMES: &[FrameDef] = &[TransfersRow::FRAME];
+pub(super) const FRAMES: &[FrameDef] = &[TransfersRow::FRAME, CopiesRow::FRAME];
 
 /// Writes what an epoch moved.
 pub(super) fn note(cx: &Ctx, of: &HongTu) {

@@ -16,7 +16,8 @@
 //! | which chunks follow each other (Algorithm 4) | [`crate::partition::TwoLevel`] |
 //! | recomputation and caching (§4.2) | [`remember`] |
 //! | forward, backward (Algorithm 1) | [`forward`], [`backward`] |
-//! | between host and device | [`host`], [`tier`] |
+//! | between host and device | [`host`], [`tier`], [`topology`] |
+//! | a device of so many bytes | [`need`] |
 //!
 //! # Bytes
 //! With `V_ru` rows loaded in a layer, `V` vertices and `d_l` columns of layer `l`'s input, `hybrid` moves
@@ -36,11 +37,13 @@ mod dedup;
 mod forward;
 mod frames;
 mod host;
+mod need;
 mod remember;
 mod seams;
 #[cfg(test)]
 mod tests;
 mod tier;
+mod topology;
 mod trainer;
 
 use super::full_graph::shape_of;
@@ -50,20 +53,26 @@ use super::{Built, Entry, Exact, Knob, Rows, Setup};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::dataset::{Features, Task};
+use crate::device;
 use crate::error::{Error, Result};
 use crate::head::{Head, no_links};
 use crate::model::{AggregateFirst, Input, Model, ModelKind, Optimiser, Shape, SparseInput};
 use crate::partition::{Throughputs, TwoLevel};
 use crate::record::RankFacts;
-use crate::spec::{RunSpec, Value};
+use crate::spec::{FeatureStorage, RunSpec, Value};
 use batches::{Batches, TwoLevels};
 use columns::columns_of;
 use dedup::Dedup;
 use host::Host;
+use kernels::Par;
+use need::Need;
 use remember::Remember;
 use std::sync::Arc;
 use tier::Tier;
 use trainer::{HongTu, Reads};
+
+/// Chunks of a device for which nobody chose a number or a budget.
+const CHUNKS: usize = 4;
 
 /// What a layer reads of a batch.
 fn reads_of(model: &Model, layer: usize, sparse: bool) -> Reads {
@@ -77,23 +86,174 @@ fn reads_of(model: &Model, layer: usize, sparse: bool) -> Reads {
     }
 }
 
-/// The batch of each vertex, by number.
-fn batches_of(setup: &Setup, ordered: &Ordered, devices: usize, cx: &Ctx) -> Vec<u32> {
-    let knobs = &cx.plan.spec.knobs;
-    let owner = match &setup.owner {
-        Some(owner) => owner.to_vec(),
-        None => vec![0; setup.data.n()],
-    };
-    let throughputs = Throughputs {
-        host: 12.0,
-        peer: 50.0,
-        reuse: 600.0,
-    };
-    let reorganise = knobs.flag("reorganise").then_some(&throughputs);
-    let chunks = knobs.count("chunks");
-    let two = TwoLevel::of_chunks(&setup.data.graph, owner, devices, chunks, reorganise);
-    let of = |&v: &u32| two.chunk[v as usize];
-    ordered.ids().iter().map(of).collect()
+/// What is known before the number of chunks is.
+struct Making<'a> {
+    setup: &'a Setup,
+    ordered: &'a Ordered,
+    spec: &'a RunSpec,
+    shape: Shape,
+    budget: u64,
+}
+
+impl Making<'_> {
+    /// The batch of each vertex, by number.
+    fn batches(&self, devices: usize, chunks: usize) -> Vec<u32> {
+        let data = &self.setup.data;
+        let owner = match &self.setup.owner {
+            Some(owner) => owner.to_vec(),
+            None => vec![0; data.n()],
+        };
+        let throughputs = Throughputs {
+            host: 12.0,
+            peer: 50.0,
+            reuse: 600.0,
+        };
+        let reorganise = self.spec.knobs.flag("reorganise");
+        let throughputs = reorganise.then_some(&throughputs);
+        let two = TwoLevel::of_chunks(&data.graph, owner, devices, chunks, throughputs);
+        let of = |&v: &u32| two.chunk[v as usize];
+        self.ordered.ids().iter().map(of).collect()
+    }
+
+    /// The training of this rank, in so many chunks.
+    fn training(&self, cx: &mut Ctx, chunks: usize) -> Result<HongTu> {
+        let (ordered, spec, data) = (self.ordered, self.spec, &self.setup.data);
+        let (me, devices) = (cx.rank(), cx.size());
+        let batch = self.batches(devices, chunks);
+        let model = Model::new(spec, cx.backend.as_ref(), self.shape);
+        let layers = model.layers();
+        let sparse = matches!(data.features, Features::Sparse(_));
+        let reads: Vec<Reads> = (0..layers).map(|l| reads_of(&model, l, sparse)).collect();
+        let dedup = Dedup::of(&spec.knobs);
+        let levels = TwoLevels {
+            whole: ordered.whole.csr(),
+            device: &ordered.owner,
+            batch: &batch,
+            devices,
+            batches: chunks,
+            reads_own: reads.contains(&Reads::Columns) && model.kind().reads_own_rows(),
+        };
+        let batches = Batches::new(&levels, me, dedup);
+        let own = ordered.vertices(&batches.own);
+        let sparse_rows = |ids: &[u32]| match data.features.select_rows(ids) {
+            Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
+            _ => unreachable!("asked only where features are sparse"),
+        };
+        let mut columns = Vec::new();
+        if reads.contains(&Reads::Columns) {
+            let features: Option<&dyn Fn(&[u32]) -> Input> = match reads[0] {
+                Reads::Columns if sparse => Some(&sparse_rows),
+                _ => None,
+            };
+            for batch in &batches.all {
+                let own = &batches.own[batch.own.clone()];
+                columns.push(columns_of(ordered, own, batch, features)?);
+            }
+        }
+        let ids_of: Vec<&[u32]> = batches.all.iter().map(|b| &own[b.own.clone()]).collect();
+        let own_sparse = sparse && reads[0] == Reads::Own;
+        let remembers: Vec<Remember> = reads
+            .iter()
+            .map(|&reads| Remember::of(&spec.knobs, reads == Reads::Places))
+            .collect();
+        let mut widths = vec![self.shape.d_in];
+        widths.extend((0..layers).map(|l| model.layer(l).d_out()));
+        let kept: Vec<bool> = remembers
+            .iter()
+            .map(|&r| r == Remember::Aggregate)
+            .collect();
+        let rows = Rows::of(data, &own);
+        Ok(HongTu {
+            head: Head::of(&rows, cx, layers)?,
+            reduction: Reduction::new(&model.weights, cx),
+            optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
+            sparse: ids_of
+                .iter()
+                .filter(|_| own_sparse)
+                .map(|ids| sparse_rows(ids))
+                .collect(),
+            of_batches: ids_of.iter().map(|ids| Rows::of(data, ids)).collect(),
+            passed: (0..layers)
+                .map(|_| batches.all.iter().map(|_| None).collect())
+                .collect(),
+            host: Host::new(self.features(&own), own.len(), &widths[..layers], &kept),
+            ids_of: ids_of.iter().map(|ids| ids.to_vec().into()).collect(),
+            ids: own.into(),
+            tier: Tier::new(cx),
+            // Nothing is held against a budget while it is found out what that would be.
+            budget: 0,
+            pinned: true,
+            model,
+            columns,
+            reads,
+            widths,
+            dedup,
+            remembers,
+            batches,
+        })
+    }
+
+    /// Dense features of some vertices, as the host keeps them.
+    fn features(&self, ids: &[u32]) -> Mat {
+        match self.setup.data.features.select_rows(ids) {
+            Features::Dense(mut x) => {
+                if self.spec.feature_storage == FeatureStorage::Bf16 {
+                    kernels::spmm_bf16::round_in_place(&Par::new(1), &mut x);
+                }
+                Mat::from_host(x)
+            }
+            _ => host::zeros(0, 0),
+        }
+    }
+
+    /// As few chunks as fit into the device, or as many as are asked for.
+    fn fitting(&self, cx: &mut Ctx) -> Result<HongTu> {
+        let asked = match self.spec.knobs.word("chunks") {
+            "auto" => None,
+            _ => Some(self.spec.knobs.count("chunks")),
+        };
+        if self.budget == 0 {
+            return self.training(cx, asked.unwrap_or(CHUNKS));
+        }
+        let mut tried = |chunks: usize| -> Result<(Need, Option<bool>)> {
+            let (_, need) = need::of(cx, |cx| self.training(cx, chunks))?;
+            Ok((need, need.fits(self.budget)))
+        };
+        let (chunks, pinned) = match asked {
+            Some(chunks) => match tried(chunks)? {
+                (_, Some(pinned)) => (chunks, pinned),
+                (need, None) => return Err(need.refused(chunks, self.budget)),
+            },
+            None => {
+                // Of more chunks than vertices some are empty.
+                let most = self.setup.data.n().max(1);
+                let (mut less, mut chunks) = (0, 1);
+                let mut fits = loop {
+                    match tried(chunks)? {
+                        (_, Some(pinned)) => break pinned,
+                        (need, None) if chunks >= most => {
+                            return Err(need.refused(chunks, self.budget));
+                        }
+                        _ => (less, chunks) = (chunks, (2 * chunks).min(most)),
+                    }
+                };
+                while less + 1 < chunks {
+                    let middle = (less + chunks) / 2;
+                    match tried(middle)?.1 {
+                        Some(pinned) => (chunks, fits) = (middle, pinned),
+                        None => less = middle,
+                    }
+                }
+                (chunks, fits)
+            }
+        };
+        let training = self.training(cx, chunks)?;
+        Ok(HongTu {
+            budget: self.budget,
+            pinned,
+            ..training
+        })
+    }
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
@@ -102,91 +262,22 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     if setup.data.task == Task::LinkPrediction {
         return Err(no_links(&spec.strategy));
     }
-    let (me, devices) = (cx.rank(), cx.size());
     let ordered = Ordered::of(&setup, cx);
-    let part = (devices > 1).then(|| ordered.part_row(&setup, cx));
-    let batch = batches_of(&setup, &ordered, devices, cx);
-    let shape = Shape {
-        aggregate_first: AggregateFirst::Always,
-        ..shape_of(&setup, cx)
+    let part = (cx.size() > 1).then(|| ordered.part_row(&setup, cx));
+    let making = Making {
+        setup: &setup,
+        ordered: &ordered,
+        spec,
+        shape: Shape {
+            aggregate_first: AggregateFirst::Always,
+            ..shape_of(&setup, cx)
+        },
+        budget: device::budget(&spec.knobs),
     };
-    let model = Model::new(spec, cx.backend.as_ref(), shape);
-    let layers = model.layers();
-    let sparse = matches!(setup.data.features, Features::Sparse(_));
-    let reads: Vec<Reads> = (0..layers).map(|l| reads_of(&model, l, sparse)).collect();
-    let dedup = Dedup::of(&spec.knobs);
-    let levels = TwoLevels {
-        whole: ordered.whole.csr(),
-        device: &ordered.owner,
-        batch: &batch,
-        devices,
-        batches: spec.knobs.count("chunks"),
-        reads_own: reads.contains(&Reads::Columns) && model.kind().reads_own_rows(),
-    };
-    let batches = Batches::new(&levels, me, dedup);
-    let own = ordered.vertices(&batches.own);
-    let sparse_rows = |ids: &[u32]| match setup.data.features.select_rows(ids) {
-        Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
-        _ => unreachable!("asked only where features are sparse"),
-    };
-    let mut columns = Vec::new();
-    if reads.contains(&Reads::Columns) {
-        let features: Option<&dyn Fn(&[u32]) -> Input> = match reads[0] {
-            Reads::Columns if sparse => Some(&sparse_rows),
-            _ => None,
-        };
-        for batch in &batches.all {
-            let own = &batches.own[batch.own.clone()];
-            columns.push(columns_of(&ordered, own, batch, features)?);
-        }
-    }
-    let ids_of: Vec<&[u32]> = batches.all.iter().map(|b| &own[b.own.clone()]).collect();
-    let own_sparse = sparse && reads[0] == Reads::Own;
-    let features = match setup.data.features.select_rows(&own) {
-        Features::Dense(x) => Mat::from_host(x),
-        _ => host::zeros(0, 0),
-    };
-    let remembers: Vec<Remember> = reads
-        .iter()
-        .map(|&reads| Remember::of(&spec.knobs, reads == Reads::Places))
-        .collect();
-    let mut widths = vec![shape.d_in];
-    widths.extend((0..layers).map(|l| model.layer(l).d_out()));
-    let kept: Vec<bool> = remembers
-        .iter()
-        .map(|&r| r == Remember::Aggregate)
-        .collect();
-    let rows = Rows::of(&setup.data, &own);
-    let strategy = HongTu {
-        head: Head::of(&rows, cx, layers)?,
-        reduction: Reduction::new(&model.weights, cx),
-        optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
-        sparse: ids_of
-            .iter()
-            .filter(|_| own_sparse)
-            .map(|ids| sparse_rows(ids))
-            .collect(),
-        of_batches: ids_of
-            .iter()
-            .map(|ids| Rows::of(&setup.data, ids))
-            .collect(),
-        passed: (0..layers)
-            .map(|_| batches.all.iter().map(|_| None).collect())
-            .collect(),
-        host: Host::new(features, own.len(), &widths[..layers], &kept),
-        ids_of: ids_of.iter().map(|ids| ids.to_vec().into()).collect(),
-        ids: own.into(),
-        tier: Tier::new(cx),
-        model,
-        columns,
-        reads,
-        widths,
-        dedup,
-        remembers,
-        batches,
-    };
+    let strategy = making.fitting(cx)?;
+    let rows = Rows::of(&setup.data, &strategy.ids);
     let facts = RankFacts {
-        rank: me as u32,
+        rank: cx.rank() as u32,
         owned_nodes: rows.ids.len() as u64,
         halo_nodes: strategy.batches.volumes.fetched,
         train_nodes: rows.train_count() as u64,
@@ -229,10 +320,17 @@ fn refuse(spec: &RunSpec) -> Result<()> {
 const KNOBS: &[Knob] = &[
     Knob {
         name: "chunks",
-        default: "4",
-        doc: "chunks of each rank's vertices, which its device computes one after the other",
-        check: |v| matches!(v, Value::Int(1..=0xffff)),
+        default: "auto",
+        doc: "chunks of each rank's vertices, which its device computes one after the other: a number, or auto for as few as fit into device_mem, and 4 without it",
+        check: |v| match v {
+            Value::Str(word) => word == "auto",
+            Value::Int(n) => (1..=0xffff).contains(n),
+            _ => false,
+        },
     },
+    device::device_mem(
+        "bytes of the device that hold a chunk's rows, edges and all that a layer makes of them, as in 512MB; 0 is no limit",
+    ),
     dedup::KNOB,
     remember::KNOB,
     Knob {

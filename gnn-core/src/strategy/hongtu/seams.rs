@@ -7,7 +7,7 @@
 
 use super::batches::Batch;
 use super::tier::Tier;
-use crate::backend::{Corner, Kept, Mat, Write};
+use crate::backend::{Corner, Kept, Mat, Sparse, Write};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
@@ -17,6 +17,8 @@ use crate::record::Direction;
 /// Aggregates of a batch, out of the rows in the buffer or known before.
 pub(super) struct FromPlaces<'a> {
     pub(super) batch: &'a Batch,
+    /// Its in-edges, on the device.
+    pub(super) edges: &'a Sparse,
     pub(super) from: Source<'a>,
     /// Where the aggregates of all batches are kept on the host, if they are.
     pub(super) keep: Option<(&'a Tier, &'a mut Mat)>,
@@ -43,7 +45,7 @@ impl Aggregate for FromPlaces<'_> {
         };
         let own = &self.batch.own;
         let mut out = cx.backend.fresh(own.len(), buffer.ncols());
-        let edges = &self.batch.edges;
+        let edges = self.edges;
         cx.backend
             .spmm(edges, 0..own.len(), buffer, Write::Set, &mut out);
         if let Some((tier, to)) = &mut self.keep {
@@ -56,6 +58,8 @@ impl Aggregate for FromPlaces<'_> {
 /// Gradients of a batch's aggregates, into those of the rows in the buffer.
 pub(super) struct ToPlaces<'a> {
     pub(super) batch: &'a Batch,
+    /// Its in-edges the other way, on the device.
+    pub(super) edges_t: &'a Sparse,
     /// `[places, d]`; none where nobody wants them.
     pub(super) buffer: Option<&'a mut Mat>,
     /// Whether the layer adds gradients of its own rows to what it is given back.
@@ -67,7 +71,7 @@ impl Aggregate for ToPlaces<'_> {
         let buffer = self.buffer.as_deref_mut();
         let buffer = buffer.expect("whoever asks for gradients has room for them");
         clear(cx, buffer, &self.batch.clear);
-        let edges = &self.batch.edges_t;
+        let edges = self.edges_t;
         cx.backend
             .spmm(edges, 0..edges.rows(), g, Write::Add, buffer);
         let own = if self.own { self.batch.own.len() } else { 0 };

@@ -4,12 +4,15 @@
 use super::ENTRY;
 use super::frames::TransfersRow;
 use crate::dataset::Dataset;
+use crate::error::{Error, Result};
 use crate::model::ModelKind;
+use crate::record::Pass;
+use crate::record::frame::Noted;
 use crate::rng;
 use crate::spec::{RunSpec, Value};
-use crate::strategy::STRATEGIES;
 use crate::strategy::tests::{Trained, assert_same, spec, train};
-use crate::testing::{random_dataset, with_relations};
+use crate::strategy::{STRATEGIES, Setup};
+use crate::testing::{random_dataset, rows_of, with_relations, world};
 use std::sync::Arc;
 
 /// A request for `hongtu` with further settings.
@@ -112,4 +115,96 @@ fn bytes_are_those_of_the_closed_forms() {
             assert_eq!(last(&|r| r.d2h_bytes), 4 * back, "{model}, {ranks} ranks");
         }
     }
+}
+
+/// The most that a device of `budget` bytes holds in a short training on one rank, the losses, and how many
+/// chunks there are.
+fn held(data: &Arc<Dataset>, request: &RunSpec, budget: u64) -> Result<(u64, Vec<f64>, u32)> {
+    let mut request = request.clone();
+    let bytes = Value::Int(budget as i64);
+    request.knobs.set("device_mem", bytes);
+    let all = world(&request, 1, |cx, meter| {
+        let setup = Setup::of(Arc::clone(data), None);
+        let mut built = (ENTRY.build)(setup, cx)?;
+        let mut losses = Vec::new();
+        for epoch in 0..2 {
+            cx.epoch = epoch;
+            losses.push(built.strategy.epoch(cx)?);
+            cx.pass(Pass::Eval);
+            built.strategy.logits(cx)?;
+        }
+        let noted = meter.take_noted().into_iter().map(Noted::into_json);
+        let noted: Vec<_> = noted.collect();
+        let chunks = rows_of::<TransfersRow>(&noted)[0].chunks;
+        let most = meter.most_on_device().expect("a device with a budget");
+        Ok((most, losses, chunks))
+    });
+    all.into_iter().next().expect("one rank")
+}
+
+#[test]
+fn a_budget_holds_to_the_byte_or_is_refused_before_training() {
+    let plain = Arc::new(random_dataset(60, 300, 8, 4, false, 4));
+    let sparse = Arc::new(random_dataset(60, 300, 8, 4, true, 4));
+    let typed = Arc::new(with_relations(
+        random_dataset(60, 300, 8, 4, false, 4),
+        3,
+        3,
+    ));
+    for (model, data) in [
+        (ModelKind::Gcn, &plain),
+        (ModelKind::Sage, &plain),
+        (ModelKind::Gcnii, &sparse),
+        (ModelKind::Gat, &plain),
+        (ModelKind::Gin, &sparse),
+        (ModelKind::Rgcn, &typed),
+    ] {
+        for (chunks, memory) in [(1, "hybrid"), (5, "hybrid"), (5, "keep"), (7, "recompute")] {
+            let what = format!("{model}, {chunks} chunks, {memory}");
+            let request = request(
+                model,
+                &[("chunks", Value::Int(chunks)), ("memory", word(memory))],
+            );
+            let holds = |budget: u64| held(data, &request, budget).expect(&what);
+            let (all, losses, n) = holds(1 << 40);
+            assert_eq!(holds(all), (all, losses.clone(), n), "{what}");
+            // One byte less: edges are copied to the device for each use.
+            let least = match chunks {
+                1 => all,
+                _ => {
+                    let (least, same, _) = holds(all - 1);
+                    assert_eq!(same, losses, "{what}");
+                    assert!(least < all, "{what}");
+                    assert_eq!(holds(least), (least, losses, n), "{what}");
+                    least
+                }
+            };
+            match held(data, &request, least - 1) {
+                Err(Error::Budget { asked, budget, .. }) => {
+                    assert_eq!((asked, budget), (least, least - 1), "{what}");
+                }
+                other => panic!("{what}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn as_few_chunks_are_made_as_fit() {
+    let data = Arc::new(random_dataset(120, 700, 8, 4, false, 4));
+    let fixed = request(ModelKind::Gcn, &[("chunks", Value::Int(1))]);
+    let (whole, ..) = held(&data, &fixed, 1 << 40).expect("fits");
+    let auto = |budget: u64| {
+        let (held, _, chunks) = held(&data, &request(ModelKind::Gcn, &[]), budget)?;
+        Ok::<_, Error>((held, chunks))
+    };
+    assert_eq!(auto(whole).expect("fits"), (whole, 1));
+    let (held, some) = auto(whole - 1).expect("fits");
+    assert!(some > 1 && held < whole, "{held} of {whole} in {some}");
+    let (held, more) = auto(whole / 2).expect("fits");
+    assert!(
+        more > some && held <= whole / 2,
+        "{held} of {whole} in {more}"
+    );
+    assert!(matches!(auto(1000), Err(Error::Budget { .. })));
 }

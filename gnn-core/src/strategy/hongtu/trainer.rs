@@ -6,11 +6,12 @@ use super::frames;
 use super::host::Host;
 use super::remember::Remember;
 use super::tier::Tier;
+use super::topology;
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;
 use crate::comm::Label;
 use crate::ctx::Ctx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::Block;
 use crate::head::Head;
 use crate::model::{Beside, Flow, Grad, Input, Model, Optimiser, Tape, Weights};
@@ -67,6 +68,10 @@ pub(super) struct HongTu {
     pub(super) remembers: Vec<Remember>,
     pub(super) tier: Tier,
     pub(super) host: Host,
+    /// Bytes of the device; 0 is no limit.
+    pub(super) budget: u64,
+    /// Whether lists of all chunks stay on the device.
+    pub(super) pinned: bool,
     /// By layer and batch, what stays on the device.
     pub(super) passed: Vec<Vec<Option<Passed>>>,
     /// Of each batch.
@@ -149,6 +154,56 @@ impl HongTu {
         let to = self.host.gradients(layers);
         self.tier.store(cx, &g, to, first);
         Ok(loss)
+    }
+
+    /// Bytes of the lists of each chunk on the device.
+    pub(super) fn lists(&self) -> Vec<u64> {
+        let places = self.reads.contains(&Reads::Places);
+        let of_batch = |batch: &Batch| match places {
+            true => topology::bytes(&batch.edges) + topology::bytes(&batch.edges_t),
+            false => 0,
+        };
+        let mut lists: Vec<u64> = self.batches.all.iter().map(of_batch).collect();
+        for (list, columns) in lists.iter_mut().zip(&self.columns) {
+            *list += topology::block_bytes(&columns.block);
+        }
+        lists
+    }
+
+    /// Tells what the device has held, and that it held no more than it may.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] otherwise.
+    pub(super) fn check(&self, cx: &Ctx) -> Result<()> {
+        if self.budget == 0 {
+            return Ok(());
+        }
+        let (matrices, lists) = (cx.meter().most_held(), self.lists());
+        let lists: u64 = match self.pinned {
+            true => lists.iter().sum(),
+            false => lists.into_iter().max().unwrap_or(0),
+        };
+        let held = matrices + lists;
+        cx.meter().on_device(held);
+        if held <= self.budget {
+            return Ok(());
+        }
+        Err(Error::Budget {
+            item: "matrices of an epoch beside the edges".into(),
+            asked: matrices,
+            free: self.budget.saturating_sub(lists),
+            budget: self.budget,
+        })
+    }
+
+    /// An epoch and an evaluation of which nobody wants to know anything.
+    pub(super) fn pass(&mut self, cx: &mut Ctx) -> Result<()> {
+        self.train(cx)?;
+        self.reduction.collect(cx)?;
+        self.step(cx);
+        self.forward(cx, false, &mut |_, _, _, _| Ok(()))?;
+        cx.pass(Pass::Setup);
+        Ok(())
     }
 
     fn step(&mut self, cx: &Ctx) {

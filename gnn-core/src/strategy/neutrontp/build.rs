@@ -9,7 +9,7 @@ use super::schedule::Schedule;
 use super::traffic::{Traffic, Trip};
 use crate::backend::Sparse;
 use crate::ctx::Ctx;
-use crate::device::{BudgetedDevice, Stores};
+use crate::device::{self, BudgetedDevice, Stores};
 use crate::error::Result;
 use crate::graph::Block;
 use crate::model::{AggregateFirst, Aggregation, Model, Round, Shape};
@@ -27,7 +27,7 @@ const PIPELINED: usize = 8;
 /// # Errors
 /// As [`BudgetedDevice::open`].
 pub(super) fn device(cx: &mut Ctx) -> Result<Option<BudgetedDevice>> {
-    let budget = cx.plan.spec.knobs.count("device_mem") as u64;
+    let budget = device::budget(&cx.plan.spec.knobs);
     let open = (budget > 0).then(|| BudgetedDevice::open(cx, budget));
     open.transpose()
 }
@@ -45,7 +45,7 @@ pub(super) fn chunk_bounds(
     width: usize,
     weighted: bool,
 ) -> Result<Vec<usize>> {
-    let budget = spec.knobs.count("device_mem") as u64;
+    let budget = device::budget(&spec.knobs);
     let count = match spec.knobs.word("chunks") {
         "auto" if budget == 0 && spec.knobs.flag("pipeline") => Count::Of(PIPELINED),
         "auto" => Count::Auto,
@@ -107,7 +107,7 @@ impl Asked {
         }
         let plain = |round: &Round| matches!(round, Round::Sum { .. });
         let several = self.rounds.len() > 1 && self.rounds.iter().all(plain);
-        if several && spec.knobs.count("device_mem") == 0 {
+        if several && device::budget(&spec.knobs) == 0 {
             Pipeline::BySource
         } else {
             Pipeline::ByNeed

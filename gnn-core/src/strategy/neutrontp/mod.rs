@@ -59,7 +59,7 @@ mod traffic;
 use self::ladder::{RUNGS, Rung};
 use super::{Built, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
-use crate::device::CopiesRow;
+use crate::device::{self, CopiesRow};
 use crate::error::{Error, Result};
 use crate::record::frame::FrameRow;
 use crate::spec::{RunSpec, Value};
@@ -93,12 +93,9 @@ const KNOBS: &[Knob] = &[
             _ => false,
         },
     },
-    Knob {
-        name: "device_mem",
-        default: "0",
-        doc: "bytes of the device that chunks must fit into, dense layers and rows on the host; 0 is no limit",
-        check: |v| matches!(v, Value::Int(n) if *n >= 0),
-    },
+    device::device_mem(
+        "bytes of the device that chunks must fit into, as in 512MB, dense layers and rows on the host; 0 is no limit",
+    ),
     Knob {
         name: "pipeline",
         default: "false",

@@ -206,7 +206,10 @@ fn going_back_in_ascending_order_loses_gradients() {
     read.iter().for_each(|&c| want[c as usize] += 1);
     let lost = |dedup, ascending| {
         let got = gathered(&levels, dedup, ascending);
-        got.iter().zip(&want).filter(|(got, want)| got < want).count()
+        got.iter()
+            .zip(&want)
+            .filter(|(got, want)| got < want)
+            .count()
     };
     assert_eq!(lost(Dedup::Reuse, false), 0);
     assert!(lost(Dedup::Reuse, true) > 0);

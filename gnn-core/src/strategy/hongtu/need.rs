@@ -1,0 +1,92 @@
+//! What training takes on the device, found by training without computing.
+//!
+//! An epoch and an evaluation go through a [`Hollow`] backend, whose matrices have shapes and no elements:
+//! what they would take at their fullest moment is exact to the byte for a device that is a part of the
+//! host's memory, since every matrix on it is made by its backend. Lists of edges are there beside them: of
+//! all chunks where these fit, else of the chunk that is computed.
+
+use super::trainer::HongTu;
+use crate::backend::{Backend, Hollow, Metered};
+use crate::ctx::Ctx;
+use crate::error::{Error, Result};
+use crate::record::Meter;
+use std::rc::Rc;
+
+/// Bytes on the device of the rank that needs most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Need {
+    /// Matrices at the fullest moment.
+    pub(super) matrices: u64,
+    /// Lists of the largest chunk.
+    pub(super) chunk: u64,
+    /// Lists of all chunks.
+    pub(super) chunks: u64,
+}
+
+impl Need {
+    /// Whether lists of all chunks fit, too; none where nothing does.
+    pub(super) fn fits(self, budget: u64) -> Option<bool> {
+        let with = |lists: u64| self.matrices + lists <= budget;
+        with(self.chunk).then(|| with(self.chunks))
+    }
+
+    /// The refusal of what does not fit.
+    pub(super) fn refused(self, chunks: usize, budget: u64) -> Error {
+        Error::Budget {
+            item: format!("rows, weights and edges of a chunk ({chunks} a device)"),
+            asked: self.matrices + self.chunk,
+            free: budget,
+            budget,
+        }
+    }
+}
+
+/// Does something on a device that computes nothing; the most that its matrices have taken. Times, bytes and
+/// rows that are counted meanwhile are nobody's.
+fn without_computing(cx: &mut Ctx, f: impl FnOnce(&mut Ctx) -> Result<()>) -> Result<u64> {
+    let meter = Rc::new(Meter::new(None));
+    let host = cx.plan.spec.backend == "cpu";
+    let hollow = Metered::new(Hollow::new(Rc::default(), host), Rc::clone(&meter));
+    let hollow: Box<dyn Backend> = Box::new(hollow);
+    let device = std::mem::replace(&mut cx.backend, hollow);
+    let done = f(cx);
+    cx.backend = device;
+    let of_run = cx.meter();
+    of_run.take_traffic();
+    of_run.take_times();
+    of_run.take_copies();
+    of_run.take_blocked();
+    done.map(|()| meter.most_held())
+}
+
+/// What `make` needs, which makes a training on the device it is given. Collective: the most of all ranks.
+///
+/// # Errors
+/// Whatever the communicator meets.
+pub(super) fn of(
+    cx: &mut Ctx,
+    make: impl FnOnce(&mut Ctx) -> Result<HongTu>,
+) -> Result<(HongTu, Need)> {
+    let mut made = None;
+    let matrices = without_computing(cx, |cx| {
+        let mut training = make(cx)?;
+        training.pass(cx)?;
+        made = Some(training);
+        Ok(())
+    })?;
+    let made = made.expect("made above");
+    let lists = made.lists();
+    let mine = [
+        matrices,
+        lists.iter().copied().max().unwrap_or(0),
+        lists.iter().sum(),
+    ];
+    let all = cx.comm.agree(&mine.map(|bytes| bytes as f64))?;
+    let most = |k: usize| all.iter().map(|of| of[k] as u64).max().unwrap_or(0);
+    let need = Need {
+        matrices: most(0),
+        chunk: most(1),
+        chunks: most(2),
+    };
+    Ok((made, need))
+}
