@@ -171,6 +171,19 @@ fn a_stage_killed_between_two_chunks_ends_the_run() -> Outcome {
     })
 }
 
+/// Devices that wait for what others load.
+#[test]
+fn a_device_killed_between_two_batches_ends_the_run() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let rounds = if skip::soak() { 25 } else { 2 };
+    (0..rounds).try_for_each(|round| {
+        kill_one("hongtu", "--set chunks=6", round)?;
+        kill_one("hongtu", "--set dedup=none --set memory=recompute", round)
+    })
+}
+
 #[test]
 fn a_killed_launcher_leaves_no_rank_behind() -> Outcome {
     if !skip::mpi() {

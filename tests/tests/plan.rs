@@ -53,6 +53,8 @@ fn planned_bytes_are_those_that_a_run_sends() -> Outcome {
         "-s halo -n 2 --model gat --heads 2",
         "-s gnnpipe -n 3 --layers 5",
         "-s gnnpipe -n 4 --layers 5 --model gcnii --set groups=2 --set interleave=2",
+        "-s hongtu -n 3",
+        "-s hongtu -n 2 --model gat --heads 2 --set chunks=3",
         "-s distdgl -n 2 --model sage --set batch=100 --set fanout=5",
     ] {
         let args = format!("--data {GRAPH} --hidden 12 --launch {launch} {setting}");

@@ -138,6 +138,7 @@ fn a_run_with_a_killed_mpi_rank_goes_on_with_the_same_bits() -> Outcome {
     // A version of historical rows lasts ten epochs, a checkpoint comes every five.
     let stages = "-s gnnpipe --model gcnii --layers 4 --launch mpi";
     killed_and_resumed(stages, 2)?;
+    killed_and_resumed("-s hongtu --model gcnii --layers 4 --launch mpi", 2)?;
     if !skip::soak() {
         return Ok(());
     }

@@ -205,7 +205,7 @@ fn run(
         ..
     } = (entry.build)(setup, cx)?;
     let weights: usize = strategy.gradients().iter().map(|g| g.len()).sum();
-    let parameters = 4 * (2 + moments(&spec)) * weights;
+    let parameters = parameter_bytes(&spec, weights);
     // Rows that are kept over epochs may be there before the first.
     let kept = parameters + meter.cached().iter().sum::<u64>() as usize;
     let mut features = ledger.live_bytes().saturating_sub(kept);
@@ -252,12 +252,13 @@ fn run(
     })
 }
 
-/// Copies of every weight that an optimiser keeps.
-fn moments(spec: &RunSpec) -> usize {
-    match spec.optimizer {
+/// Bytes of so many weights, their gradients, and what a request's optimiser keeps of each.
+pub(crate) fn parameter_bytes(spec: &RunSpec, weights: usize) -> usize {
+    let moments = match spec.optimizer {
         OptimiserKind::Adam | OptimiserKind::Adamw => 2,
         OptimiserKind::Sgd => usize::from(spec.momentum > 0.0),
-    }
+    };
+    4 * (2 + moments) * weights
 }
 
 /// Takes from activations what rows of others are.

@@ -54,6 +54,17 @@ pub(super) struct Batch {
     pub(super) clear: Kept<u32>,
 }
 
+impl Batch {
+    /// Bytes of its lists of rows and places.
+    pub(super) fn listed(&self) -> usize {
+        let of = |moves: &Moves| -> usize {
+            let others = moves.send.iter().chain(&moves.fetch_at);
+            2 * moves.load.len() + others.map(|rows| rows.len()).sum::<usize>()
+        };
+        4 * (of(&self.up) + of(&self.down) + self.clear.len() + 2 * self.columns.numbers.len())
+    }
+}
+
 /// Rows that enter the buffer.
 pub(super) struct Moves {
     /// Those that come from this device's host, among its own, ...

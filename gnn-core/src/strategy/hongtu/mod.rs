@@ -180,7 +180,6 @@ impl Making<'_> {
             ids_of: ids_of.iter().map(|ids| ids.to_vec().into()).collect(),
             ids: own.into(),
             tier: Tier::new(cx),
-            // Nothing is held against a budget while it is found out what that would be.
             budget: 0,
             pinned: true,
             model,
@@ -206,53 +205,46 @@ impl Making<'_> {
         }
     }
 
-    /// As few chunks as fit into the device, or as many as are asked for.
-    fn fitting(&self, cx: &mut Ctx) -> Result<HongTu> {
+    /// The training in as few chunks as fit into the device, or in as many as are asked for, and what it
+    /// needs there.
+    fn fitting(&self, cx: &mut Ctx) -> Result<(HongTu, Need)> {
         let asked = match self.spec.knobs.word("chunks") {
-            "auto" => None,
+            "auto" if self.budget > 0 => None,
+            "auto" => Some(CHUNKS),
             _ => Some(self.spec.knobs.count("chunks")),
         };
-        if self.budget == 0 {
-            return self.training(cx, asked.unwrap_or(CHUNKS));
+        let mut tried = |chunks: usize| need::of(cx, |cx| self.training(cx, chunks));
+        let fits = |need: &Need| need.fits(self.budget).is_some();
+        let refused = |need: Need, chunks: usize| Err(need.refused(chunks, self.budget));
+        if let Some(chunks) = asked {
+            let (made, need) = tried(chunks)?;
+            return match fits(&need) {
+                true => Ok((made, need)),
+                false => refused(need, chunks),
+            };
         }
-        let mut tried = |chunks: usize| -> Result<(Need, Option<bool>)> {
-            let (_, need) = need::of(cx, |cx| self.training(cx, chunks))?;
-            Ok((need, need.fits(self.budget)))
-        };
-        let (chunks, pinned) = match asked {
-            Some(chunks) => match tried(chunks)? {
-                (_, Some(pinned)) => (chunks, pinned),
-                (need, None) => return Err(need.refused(chunks, self.budget)),
-            },
-            None => {
-                // Of more chunks than vertices some are empty.
-                let most = self.setup.data.n().max(1);
-                let (mut less, mut chunks) = (0, 1);
-                let mut fits = loop {
-                    match tried(chunks)? {
-                        (_, Some(pinned)) => break pinned,
-                        (need, None) if chunks >= most => {
-                            return Err(need.refused(chunks, self.budget));
-                        }
-                        _ => (less, chunks) = (chunks, (2 * chunks).min(most)),
-                    }
-                };
-                while less + 1 < chunks {
-                    let middle = (less + chunks) / 2;
-                    match tried(middle)?.1 {
-                        Some(pinned) => (chunks, fits) = (middle, pinned),
-                        None => less = middle,
-                    }
-                }
-                (chunks, fits)
+        // Of more chunks than vertices some are empty.
+        let most = self.setup.data.n().max(1);
+        let (mut less, mut chunks) = (0, 1);
+        let mut found = loop {
+            let (made, need) = tried(chunks)?;
+            if fits(&need) {
+                break (made, need);
             }
+            if chunks >= most {
+                return refused(need, chunks);
+            }
+            (less, chunks) = (chunks, (2 * chunks).min(most));
         };
-        let training = self.training(cx, chunks)?;
-        Ok(HongTu {
-            budget: self.budget,
-            pinned,
-            ..training
-        })
+        while less + 1 < chunks {
+            let middle = (less + chunks) / 2;
+            let (made, need) = tried(middle)?;
+            match fits(&need) {
+                true => (chunks, found) = (middle, (made, need)),
+                false => less = middle,
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -274,13 +266,15 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         },
         budget: device::budget(&spec.knobs),
     };
-    let strategy = making.fitting(cx)?;
+    let (made, need) = making.fitting(cx)?;
+    let strategy = made.on_device(cx, making.shape, (making.budget, need));
     let rows = Rows::of(&setup.data, &strategy.ids);
     let facts = RankFacts {
         rank: cx.rank() as u32,
         owned_nodes: rows.ids.len() as u64,
         halo_nodes: strategy.batches.volumes.fetched,
         train_nodes: rows.train_count() as u64,
+        memory: Some(strategy.holds(cx, need)),
         ..RankFacts::default()
     };
     Ok(Built {

@@ -24,8 +24,12 @@ pub(super) struct Need {
 }
 
 impl Need {
-    /// Whether lists of all chunks fit, too; none where nothing does.
+    /// Whether lists of all chunks fit, too, into so many bytes, of which 0 is no limit; none where nothing
+    /// does.
     pub(super) fn fits(self, budget: u64) -> Option<bool> {
+        if budget == 0 {
+            return Some(true);
+        }
         let with = |lists: u64| self.matrices + lists <= budget;
         with(self.chunk).then(|| with(self.chunks))
     }

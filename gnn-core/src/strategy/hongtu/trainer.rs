@@ -4,6 +4,7 @@ use super::batches::{Batch, Batches};
 use super::dedup::Dedup;
 use super::frames;
 use super::host::Host;
+use super::need::Need;
 use super::remember::Remember;
 use super::tier::Tier;
 use super::topology;
@@ -14,8 +15,9 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::graph::Block;
 use crate::head::Head;
-use crate::model::{Beside, Flow, Grad, Input, Model, Optimiser, Tape, Weights};
-use crate::record::{Direction, Pass, PredictedLane};
+use crate::model::{Beside, Flow, Grad, Input, Model, Optimiser, Shape, Tape, Weights};
+use crate::record::{Direction, Holds, Pass, PredictedLane};
+use crate::rehearsal::parameter_bytes;
 use crate::strategy::reduce::Reduction;
 use crate::strategy::{Rows, Strategy};
 use std::rc::Rc;
@@ -154,6 +156,49 @@ impl HongTu {
         let to = self.host.gradients(layers);
         self.tier.store(cx, &g, to, first);
         Ok(loss)
+    }
+
+    /// The same on this rank's device, with the weights that a request begins with; it was made elsewhere.
+    pub(super) fn on_device(self, cx: &Ctx, shape: Shape, (budget, need): (u64, Need)) -> HongTu {
+        let spec = &cx.plan.spec;
+        let model = Model::new(spec, cx.backend.as_ref(), shape);
+        HongTu {
+            reduction: Reduction::new(&model.weights, cx),
+            optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
+            model,
+            tier: Tier::new(cx),
+            budget,
+            pinned: need.fits(budget) == Some(true),
+            ..self
+        }
+    }
+
+    /// What this rank's process holds.
+    pub(super) fn holds(&self, cx: &Ctx, need: Need) -> Holds {
+        let lists: u64 = self.lists().iter().sum();
+        let moved: usize = self.batches.all.iter().map(Batch::listed).sum();
+        let weights = parameter_bytes(&cx.plan.spec, self.model.parameters());
+        let of = |x: &Mat| 4 * x.len();
+        let [features, inputs @ ..] = &self.host.inputs[..] else {
+            unreachable!("a model has layers")
+        };
+        let kept = inputs.iter().chain(self.host.aggregates.iter().flatten());
+        let residual = self.host.residual.iter().flatten().map(of).sum::<usize>();
+        // Of two layers at once.
+        let gradients = self
+            .widths
+            .windows(2)
+            .map(|pair| 4 * self.host.n * (pair[0] + pair[1]));
+        let rows = kept.map(of).sum::<usize>() + 2 * residual;
+        Holds {
+            graph: lists as usize + moved + 15 * self.ids.len(),
+            features: of(features),
+            activations: (need.matrices as usize).saturating_sub(weights)
+                + rows
+                + gradients.max().unwrap_or(0),
+            parameters: weights,
+            ..Holds::default()
+        }
     }
 
     /// Bytes of the lists of each chunk on the device.
