@@ -51,6 +51,7 @@ impl From<Memory> for Holds {
             features: m.features,
             activations: m.activations + m.gradients,
             history: 0,
+            offloaded: 0,
             halo: 0,
             parameters: m.parameters,
         }

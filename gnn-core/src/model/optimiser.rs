@@ -80,6 +80,15 @@ fn decays(spec: &RunSpec, model: &Model) -> Vec<f32> {
 }
 
 impl Optimiser {
+    /// Bytes of so many weights, their gradients, and what a request's optimiser keeps of each.
+    pub(crate) fn bytes(spec: &RunSpec, weights: usize) -> usize {
+        let moments = match spec.optimizer {
+            OptimiserKind::Adam | OptimiserKind::Adamw => 2,
+            OptimiserKind::Sgd => usize::from(spec.momentum > 0.0),
+        };
+        4 * (2 + moments) * weights
+    }
+
     /// The optimiser of a request before its first step.
     pub fn new(spec: &RunSpec, model: &Model, backend: &dyn Backend) -> Optimiser {
         let layers = model.weights.iter().zip(decays(spec, model));

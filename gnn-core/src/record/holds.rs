@@ -16,6 +16,9 @@ pub struct Holds {
     /// Rows of earlier epochs that are kept for later ones.
     #[serde(default)]
     pub history: usize,
+    /// Rows of all layers that lie apart from the device, for strategies that load them from there.
+    #[serde(default)]
+    pub offloaded: usize,
     /// Weights, their gradients and the optimiser's state.
     pub parameters: usize,
 }
@@ -23,7 +26,7 @@ pub struct Holds {
 impl Holds {
     /// All together.
     pub fn total(&self) -> usize {
-        let moving = self.activations + self.halo + self.history;
+        let moving = self.activations + self.halo + self.history + self.offloaded;
         self.graph + self.features + moving + self.parameters
     }
 }

@@ -29,9 +29,10 @@ use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Task};
 use crate::error::{Error, Result};
 use crate::evaluation::evaluate;
+use crate::model::Optimiser;
 use crate::plan::Plan;
 use crate::record::{Direction, Holds, Lane, Meter, Op, Pass, RankFacts, Traffic, Work};
-use crate::spec::{FeatureStorage, OptimiserKind, RunSpec};
+use crate::spec::{FeatureStorage, RunSpec};
 use crate::strategy::{Built, Entry, Setup, find_in};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -205,7 +206,7 @@ fn run(
         ..
     } = (entry.build)(setup, cx)?;
     let weights: usize = strategy.gradients().iter().map(|g| g.len()).sum();
-    let parameters = parameter_bytes(&spec, weights);
+    let parameters = Optimiser::bytes(&spec, weights);
     // Rows that are kept over epochs may be there before the first.
     let kept = parameters + meter.cached().iter().sum::<u64>() as usize;
     let mut features = ledger.live_bytes().saturating_sub(kept);
@@ -235,6 +236,7 @@ fn run(
             features,
             activations: held.saturating_sub(features + parameters + history),
             history,
+            offloaded: 0,
             parameters,
             halo: 0,
         })
@@ -250,15 +252,6 @@ fn run(
         work,
         asked,
     })
-}
-
-/// Bytes of so many weights, their gradients, and what a request's optimiser keeps of each.
-pub(crate) fn parameter_bytes(spec: &RunSpec, weights: usize) -> usize {
-    let moments = match spec.optimizer {
-        OptimiserKind::Adam | OptimiserKind::Adamw => 2,
-        OptimiserKind::Sgd => usize::from(spec.momentum > 0.0),
-    };
-    4 * (2 + moments) * weights
 }
 
 /// Takes from activations what rows of others are.

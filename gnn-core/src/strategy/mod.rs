@@ -52,6 +52,7 @@ pub const STRATEGIES: &[Entry] = &[
     distdgl::ENTRY,
     gnnpipe::ENTRY,
     hongtu::ENTRY,
+    hongtu::IN_MEMORY,
 ];
 
 /// The entry of a built-in strategy.

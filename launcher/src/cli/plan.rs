@@ -30,6 +30,7 @@ Nothing is trained. Every rank builds its part from the real data and the real c
 whose matrices have no elements, so bytes are those that training sends in its first epoch. Items:
   graph, features, halo, optimizer    bytes, counted (halo: rows of others in the fullest layer)
   history                             bytes of earlier epochs' rows that are kept, counted
+  offloaded                           bytes of rows that lie apart from the device, counted
   activations                         bytes of all other matrices, by a model of the buffers' pool
   setup                               bytes while data is read and cut out, over before training starts
   program                             bytes of a rank on 34 vertices, measured once here
@@ -112,11 +113,12 @@ fn counts(pairs: &mut Vec<Pair>) -> Result<Vec<usize>> {
 }
 
 /// The items in which ranks are compared, in the order of columns; a device only where one has a budget.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 10] = [
     "graph",
     "features",
     "activations",
     HISTORY,
+    OFFLOADED,
     "halo",
     DEVICE,
     "setup",
@@ -126,6 +128,7 @@ const SHOWN: [&str; 9] = [
 
 const DEVICE: &str = "device";
 const HISTORY: &str = "history";
+const OFFLOADED: &str = "offloaded";
 
 /// A line a rank; what does not fit, below.
 fn text(done: &Done) -> String {
@@ -134,7 +137,7 @@ fn text(done: &Done) -> String {
     let said = |name: &str| done.rows.iter().any(|row| row.item == name);
     let shown = SHOWN
         .into_iter()
-        .filter(|name| ![DEVICE, HISTORY].contains(name) || said(name));
+        .filter(|name| ![DEVICE, HISTORY, OFFLOADED].contains(name) || said(name));
     let shown: Vec<&str> = shown.collect();
     for name in shown.iter().chain(&["epoch_time"]) {
         // Writing to a String cannot fail.

@@ -70,6 +70,7 @@ impl Foreseen {
             ("features", holds.features),
             ("activations", holds.activations),
             ("historical rows", holds.history),
+            ("rows on the host", holds.offloaded),
             ("halo buffer", holds.halo),
             ("optimizer", holds.parameters),
         ];

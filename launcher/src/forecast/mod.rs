@@ -9,6 +9,7 @@
 //! | `graph` | exact | the rank's part of the graph and its vertices' lists |
 //! | `features` | exact | its own feature rows |
 //! | `halo` | exact | rows of others in the layer and direction that moves most, with their messages; for mini-batches the copies that are kept |
+//! | `offloaded` | exact | rows of all layers that lie apart from the device; where there are any |
 //! | `history` | exact | rows of earlier epochs that are kept for later ones; where there are any |
 //! | `optimizer` | exact | weights, gradients and moments |
 //! | `activations` | modelled | all other matrices, as the pool of buffers keeps them; for mini-batches of expected sizes |

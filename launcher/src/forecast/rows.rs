@@ -35,6 +35,8 @@ pub fn rows(resolved: &Resolved, seen: &[Foreseen]) -> Vec<PlanRow> {
         add("activations", part(|h| h.activations), "bytes", MODELLED);
         let history = part(|h| h.history).filter(|bytes| *bytes > 0.0);
         add("history", history, "bytes", EXACT);
+        let offloaded = part(|h| h.offloaded).filter(|bytes| *bytes > 0.0);
+        add("offloaded", offloaded, "bytes", EXACT);
         add("halo", part(|h| h.halo), "bytes", EXACT);
         add("optimizer", part(|h| h.parameters), "bytes", EXACT);
         let device = rank.device.map(|bytes| bytes as f64);

@@ -25,7 +25,7 @@ impl HongTu {
             let mut rows = if again { self.buffer(cx, layer) } else { None };
             let mut gradients = None;
             if self.wanted(layer) {
-                self.host.begin_gradients(layer, self.widths[layer]);
+                self.host.begin_gradients(cx, layer, self.widths[layer]);
                 let room = self.reads[layer] != Reads::Own;
                 gradients = room.then(|| cx.backend.zeros(self.batches.places, self.widths[layer]));
             }
@@ -144,9 +144,10 @@ impl HongTu {
             );
         }
         if let Some(h0) = h0 {
-            let n = self.host.n;
-            let to = self.host.residual[1].get_or_insert_with(|| super::host::zeros(n, h0.ncols()));
+            let mut kept = self.host.residual[1].take();
+            let to = kept.get_or_insert_with(|| self.host.zeros(cx, h0.ncols()));
             self.tier.store(cx, &h0, to, own.start);
+            self.host.residual[1] = kept;
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use super::batches::Moves;
 use super::dedup::Dedup;
-use super::host;
 use super::remember::Remember;
 use super::seams::{FromPlaces, OverColumns, Source};
 use super::topology;
@@ -248,9 +247,10 @@ impl HongTu {
         let Some(h0) = flow.h0.as_ref().filter(|_| begins) else {
             return;
         };
-        let (n, d) = (self.host.n, h0.ncols());
-        let to = self.host.residual[0].get_or_insert_with(|| host::zeros(n, d));
+        let mut kept = self.host.residual[0].take();
+        let to = kept.get_or_insert_with(|| self.host.zeros(cx, h0.ncols()));
         self.tier.store(cx, h0, to, first);
+        self.host.residual[0] = kept;
     }
 }
 

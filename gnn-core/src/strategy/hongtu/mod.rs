@@ -17,6 +17,7 @@
 //! | recomputation and caching (§4.2) | [`remember`] |
 //! | forward, backward (Algorithm 1) | [`forward`], [`backward`] |
 //! | between host and device | [`host`], [`tier`], [`topology`] |
+//! | what a request asks for | [`setting`] |
 //! | a device of so many bytes | [`need`] |
 //!
 //! # Bytes
@@ -40,6 +41,7 @@ mod host;
 mod need;
 mod remember;
 mod seams;
+mod setting;
 #[cfg(test)]
 mod tests;
 mod tier;
@@ -49,30 +51,25 @@ mod trainer;
 use super::full_graph::shape_of;
 use super::ordered::Ordered;
 use super::reduce::Reduction;
-use super::{Built, Entry, Exact, Knob, Rows, Setup};
-use crate::backend::Mat;
+use super::{Built, Entry, Exact, Rows, Setup};
 use crate::ctx::Ctx;
 use crate::dataset::{Features, Task};
-use crate::device;
 use crate::error::{Error, Result};
 use crate::head::{Head, no_links};
 use crate::model::{AggregateFirst, Input, Model, ModelKind, Optimiser, Shape, SparseInput};
 use crate::partition::{Throughputs, TwoLevel};
 use crate::record::RankFacts;
-use crate::spec::{FeatureStorage, RunSpec, Value};
+use crate::spec::{FeatureStorage, RunSpec};
 use batches::{Batches, TwoLevels};
 use columns::columns_of;
-use dedup::Dedup;
 use host::Host;
 use kernels::Par;
 use need::Need;
 use remember::Remember;
+use setting::How;
 use std::sync::Arc;
 use tier::Tier;
 use trainer::{HongTu, Reads};
-
-/// Chunks of a device for which nobody chose a number or a budget.
-const CHUNKS: usize = 4;
 
 /// What a layer reads of a batch.
 fn reads_of(model: &Model, layer: usize, sparse: bool) -> Reads {
@@ -92,7 +89,7 @@ struct Making<'a> {
     ordered: &'a Ordered,
     spec: &'a RunSpec,
     shape: Shape,
-    budget: u64,
+    how: How,
 }
 
 impl Making<'_> {
@@ -108,8 +105,7 @@ impl Making<'_> {
             peer: 50.0,
             reuse: 600.0,
         };
-        let reorganise = self.spec.knobs.flag("reorganise");
-        let throughputs = reorganise.then_some(&throughputs);
+        let throughputs = self.how.reorganise.then_some(&throughputs);
         let two = TwoLevel::of_chunks(&data.graph, owner, devices, chunks, throughputs);
         let of = |&v: &u32| two.chunk[v as usize];
         self.ordered.ids().iter().map(of).collect()
@@ -124,7 +120,9 @@ impl Making<'_> {
         let layers = model.layers();
         let sparse = matches!(data.features, Features::Sparse(_));
         let reads: Vec<Reads> = (0..layers).map(|l| reads_of(&model, l, sparse)).collect();
-        let dedup = Dedup::of(&spec.knobs);
+        let How {
+            dedup, remembers, ..
+        } = self.how;
         let levels = TwoLevels {
             whole: ordered.whole.csr(),
             device: &ordered.owner,
@@ -154,14 +152,10 @@ impl Making<'_> {
         let own_sparse = sparse && reads[0] == Reads::Own;
         let remembers: Vec<Remember> = reads
             .iter()
-            .map(|&reads| Remember::of(&spec.knobs, reads == Reads::Places))
+            .map(|&reads| remembers[usize::from(reads != Reads::Places)])
             .collect();
         let mut widths = vec![self.shape.d_in];
         widths.extend((0..layers).map(|l| model.layer(l).d_out()));
-        let kept: Vec<bool> = remembers
-            .iter()
-            .map(|&r| r == Remember::Aggregate)
-            .collect();
         let rows = Rows::of(data, &own);
         Ok(HongTu {
             head: Head::of(&rows, cx, layers)?,
@@ -176,10 +170,10 @@ impl Making<'_> {
             passed: (0..layers)
                 .map(|_| batches.all.iter().map(|_| None).collect())
                 .collect(),
-            host: Host::new(self.features(&own), own.len(), &widths[..layers], &kept),
+            host: self.host(cx, &own, &widths, &remembers),
             ids_of: ids_of.iter().map(|ids| ids.to_vec().into()).collect(),
             ids: own.into(),
-            tier: Tier::new(cx),
+            tier: Tier::new(cx, self.how.resident),
             budget: 0,
             pinned: true,
             model,
@@ -192,31 +186,36 @@ impl Making<'_> {
         })
     }
 
-    /// Dense features of some vertices, as the host keeps them.
-    fn features(&self, ids: &[u32]) -> Mat {
+    /// Room for rows of all layers, of vertices `own`.
+    fn host(&self, cx: &Ctx, own: &[u32], widths: &[usize], remembers: &[Remember]) -> Host {
+        let kept: Vec<bool> = remembers
+            .iter()
+            .map(|&r| r == Remember::Aggregate)
+            .collect();
+        let features = (self.features(own), self.how.resident);
+        Host::new(cx, features, own.len(), &widths[..kept.len()], &kept)
+    }
+
+    /// Dense features of some vertices.
+    fn features(&self, ids: &[u32]) -> kernels::Mat {
         match self.setup.data.features.select_rows(ids) {
             Features::Dense(mut x) => {
                 if self.spec.feature_storage == FeatureStorage::Bf16 {
                     kernels::spmm_bf16::round_in_place(&Par::new(1), &mut x);
                 }
-                Mat::from_host(x)
+                x
             }
-            _ => host::zeros(0, 0),
+            _ => kernels::Mat::zeros((0, 0)),
         }
     }
 
     /// The training in as few chunks as fit into the device, or in as many as are asked for, and what it
     /// needs there.
     fn fitting(&self, cx: &mut Ctx) -> Result<(HongTu, Need)> {
-        let asked = match self.spec.knobs.word("chunks") {
-            "auto" if self.budget > 0 => None,
-            "auto" => Some(CHUNKS),
-            _ => Some(self.spec.knobs.count("chunks")),
-        };
         let mut tried = |chunks: usize| need::of(cx, |cx| self.training(cx, chunks));
-        let fits = |need: &Need| need.fits(self.budget).is_some();
-        let refused = |need: Need, chunks: usize| Err(need.refused(chunks, self.budget));
-        if let Some(chunks) = asked {
+        let fits = |need: &Need| need.fits(self.how.budget).is_some();
+        let refused = |need: Need, chunks: usize| Err(need.refused(chunks, self.how.budget));
+        if let Some(chunks) = self.how.chunks {
             let (made, need) = tried(chunks)?;
             return match fits(&need) {
                 true => Ok((made, need)),
@@ -249,6 +248,16 @@ impl Making<'_> {
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
+    let how = How::of(&cx.plan.spec);
+    build_so(setup, cx, how)
+}
+
+fn build_in_memory(setup: Setup, cx: &mut Ctx) -> Result<Built> {
+    let how = How::in_memory(&cx.plan.spec);
+    build_so(setup, cx, how)
+}
+
+fn build_so(setup: Setup, cx: &mut Ctx, how: How) -> Result<Built> {
     let plan = Arc::clone(&cx.plan);
     let spec = &plan.spec;
     if setup.data.task == Task::LinkPrediction {
@@ -264,10 +273,12 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
             aggregate_first: AggregateFirst::Always,
             ..shape_of(&setup, cx)
         },
-        budget: device::budget(&spec.knobs),
+        how,
     };
     let (made, need) = making.fitting(cx)?;
-    let strategy = made.on_device(cx, making.shape, (making.budget, need));
+    let host = || making.host(cx, &made.ids, &made.widths, &made.remembers);
+    let host = how.resident.then(host);
+    let strategy = made.on_device(cx, making.shape, (how.budget, need), host);
     let rows = Rows::of(&setup.data, &strategy.ids);
     let facts = RankFacts {
         rank: cx.rank() as u32,
@@ -311,30 +322,6 @@ fn refuse(spec: &RunSpec) -> Result<()> {
     Ok(())
 }
 
-const KNOBS: &[Knob] = &[
-    Knob {
-        name: "chunks",
-        default: "auto",
-        doc: "chunks of each rank's vertices, which its device computes one after the other: a number, or auto for as few as fit into device_mem, and 4 without it",
-        check: |v| match v {
-            Value::Str(word) => word == "auto",
-            Value::Int(n) => (1..=0xffff).contains(n),
-            _ => false,
-        },
-    },
-    device::device_mem(
-        "bytes of the device that hold a chunk's rows, edges and all that a layer makes of them, as in 512MB; 0 is no limit",
-    ),
-    dedup::KNOB,
-    remember::KNOB,
-    Knob {
-        name: "reorganise",
-        default: "true",
-        doc: "chunks go in an order in which those that follow each other read most in common, instead of that of their vertices",
-        check: |v| matches!(v, Value::Bool(_)),
-    },
-];
-
 /// Its entry.
 pub const ENTRY: Entry = Entry {
     name: "hongtu",
@@ -349,11 +336,20 @@ pub const ENTRY: Entry = Entry {
         ModelKind::Gcnii,
         ModelKind::Resgcn,
     ],
-    knobs: KNOBS,
+    knobs: setting::KNOBS,
     frames: frames::FRAMES,
     exact: Exact::Always,
     resumes: true,
     refuse,
     build,
     ..Entry::BASE
+};
+
+/// The entry of the comparison: everything on the device, in one chunk.
+pub const IN_MEMORY: Entry = Entry {
+    name: "hongtu-im",
+    summary: "hongtu with everything on the device, which it is compared with",
+    knobs: setting::IN_MEMORY,
+    build: build_in_memory,
+    ..ENTRY
 };

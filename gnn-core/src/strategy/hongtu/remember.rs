@@ -22,12 +22,12 @@ pub(super) const KNOB: Knob = Knob {
 };
 
 impl Remember {
-    /// Of a layer of a request, which aggregates with fixed weights or not.
-    pub(super) fn of(knobs: &Knobs, aggregates: bool) -> Remember {
+    /// Of layers that aggregate with fixed weights, and of others.
+    pub(super) fn of(knobs: &Knobs) -> [Remember; 2] {
         match knobs.word("memory") {
-            "keep" => Remember::All,
-            "hybrid" if aggregates => Remember::Aggregate,
-            _ => Remember::Nothing,
+            "keep" => [Remember::All; 2],
+            "hybrid" => [Remember::Aggregate, Remember::Nothing],
+            _ => [Remember::Nothing; 2],
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What `hongtu` owes beyond what every strategy does: every setting gives what `single` gives, and moves
 //! the rows that the cut says.
 
-use super::ENTRY;
 use super::frames::TransfersRow;
+use super::{ENTRY, IN_MEMORY};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
@@ -113,6 +113,26 @@ fn bytes_are_those_of_the_closed_forms() {
             }
             assert_eq!(last(&|r| r.h2d_bytes), 4 * to, "{model}, {ranks} ranks");
             assert_eq!(last(&|r| r.d2h_bytes), 4 * back, "{model}, {ranks} ranks");
+        }
+    }
+}
+
+/// In memory nothing crosses, and a budget holds likewise.
+#[test]
+fn in_memory_no_row_crosses() {
+    let data = Arc::new(random_dataset(60, 300, 8, 4, false, 4));
+    for model in [ModelKind::Gcn, ModelKind::Gcnii, ModelKind::Gat] {
+        let mut request = spec(&IN_MEMORY, model, 3, 6);
+        for (ranks, budget) in [(1, 0), (3, 0), (1, 1 << 30)] {
+            request.knobs.set("device_mem", Value::Int(budget));
+            let got = train(&IN_MEMORY, &request, &data, owners(60, ranks), ranks);
+            for rank in &got {
+                let rows = rank.rows::<TransfersRow>();
+                let last = rows.last().expect("each epoch");
+                assert_eq!((last.h2d_bytes, last.d2h_bytes), (0, 0));
+                assert!(last.on_device_bytes > 0);
+                assert_eq!(rank.on_device.is_some(), budget > 0);
+            }
         }
     }
 }

@@ -13,6 +13,8 @@ use std::rc::Rc;
 pub(super) struct Tier {
     /// What works on the host where the device is apart from it.
     apart: Option<Box<dyn Backend>>,
+    /// Whether there is no host: all rows lie on the device.
+    resident: bool,
 }
 
 /// Rows that follow each other from one on, or a list of them.
@@ -26,13 +28,21 @@ fn bytes(n: usize, d: usize) -> u64 {
 
 impl Tier {
     /// Between this rank's host and its device.
-    pub(super) fn new(cx: &Ctx) -> Tier {
+    pub(super) fn new(cx: &Ctx, resident: bool) -> Tier {
         let host = || {
             let host = Metered::new(Cpu::new(cx.plan.threads), Rc::clone(cx.meter()));
             Box::new(host) as Box<dyn Backend>
         };
         Tier {
-            apart: cx.backend.memory().map(|_| host()),
+            apart: cx.backend.memory().filter(|_| !resident).map(|_| host()),
+            resident,
+        }
+    }
+
+    fn route(&self, route: Route) -> Route {
+        match self.resident {
+            true => Route::OnDevice,
+            false => route,
         }
     }
 
@@ -82,7 +92,7 @@ impl Tier {
         to: &mut Mat,
         at: Picked<'_>,
     ) {
-        let (size, route) = ((n, x.ncols()), Route::HostToDevice);
+        let (size, route) = ((n, x.ncols()), self.route(Route::HostToDevice));
         cx.meter()
             .copying(route, bytes(n, x.ncols()), || match &self.apart {
                 None => cx.backend.copy_block(x, corner(rows), size, to, corner(at)),
@@ -99,7 +109,7 @@ impl Tier {
     /// `x: [n, d]` on the device to rows on the host, which follow each other from `first` on.
     pub(super) fn store(&self, cx: &Ctx, x: &Mat, to: &mut Mat, first: usize) {
         let size = x.dim();
-        let (route, at) = (Route::DeviceToHost, Picked::From(first));
+        let (route, at) = (self.route(Route::DeviceToHost), Picked::From(first));
         cx.meter()
             .copying(route, bytes(size.0, size.1), || match &self.apart {
                 None => cx
@@ -114,7 +124,7 @@ impl Tier {
 
     /// Adds `x: [n, d]` on the device to rows on the host, in their order.
     pub(super) fn add(&self, cx: &Ctx, x: &Mat, to: &mut Mat, rows: &Kept<u32>) {
-        let route = Route::DeviceToHost;
+        let route = self.route(Route::DeviceToHost);
         cx.meter()
             .copying(route, bytes(x.nrows(), x.ncols()), || match &self.apart {
                 None => cx.backend.scatter_add_rows(x, rows, to),

@@ -17,7 +17,6 @@ use crate::graph::Block;
 use crate::head::Head;
 use crate::model::{Beside, Flow, Grad, Input, Model, Optimiser, Shape, Tape, Weights};
 use crate::record::{Direction, Holds, Pass, PredictedLane};
-use crate::rehearsal::parameter_bytes;
 use crate::strategy::reduce::Reduction;
 use crate::strategy::{Rows, Strategy};
 use std::rc::Rc;
@@ -159,14 +158,21 @@ impl HongTu {
     }
 
     /// The same on this rank's device, with the weights that a request begins with; it was made elsewhere.
-    pub(super) fn on_device(self, cx: &Ctx, shape: Shape, (budget, need): (u64, Need)) -> HongTu {
+    pub(super) fn on_device(
+        self,
+        cx: &Ctx,
+        shape: Shape,
+        (budget, need): (u64, Need),
+        host: Option<Host>,
+    ) -> HongTu {
         let spec = &cx.plan.spec;
         let model = Model::new(spec, cx.backend.as_ref(), shape);
         HongTu {
             reduction: Reduction::new(&model.weights, cx),
             optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
             model,
-            tier: Tier::new(cx),
+            tier: Tier::new(cx, self.host.resident),
+            host: host.unwrap_or(self.host),
             budget,
             pinned: need.fits(budget) == Some(true),
             ..self
@@ -177,11 +183,13 @@ impl HongTu {
     pub(super) fn holds(&self, cx: &Ctx, need: Need) -> Holds {
         let lists: u64 = self.lists().iter().sum();
         let moved: usize = self.batches.all.iter().map(Batch::listed).sum();
-        let weights = parameter_bytes(&cx.plan.spec, self.model.parameters());
+        let weights = Optimiser::bytes(&cx.plan.spec, self.model.parameters());
         let of = |x: &Mat| 4 * x.len();
         let [features, inputs @ ..] = &self.host.inputs[..] else {
             unreachable!("a model has layers")
         };
+        // On the device, they are counted there.
+        let apart = usize::from(!self.host.resident);
         let kept = inputs.iter().chain(self.host.aggregates.iter().flatten());
         let residual = self.host.residual.iter().flatten().map(of).sum::<usize>();
         // Of two layers at once.
@@ -192,10 +200,9 @@ impl HongTu {
         let rows = kept.map(of).sum::<usize>() + 2 * residual;
         Holds {
             graph: lists as usize + moved + 15 * self.ids.len(),
-            features: of(features),
-            activations: (need.matrices as usize).saturating_sub(weights)
-                + rows
-                + gradients.max().unwrap_or(0),
+            features: apart * of(features),
+            activations: (need.matrices as usize).saturating_sub(weights),
+            offloaded: apart * (rows + gradients.max().unwrap_or(0)),
             parameters: weights,
             ..Holds::default()
         }
@@ -261,7 +268,7 @@ impl HongTu {
     fn train(&mut self, cx: &mut Ctx) -> Result<f64> {
         self.reduction.begin(cx);
         let layers = self.model.layers();
-        self.host.begin_gradients(layers, self.widths[layers]);
+        self.host.begin_gradients(cx, layers, self.widths[layers]);
         let mut loss = 0.0;
         self.forward(cx, true, &mut |this, cx, j, output| {
             loss += this.loss(cx, j, output)?;

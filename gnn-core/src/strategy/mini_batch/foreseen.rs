@@ -65,6 +65,7 @@ impl From<Foreseen> for Holds {
             features: f.features,
             activations: f.batches + f.step + f.evaluation,
             history: 0,
+            offloaded: 0,
             halo: f.cache,
             parameters: f.parameters,
         }

@@ -1,0 +1,87 @@
+//! What a request asks for.
+
+use super::dedup::{self, Dedup};
+use super::remember::{self, Remember};
+use crate::device;
+use crate::spec::{Knob, RunSpec, Value};
+
+/// Chunks of a device for which nobody chose a number or a budget.
+const CHUNKS: usize = 4;
+
+/// How a request is trained.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// Chunks of each device; none for as few as fit.
+    pub(super) chunks: Option<usize>,
+    pub(super) dedup: Dedup,
+    /// What is kept of a layer that aggregates with fixed weights, and of others.
+    pub(super) remembers: [Remember; 2],
+    /// Whether chunks go in the order that costs least.
+    pub(super) reorganise: bool,
+    /// Bytes of the device; 0 is no limit.
+    pub(super) budget: u64,
+    /// Whether rows and gradients of all layers lie on the device, and nothing on the host.
+    pub(super) resident: bool,
+}
+
+impl How {
+    /// `hongtu`.
+    pub(super) fn of(spec: &RunSpec) -> How {
+        let knobs = &spec.knobs;
+        let budget = device::budget(knobs);
+        How {
+            chunks: match knobs.word("chunks") {
+                "auto" if budget > 0 => None,
+                "auto" => Some(CHUNKS),
+                _ => Some(knobs.count("chunks")),
+            },
+            dedup: Dedup::of(knobs),
+            remembers: Remember::of(knobs),
+            reorganise: knobs.flag("reorganise"),
+            budget,
+            resident: false,
+        }
+    }
+
+    /// `hongtu-im`: one chunk a device, and all of it there.
+    pub(super) fn in_memory(spec: &RunSpec) -> How {
+        How {
+            chunks: Some(1),
+            dedup: Dedup::Peer,
+            remembers: [Remember::All; 2],
+            reorganise: false,
+            budget: device::budget(&spec.knobs),
+            resident: true,
+        }
+    }
+}
+
+/// The settings of `hongtu`.
+pub(super) const KNOBS: &[Knob] = &[
+    Knob {
+        name: "chunks",
+        default: "auto",
+        doc: "chunks of each rank's vertices, which its device computes one after the other: a number, or auto for as few as fit into device_mem, and 4 without it",
+        check: |v| match v {
+            Value::Str(word) => word == "auto",
+            Value::Int(n) => (1..=0xffff).contains(n),
+            _ => false,
+        },
+    },
+    device::device_mem(
+        "bytes of the device that hold a chunk's rows, edges and all that a layer makes of them, as in 512MB; 0 is no limit",
+    ),
+    dedup::KNOB,
+    remember::KNOB,
+    Knob {
+        name: "reorganise",
+        default: "true",
+        doc: "chunks go in an order in which those that follow each other read most in common, instead of that of their vertices",
+        check: |v| matches!(v, Value::Bool(_)),
+    },
+];
+
+/// The settings of `hongtu-im`.
+pub(super) const IN_MEMORY: &[Knob] = &[device::device_mem(
+    "bytes of the device that hold everything, as in 512MB; 0 is no limit",
+)];
