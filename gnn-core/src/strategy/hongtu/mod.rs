@@ -118,7 +118,7 @@ impl Making<'_> {
         let batch = self.batches(devices, chunks);
         let model = Model::new(spec, cx.backend.as_ref(), self.shape);
         let layers = model.layers();
-        let sparse = matches!(data.features, Features::Sparse(_));
+        let sparse = self.sparse();
         let reads: Vec<Reads> = (0..layers).map(|l| reads_of(&model, l, sparse)).collect();
         let How {
             dedup, remembers, ..
@@ -170,7 +170,8 @@ impl Making<'_> {
             passed: (0..layers)
                 .map(|_| batches.all.iter().map(|_| None).collect())
                 .collect(),
-            host: self.host(cx, &own, &widths, &remembers),
+            // Features come when the number of chunks is known.
+            host: self.host(cx, &own, (&widths, &remembers), false),
             ids_of: ids_of.iter().map(|ids| ids.to_vec().into()).collect(),
             ids: own.into(),
             tier: Tier::new(cx, self.how.resident),
@@ -186,13 +187,32 @@ impl Making<'_> {
         })
     }
 
-    /// Room for rows of all layers, of vertices `own`.
-    fn host(&self, cx: &Ctx, own: &[u32], widths: &[usize], remembers: &[Remember]) -> Host {
+    /// Whether rows of features are sparse.
+    fn sparse(&self) -> bool {
+        let none = self.setup.data.features.select_rows(&[]);
+        matches!(none, Features::Sparse(_))
+    }
+
+    /// Room for rows of all layers, of vertices `own`, with their dense features or room for them.
+    fn host(
+        &self,
+        cx: &Ctx,
+        own: &[u32],
+        (widths, remembers): (&[usize], &[Remember]),
+        filled: bool,
+    ) -> Host {
         let kept: Vec<bool> = remembers
             .iter()
             .map(|&r| r == Remember::Aggregate)
             .collect();
-        let features = (self.features(own), self.how.resident);
+        let features = if self.sparse() {
+            kernels::Mat::zeros((0, 0))
+        } else if filled {
+            self.features(own)
+        } else {
+            kernels::Mat::zeros((own.len(), widths[0]))
+        };
+        let features = (features, self.how.resident);
         Host::new(cx, features, own.len(), &widths[..kept.len()], &kept)
     }
 
@@ -276,8 +296,8 @@ fn build_so(setup: Setup, cx: &mut Ctx, how: How) -> Result<Built> {
         how,
     };
     let (made, need) = making.fitting(cx)?;
-    let host = || making.host(cx, &made.ids, &made.widths, &made.remembers);
-    let host = how.resident.then(host);
+    let of_layers = (&made.widths[..], &made.remembers[..]);
+    let host = making.host(cx, &made.ids, of_layers, true);
     let strategy = made.on_device(cx, making.shape, (how.budget, need), host);
     let rows = Rows::of(&setup.data, &strategy.ids);
     let facts = RankFacts {

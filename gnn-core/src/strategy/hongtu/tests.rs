@@ -3,7 +3,7 @@
 
 use super::frames::TransfersRow;
 use super::{ENTRY, IN_MEMORY};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Features};
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 use crate::record::Pass;
@@ -43,11 +43,14 @@ fn reference(model: ModelKind, data: &Arc<Dataset>) -> Trained {
 fn every_setting_gives_what_single_gives() {
     let plain = random_dataset(40, 170, 5, 4, false, 3);
     let sparse = Arc::new(random_dataset(40, 170, 5, 4, true, 3));
-    let typed = Arc::new(with_relations(plain.clone(), 3, 3));
-    let plain = Arc::new(plain);
+    let mut typed = with_relations(plain.clone(), 3, 3);
+    let typed_too = Arc::new(typed.clone());
+    // Vertices without features have their numbers.
+    typed.features = Features::Identity(40);
+    let (plain, typed) = (Arc::new(plain), Arc::new(typed));
     for &model in ENTRY.models {
         let data = match model {
-            ModelKind::Rgcn => [&typed, &typed],
+            ModelKind::Rgcn => [&typed, &typed_too],
             _ => [&plain, &sparse],
         };
         for data in data {

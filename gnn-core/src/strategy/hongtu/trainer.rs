@@ -163,7 +163,7 @@ impl HongTu {
         cx: &Ctx,
         shape: Shape,
         (budget, need): (u64, Need),
-        host: Option<Host>,
+        host: Host,
     ) -> HongTu {
         let spec = &cx.plan.spec;
         let model = Model::new(spec, cx.backend.as_ref(), shape);
@@ -171,8 +171,8 @@ impl HongTu {
             reduction: Reduction::new(&model.weights, cx),
             optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
             model,
-            tier: Tier::new(cx, self.host.resident),
-            host: host.unwrap_or(self.host),
+            tier: Tier::new(cx, host.resident),
+            host,
             budget,
             pinned: need.fits(budget) == Some(true),
             ..self
