@@ -8,6 +8,9 @@ use crate::graph::{Block, Relations};
 use crate::model::Input;
 use crate::strategy::ordered::Ordered;
 
+/// Makes rows of features.
+pub(super) type RowsOf<'a> = dyn Fn(&[u32]) -> Input + 'a;
+
 /// A batch whose destinations are vertices `own`, by number. `features` makes the rows of columns that
 /// have no place in a buffer.
 ///
@@ -17,7 +20,7 @@ pub(super) fn columns_of(
     ordered: &Ordered,
     own: &[u32],
     batch: &Batch,
-    features: Option<&dyn Fn(&[u32]) -> Input>,
+    features: Option<&RowsOf<'_>>,
 ) -> Result<Columns> {
     let numbers = &batch.columns.numbers;
     let mut column_of = vec![0u32; ordered.ids().len()];

@@ -61,7 +61,7 @@ use crate::partition::{Throughputs, TwoLevel};
 use crate::record::RankFacts;
 use crate::spec::{FeatureStorage, RunSpec};
 use batches::{Batches, TwoLevels};
-use columns::columns_of;
+use columns::{RowsOf, columns_of};
 use host::Host;
 use kernels::Par;
 use need::Need;
@@ -139,7 +139,7 @@ impl Making<'_> {
         };
         let mut columns = Vec::new();
         if reads.contains(&Reads::Columns) {
-            let features: Option<&dyn Fn(&[u32]) -> Input> = match reads[0] {
+            let features: Option<&RowsOf<'_>> = match reads[0] {
                 Reads::Columns if sparse => Some(&sparse_rows),
                 _ => None,
             };

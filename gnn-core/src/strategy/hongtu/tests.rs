@@ -98,7 +98,7 @@ fn bytes_are_those_of_the_closed_forms() {
             let last = |pick: &dyn Fn(&TransfersRow) -> u64| -> u64 {
                 let of = rows
                     .iter()
-                    .map(|rows| pick(&rows.last().expect("each epoch")));
+                    .map(|rows| pick(rows.last().expect("each epoch")));
                 of.sum()
             };
             let v_ru = rows[0].last().expect("each epoch").rows_reused;
