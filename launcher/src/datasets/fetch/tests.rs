@@ -48,8 +48,7 @@ impl Server {
                 if end.load(Ordering::Relaxed) {
                     return;
                 }
-                let start = answer(stream, &content, manner);
-                seen.lock().expect("no other panics").extend(start);
+                let _ = answer(stream, &content, manner, &seen);
             }
         });
         Server {
@@ -81,8 +80,13 @@ impl Drop for Server {
     }
 }
 
-/// Answers one request; returns where it wanted to start.
-fn answer(mut stream: TcpStream, content: &[u8], manner: Manner) -> Option<usize> {
+/// Answers one request, and notes where it wanted to start before whoever asked can know the answer.
+fn answer(
+    mut stream: TcpStream,
+    content: &[u8],
+    manner: Manner,
+    seen: &Mutex<Vec<usize>>,
+) -> Option<()> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -102,6 +106,7 @@ fn answer(mut stream: TcpStream, content: &[u8], manner: Manner) -> Option<usize
         let _ = stream.write_all(to.as_bytes());
         return None;
     }
+    seen.lock().expect("no other panics").push(wanted);
     let (status, start) = match (manner, range) {
         (Manner::Nothing, _) => ("404 Not Found", content.len()),
         (Manner::NoRange, _) | (_, None) => ("200 OK", 0),
@@ -126,7 +131,7 @@ fn answer(mut stream: TcpStream, content: &[u8], manner: Manner) -> Option<usize
     };
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(sent);
-    Some(wanted)
+    Some(())
 }
 
 /// Whether the system has curl; says so where it has not.
