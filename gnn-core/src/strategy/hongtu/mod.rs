@@ -152,7 +152,15 @@ impl Making<'_> {
         let own_sparse = sparse && reads[0] == Reads::Own;
         let remembers: Vec<Remember> = reads
             .iter()
-            .map(|&reads| remembers[usize::from(reads != Reads::Places)])
+            .map(|&reads| match reads {
+                // The same on all ranks.
+                Reads::Places if self.how.chooses => {
+                    let (rows, edges) = (data.n() as u64, ordered.whole.csr().n_edges() as u64);
+                    Remember::cheapest(rows, batches.volumes.reused, edges)
+                }
+                Reads::Places => remembers[0],
+                _ => remembers[1],
+            })
             .collect();
         let mut widths = vec![self.shape.d_in];
         widths.extend((0..layers).map(|l| model.layer(l).d_out()));
@@ -265,6 +273,25 @@ impl Making<'_> {
         }
         Ok(found)
     }
+
+    /// The same with all that backward reads kept of as many layers as the device has room for, from the last
+    /// on, which backward comes to first.
+    fn richest(&self, cx: &mut Ctx, fitting: (HongTu, Need)) -> Result<(HongTu, Need)> {
+        let (mut made, mut need) = fitting;
+        for layer in (0..made.remembers.len()).rev() {
+            let before = std::mem::replace(&mut made.remembers[layer], Remember::All);
+            let (again, with) = need::of(cx, |cx| {
+                let host = self.host(cx, &made.ids, (&made.widths, &made.remembers), false);
+                Ok(made.on_device(cx, self.shape, (0, need), host))
+            })?;
+            made = again;
+            match with.fits(self.how.budget).is_some() {
+                true => need = with,
+                false => made.remembers[layer] = before,
+            }
+        }
+        Ok((made, need))
+    }
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
@@ -295,7 +322,10 @@ fn build_so(setup: Setup, cx: &mut Ctx, how: How) -> Result<Built> {
         },
         how,
     };
-    let (made, need) = making.fitting(cx)?;
+    let (made, need) = match making.fitting(cx)? {
+        found if how.chooses => making.richest(cx, found)?,
+        found => found,
+    };
     let of_layers = (&made.widths[..], &made.remembers[..]);
     let host = making.host(cx, &made.ids, of_layers, true);
     let strategy = made.on_device(cx, making.shape, (how.budget, need), host);

@@ -17,8 +17,8 @@ pub(super) enum Remember {
 pub(super) const KNOB: Knob = Knob {
     name: "memory",
     default: "hybrid",
-    doc: "what is kept of a layer for the way back: keep (all, on the device), hybrid (its aggregate, on the host, where edges have no parameters), recompute (nothing)",
-    check: |v| matches!(v, Value::Str(text) if ["keep", "hybrid", "recompute"].contains(&text.as_str())),
+    doc: "what is kept of a layer for the way back: keep (all, on the device), hybrid (its aggregate, on the host, where edges have no parameters), recompute (nothing), auto (of each layer as much as fits into device_mem, from the last one on)",
+    check: |v| matches!(v, Value::Str(text) if ["keep", "hybrid", "recompute", "auto"].contains(&text.as_str())),
 };
 
 impl Remember {
@@ -26,8 +26,29 @@ impl Remember {
     pub(super) fn of(knobs: &Knobs) -> [Remember; 2] {
         match knobs.word("memory") {
             "keep" => [Remember::All; 2],
-            "hybrid" => [Remember::Aggregate, Remember::Nothing],
+            "hybrid" | "auto" => [Remember::Aggregate, Remember::Nothing],
             _ => [Remember::Nothing; 2],
         }
+    }
+
+    /// Of a layer that aggregates with fixed weights, where everything is chosen: whether the rows that an
+    /// aggregate comes and goes as, twice `rows`, are fewer than those that are loaded and added up to make
+    /// it once more.
+    pub(super) fn cheapest(rows: u64, loaded: u64, edges: u64) -> Remember {
+        match 2 * rows <= loaded + edges {
+            true => Remember::Aggregate,
+            false => Remember::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aggregate_is_kept_where_it_is_cheaper_than_its_neighbours() {
+        assert_eq!(Remember::cheapest(10, 12, 50), Remember::Aggregate);
+        assert_eq!(Remember::cheapest(10, 3, 4), Remember::Nothing);
     }
 }

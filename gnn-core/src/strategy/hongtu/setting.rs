@@ -16,6 +16,8 @@ pub(super) struct How {
     pub(super) dedup: Dedup,
     /// What is kept of a layer that aggregates with fixed weights, and of others.
     pub(super) remembers: [Remember; 2],
+    /// Whether more is kept of each layer as far as that fits.
+    pub(super) chooses: bool,
     /// Whether chunks go in the order that costs least.
     pub(super) reorganise: bool,
     /// Bytes of the device; 0 is no limit.
@@ -37,6 +39,7 @@ impl How {
             },
             dedup: Dedup::of(knobs),
             remembers: Remember::of(knobs),
+            chooses: knobs.word("memory") == "auto",
             reorganise: knobs.flag("reorganise"),
             budget,
             resident: false,
@@ -49,6 +52,7 @@ impl How {
             chunks: Some(1),
             dedup: Dedup::Peer,
             remembers: [Remember::All; 2],
+            chooses: false,
             reorganise: false,
             budget: device::budget(&spec.knobs),
             resident: true,

@@ -65,6 +65,7 @@ fn every_setting_gives_what_single_gives() {
                     (3, "none", "hybrid"),
                     (3, "none", "recompute"),
                     (50, "p2p+ru", "recompute"),
+                    (3, "p2p+ru", "auto"),
                 ] {
                     let request = request(
                         model,
@@ -230,4 +231,21 @@ fn as_few_chunks_are_made_as_fit() {
         "{held} of {whole} in {more}"
     );
     assert!(matches!(auto(1000), Err(Error::Budget { .. })));
+}
+
+/// From all of a layer down to nothing: what is chosen fits, and a device with room for all keeps all.
+#[test]
+fn as_much_is_kept_of_each_layer_as_fits() {
+    let data = Arc::new(random_dataset(120, 700, 8, 4, false, 4));
+    let of = |memory: &str, budget: u64| {
+        let more = [("chunks", Value::Int(3)), ("memory", word(memory))];
+        held(&data, &request(ModelKind::Gcn, &more), budget).expect("fits")
+    };
+    let (keep, hybrid) = (of("keep", 1 << 40), of("hybrid", 1 << 40));
+    assert_eq!(of("auto", 1 << 40), keep);
+    for budget in [hybrid.0, (keep.0 + hybrid.0) / 2, keep.0 - 1] {
+        let (most, losses, _) = of("auto", budget);
+        assert!(most <= budget, "{most} of {budget}");
+        assert_eq!(losses, keep.1);
+    }
 }
