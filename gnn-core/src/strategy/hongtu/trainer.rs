@@ -96,8 +96,7 @@ impl HongTu {
     pub(super) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
         let mut lanes = self.reduction.predict(cx);
         for (layer, &reads) in self.reads.iter().enumerate() {
-            let sparse = layer == 0 && self.columns.iter().any(|c| c.features.is_some());
-            if reads == Reads::Own || sparse {
+            if reads == Reads::Own || self.reads_sparse(layer) {
                 continue;
             }
             // Forward, and once more where nothing is kept; gradients go the other way.
