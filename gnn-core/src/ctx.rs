@@ -10,6 +10,7 @@ use crate::record::{
     now_ns,
 };
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct Ctx {
     pub comm: Communicator,
     /// Epoch, from 0; part of every random key.
     pub epoch: u64,
+    /// A folder on a disk for files that nobody wants later.
+    pub scratch: PathBuf,
     /// Letters between background threads, for a strategy that has any.
     pub post: Option<Post>,
     meter: Rc<Meter>,
@@ -58,6 +61,7 @@ impl Ctx {
             backend,
             comm,
             epoch: 0,
+            scratch: std::env::temp_dir(),
             post: None,
             meter,
         }

@@ -49,16 +49,25 @@ pub fn gather_rows_into(par: &Par, x: &Mat, idx: &[u32], out: &mut Mat) {
 /// # Panics
 /// When the shapes disagree or an index is not below `n`.
 pub fn scatter_add_rows(par: &Par, g: &Mat, idx: &[u32], out: &mut Mat) {
-    let (n, d) = out.dim();
+    let d = out.ncols();
     expect_eq("scatter_add_rows", "g with rows", idx.len(), g.nrows());
     expect_eq("scatter_add_rows", "g with columns", d, g.ncols());
+    scatter_add_slice(par, flat("scatter_add_rows", g), idx, out);
+}
+
+/// [`scatter_add_rows`] of rows that lie behind each other, `g: [m · d]`.
+///
+/// # Panics
+/// As there.
+pub fn scatter_add_slice(par: &Par, g: &[f32], idx: &[u32], out: &mut Mat) {
+    let (n, d) = out.dim();
+    expect_eq("scatter_add_rows", "g of elements", idx.len() * d, g.len());
     if let Some(v) = idx.iter().find(|&&v| v as usize >= n) {
         panic!("scatter_add_rows: expected indices below {n}, got {v}");
     }
     if d == 0 || n == 0 {
         return;
     }
-    let g = flat("scatter_add_rows", g);
     let parts = if idx.len() * d < 16 * 1024 {
         1
     } else {

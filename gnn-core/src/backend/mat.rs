@@ -255,7 +255,7 @@ impl Mat {
     }
 
     /// The elements, for a matrix in this process's memory; its buffer leaves the pool.
-    pub(super) fn into_host(mut self) -> kernels::Mat {
+    pub(crate) fn into_host(mut self) -> kernels::Mat {
         match &mut self.at {
             Storage::Host { data, pool } => {
                 let data = std::mem::take(data);

@@ -120,6 +120,10 @@ impl<B: Backend> Backend for Metered<B> {
         self.meter.set_route(route);
     }
 
+    fn keeps_elements(&self) -> bool {
+        self.inner.keeps_elements()
+    }
+
     fn memory(&self) -> Option<&Arc<Device>> {
         self.inner.memory()
     }

@@ -94,6 +94,11 @@ pub trait Backend {
     /// Waits for the device, at the end of an epoch's timed part.
     fn settle(&self) {}
 
+    /// Whether its matrices have elements.
+    fn keeps_elements(&self) -> bool {
+        true
+    }
+
     /// Its memory, where that is not this process's.
     fn memory(&self) -> Option<&Arc<Device>> {
         None

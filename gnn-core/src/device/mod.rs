@@ -33,7 +33,7 @@ mod tests;
 pub use budget::{Budget, Lease};
 pub use copies::CopiesRow;
 pub(crate) use copies::note;
-pub use setting::{budget, device_mem};
+pub use setting::{budget, bytes, device_mem, memory};
 pub use stores::{SparseBytes, Stores};
 
 use crate::backend::{Backend, Corner, Kept, Mat, Picked, Sparse, Write};

@@ -26,6 +26,11 @@ impl SparseInput {
         }
     }
 
+    /// Bytes of the lists of rows, and of columns where they are made.
+    pub fn bytes(&self) -> usize {
+        self.rows.bytes() + self.cols.get().map_or(0, Sparse::bytes)
+    }
+
     /// Rows that are used once, with their transposed `[d, n_local]` where it is there.
     pub fn brief(rows: CsrBuf, cols: Option<CsrBuf>) -> SparseInput {
         let cols = cols.map(|cols| OnceCell::from(Sparse::brief(cols)));
@@ -95,6 +100,15 @@ impl Input {
     /// Whether it is sparse.
     pub fn is_sparse(&self) -> bool {
         matches!(self, Input::Sparse(_))
+    }
+
+    /// Bytes of its elements and lists.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Input::Dense(x) => 4 * x.len(),
+            Input::Sparse(x) => x.bytes(),
+            Input::Aggregated { x, ax } => 4 * (x.len() + ax.len()),
+        }
     }
 
     /// Its rows, if they are dense.

@@ -42,6 +42,10 @@ labels! {
         DeviceToHost => "to_host",
         /// Within the device.
         OnDevice => "on_device",
+        /// From a disk behind the host.
+        FromDisk => "from_disk",
+        /// To it.
+        ToDisk => "to_disk",
     }
 }
 
@@ -56,7 +60,7 @@ pub struct Copied {
 
 /// What was copied along every route.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Copies([Copied; 3]);
+pub struct Copies([Copied; 5]);
 
 impl std::ops::Index<Route> for Copies {
     type Output = Copied;

@@ -70,6 +70,10 @@ impl Backend for Hollow {
         "hollow"
     }
 
+    fn keeps_elements(&self) -> bool {
+        false
+    }
+
     fn fresh(&self, rows: usize, cols: usize) -> Mat {
         self.made(rows, cols)
     }

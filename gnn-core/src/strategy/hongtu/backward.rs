@@ -7,8 +7,8 @@ use super::batches::Batch;
 use super::dedup::Dedup;
 use super::remember::Remember;
 use super::seams::{OverColumns, Source, ToPlaces, clear};
-use super::topology;
-use super::trainer::{HongTu, Passed, Reads, drop_ids, grad_of};
+use super::topology::{self, Way};
+use super::trainer::{HongTu, Passed, Reads, drop_ids, grad_of, kept_of};
 use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -63,7 +63,7 @@ impl HongTu {
         let source = match (rows, known) {
             (Some(rows), _) => Source::Buffer(rows),
             (None, Some(all)) => {
-                Source::Known(self.tier.load_range(cx, all, self.batch(j).own.clone()))
+                Source::Known(self.tier.load_range(cx, all, self.batch(j).own.clone())?)
             }
             _ => Source::Nothing,
         };
@@ -82,9 +82,10 @@ impl HongTu {
         let own = self.batches.all[j].own.clone();
         let g = self.host.gradients[layer + 1].as_ref();
         let g = g.expect("the layer behind it went back");
-        let g = self.tier.load_range(cx, g, own.clone());
+        let g = self.tier.load_range(cx, g, own.clone())?;
         let h0 = self.host.residual[1].as_ref();
         let h0 = h0.map(|h0| self.tier.load_range(cx, h0, own.clone()));
+        let h0 = h0.transpose()?;
         let HongTu {
             model,
             reduction,
@@ -93,6 +94,7 @@ impl HongTu {
             ids_of,
             reads,
             pinned,
+            lists,
             ..
         } = self;
         let columns = columns.get(j).filter(|_| reads[layer] == Reads::Columns);
@@ -115,10 +117,14 @@ impl HongTu {
                 model.backward_alone(cx, &mut seam, layer, (tape, y), ids, grad, &mut ready)?
             }
             None => {
-                let reads = gradients.is_some();
+                let kept = match gradients.is_some() {
+                    true => kept_of(*pinned, lists.as_ref()),
+                    false => topology::Kept::Device,
+                };
+                let edges_t = topology::on_device(cx, kept, (batch, j, Way::Out))?;
                 let mut seam = ToPlaces {
                     batch,
-                    edges_t: &topology::on_device(cx, *pinned || !reads, &batch.edges_t),
+                    edges_t: &edges_t,
                     buffer: gradients.as_deref_mut(),
                     own: model.kind().reads_own_rows(),
                 };
@@ -136,18 +142,11 @@ impl HongTu {
             let rows = (own.start as u32..own.end as u32)
                 .collect::<Vec<_>>()
                 .into();
-            self.tier.add(
-                cx,
-                &g,
-                self.host.gradients[layer].as_mut().expect("begun"),
-                &rows,
-            );
+            self.tier.add(cx, g, self.host.gradients(layer), &rows)?;
         }
         if let Some(h0) = h0 {
-            let mut kept = self.host.residual[1].take();
-            let to = kept.get_or_insert_with(|| self.host.zeros(cx, h0.ncols()));
-            self.tier.store(cx, &h0, to, own.start);
-            self.host.residual[1] = kept;
+            let to = self.host.residual(cx, 1, h0.ncols());
+            self.tier.store(cx, &h0, to, own.start)?;
         }
         Ok(())
     }
@@ -183,14 +182,14 @@ impl HongTu {
                 }
                 let g = cx.received(rows.len(), d, part)?;
                 match dedup {
-                    Dedup::None => tier.add(cx, &g, host.gradients(layer), rows),
+                    Dedup::None => tier.add(cx, g, host.gradients(layer), rows)?,
                     _ => cx.backend.scatter_add_rows(&g, rows, buffer),
                 }
             }
         }
         if !up.load.is_empty() {
             let g = taken(cx, buffer, &up.load_at);
-            tier.add(cx, &g, host.gradients(layer), &up.load);
+            tier.add(cx, g, host.gradients(layer), &up.load)?;
         }
         Ok(())
     }

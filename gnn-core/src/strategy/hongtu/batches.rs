@@ -161,6 +161,12 @@ impl TwoLevels<'_> {
             .collect()
     }
 
+    /// Vertices of one device in the order of its rows: by batch, then by number.
+    fn by_row(&self, mut numbers: Vec<u32>) -> Vec<u32> {
+        numbers.sort_by_key(|&v| (self.batch[v as usize], v));
+        numbers
+    }
+
     /// Those of some vertices that a device owns.
     fn owned<'b>(&'b self, by: usize, of: &'b [u32]) -> impl Iterator<Item = u32> + 'b {
         let owned = move |v: &&u32| self.device[**v as usize] == by as u32;
@@ -230,11 +236,11 @@ impl Listing<'_> {
     fn moves(&self, j: usize, beside: Option<usize>, places: &Places) -> Moves {
         let (levels, me) = (self.levels, self.me);
         let entering = self.new_in(&self.held, j, beside);
-        let load: Vec<u32> = levels.owned(me, &entering).collect();
+        let load = levels.by_row(levels.owned(me, &entering).collect());
         // What device `k` fetches of another.
         let fetched = |k: usize, from: usize| -> Vec<u32> {
             let new = self.new_in(&self.neighbours[k], j, beside);
-            levels.owned(from, &new).collect()
+            levels.by_row(levels.owned(from, &new).collect())
         };
         let of_others = |list: &dyn Fn(usize) -> Kept<u32>| -> Vec<Kept<u32>> {
             let others = (0..levels.devices).map(|k| match k == me {

@@ -4,8 +4,8 @@ use super::batches::Moves;
 use super::dedup::Dedup;
 use super::remember::Remember;
 use super::seams::{FromPlaces, OverColumns, Source};
-use super::topology;
-use super::trainer::{HongTu, Passed, Reads, drop_ids, flow_of};
+use super::topology::{self, Way};
+use super::trainer::{HongTu, Passed, Reads, drop_ids, flow_of, kept_of};
 use crate::backend::{Corner, Kept, Mat};
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -39,12 +39,12 @@ impl HongTu {
                 let first = self.batch(j).own.start;
                 let x = flow.x.dense().expect("a layer's output is dense");
                 match layer + 1 == layers {
-                    true => output(self, cx, j, x)?,
+                    true => output(self, cx, j, x),
                     false => self
                         .tier
                         .store(cx, x, &mut self.host.inputs[layer + 1], first),
-                }
-                self.keep_residual(cx, layer, first, &flow);
+                }?;
+                self.keep_residual(cx, layer, first, &flow)?;
                 self.check(cx)?;
             }
             cx.chunk(None);
@@ -76,14 +76,14 @@ impl HongTu {
         let batch = self.batch(j);
         let moves = if up { &batch.up } else { &batch.down };
         let train = direction != Direction::Eval;
-        self.load(cx, (layer, train), &moves.load, (buffer, &moves.load_at));
+        self.load(cx, (layer, train), &moves.load, (buffer, &moves.load_at))?;
         if cx.size() == 1 {
             return Ok(());
         }
         let d = self.widths[layer];
         let send = moves.send.iter();
         let send = send.map(|rows| self.sent(cx, (layer, train), rows, buffer));
-        let send: Vec<Vec<f32>> = send.collect();
+        let send = send.collect::<Result<Vec<Vec<f32>>>>()?;
         let lens: Vec<usize> = moves.fetch_at.iter().map(|at| at.len() * d).collect();
         let parts = HongTu::exchange(cx, (layer, direction), send, &lens)?;
         for (part, at) in parts.into_iter().zip(&moves.fetch_at) {
@@ -112,12 +112,12 @@ impl HongTu {
         (layer, train): (usize, bool),
         rows: &Kept<u32>,
         (buffer, at): (&mut Mat, &Kept<u32>),
-    ) {
+    ) -> Result<()> {
         let x = &self.host.inputs[layer];
         if !(train && layer == 0 && self.model.drops_features()) {
             return self.tier.load(cx, (x, rows), buffer, at);
         }
-        let dropped = self.dropped(cx, self.tier.load_list(cx, x, rows), rows);
+        let dropped = self.dropped(cx, self.tier.load_list(cx, x, rows)?, rows);
         cx.backend.copy_block(
             &dropped,
             Corner::at(0),
@@ -125,6 +125,7 @@ impl HongTu {
             buffer,
             Corner::of(at, 0),
         );
+        Ok(())
     }
 
     /// Features of some of this rank's rows, with elements dropped.
@@ -142,26 +143,32 @@ impl HongTu {
         (layer, train): (usize, bool),
         rows: &Kept<u32>,
         buffer: &Mat,
-    ) -> Vec<f32> {
+    ) -> Result<Vec<f32>> {
         if rows.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if self.dedup == Dedup::None {
             // Out of this host's memory for that device, which cannot look into it.
-            let block = self.tier.load_list(cx, &self.host.inputs[layer], rows);
+            let block = self.tier.load_list(cx, &self.host.inputs[layer], rows)?;
             let drops = train && layer == 0 && self.model.drops_features();
-            return cx.message(match drops {
+            return Ok(cx.message(match drops {
                 true => self.dropped(cx, block, rows),
                 false => block,
-            });
+            }));
         }
         let mut block = cx.backend.fresh(rows.len(), buffer.ncols());
         cx.backend.gather_rows(buffer, rows, &mut block);
-        cx.message(block)
+        Ok(cx.message(block))
     }
 
     /// What a layer reads of a batch, beside what it aggregates.
-    fn flow(&self, cx: &Ctx, (layer, j): (usize, usize), source: &Source<'_>, train: bool) -> Flow {
+    fn flow(
+        &self,
+        cx: &Ctx,
+        (layer, j): (usize, usize),
+        source: &Source<'_>,
+        train: bool,
+    ) -> Result<Flow> {
         let own = self.batch(j).own.clone();
         let drops = |x: Input, ids: &Kept<u32>| match train && layer == 0 {
             true => self.model.drop_features(cx, x, ids),
@@ -191,11 +198,11 @@ impl HongTu {
                 dense(cx.backend.fresh(0, self.widths[layer]))
             }
             _ => {
-                let x = self.tier.load_range(cx, &self.host.inputs[layer], own);
+                let x = self.tier.load_range(cx, &self.host.inputs[layer], own)?;
                 drops(dense(x), &self.ids_of[j])
             }
         };
-        flow_of(x, self.residual(cx, layer, j))
+        Ok(flow_of(x, self.residual(cx, layer, j)?))
     }
 
     /// A layer on a batch.
@@ -206,7 +213,7 @@ impl HongTu {
         source: Source<'_>,
         train: bool,
     ) -> Result<(Flow, Option<Passed>)> {
-        let flow = self.flow(cx, (layer, j), &source, train);
+        let flow = self.flow(cx, (layer, j), &source, train)?;
         let keeps = train && self.remembers[layer] == Remember::Aggregate;
         let columns = self.columns.get(j);
         let columns = columns.filter(|_| self.reads[layer] == Reads::Columns);
@@ -224,10 +231,14 @@ impl HongTu {
             None => {
                 let batch = &self.batches.all[j];
                 // Nothing is read where the aggregate is known.
-                let reads = matches!(source, Source::Buffer(_));
+                let kept = match source {
+                    Source::Buffer(_) => kept_of(self.pinned, self.lists.as_ref()),
+                    _ => topology::Kept::Device,
+                };
+                let edges = topology::on_device(cx, kept, (batch, j, Way::In))?;
                 let mut seam = FromPlaces {
                     batch,
-                    edges: &topology::on_device(cx, self.pinned || !reads, &batch.edges),
+                    edges: &edges,
                     from: source,
                     keep: keep.filter(|_| keeps).map(|to| (&self.tier, to)),
                 };
@@ -242,15 +253,15 @@ impl HongTu {
     }
 
     /// Keeps the residual that a layer has begun, for rows from `first` on.
-    fn keep_residual(&mut self, cx: &Ctx, layer: usize, first: usize, flow: &Flow) {
+    fn keep_residual(&mut self, cx: &Ctx, layer: usize, first: usize, flow: &Flow) -> Result<()> {
         let begins = matches!(self.model.layer(layer).beside(), Beside::BeginsResidual(_));
-        let Some(h0) = flow.h0.as_ref().filter(|_| begins) else {
-            return;
-        };
-        let mut kept = self.host.residual[0].take();
-        let to = kept.get_or_insert_with(|| self.host.zeros(cx, h0.ncols()));
-        self.tier.store(cx, h0, to, first);
-        self.host.residual[0] = kept;
+        match flow.h0.as_ref().filter(|_| begins) {
+            Some(h0) => {
+                let to = self.host.residual(cx, 0, h0.ncols());
+                self.tier.store(cx, h0, to, first)
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -36,6 +36,16 @@ frame! {
         on_device_bytes: u64,
         /// Time of them, ms.
         on_device_ms: f64,
+        /// Bytes read from a disk behind the host.
+        disk_read_bytes: u64,
+        /// Bytes written to it.
+        disk_written_bytes: u64,
+        /// Time that it took to read and to write, ms, most of which the rank does something else.
+        disk_ms: f64,
+        /// Time for which the rank waited for it, ms.
+        disk_wait_ms: f64,
+        /// The most that the host has held of rows, gradients and edges, where it has a budget.
+        host_mem_peak_bytes: Option<u64>,
     }
 }
 
@@ -46,6 +56,8 @@ pub(super) const FRAMES: &[FrameDef] = &[TransfersRow::FRAME, CopiesRow::FRAME];
 pub(super) fn note(cx: &Ctx, of: &HongTu) {
     let copies = cx.meter().copies_so_far();
     let volumes = of.batches.volumes;
+    let pages = of.host.pages();
+    let disk = pages.map(|pages| pages.disk()).unwrap_or_default();
     let ms = |route: Route| copies[route].ns as f64 / 1e6;
     cx.row(TransfersRow {
         chunks: of.batches.all.len() as u32,
@@ -60,5 +72,10 @@ pub(super) fn note(cx: &Ctx, of: &HongTu) {
         d2h_ms: ms(Route::DeviceToHost),
         on_device_bytes: copies[Route::OnDevice].bytes,
         on_device_ms: ms(Route::OnDevice),
+        disk_read_bytes: disk.read,
+        disk_written_bytes: disk.written,
+        disk_ms: disk.ns as f64 / 1e6,
+        disk_wait_ms: disk.waited as f64 / 1e6,
+        host_mem_peak_bytes: pages.map(|pages| pages.most() + of.on_host(of.lists.is_some())),
     });
 }

@@ -1,24 +1,63 @@
 //! What lies on the host: rows of this rank's vertices, batch by batch.
 //!
-//! In memory, which the comparison trains in, it lies on the device.
+//! In memory, which the comparison trains in, it lies on the device. With a disk behind it ([`super::disk`])
+//! the host has what is read next.
 
+use super::disk::{Key, PagedRows, Pages};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
+use std::rc::Rc;
+
+/// Where rows lie.
+#[derive(Clone)]
+pub(super) enum Place {
+    /// In the host's memory.
+    Memory,
+    /// On the device.
+    Device,
+    /// In the host's memory and on a disk, in blocks that begin at these rows.
+    Disk(Rc<Pages>, Rc<[usize]>),
+}
+
+/// Rows of this rank's vertices, `[n, d]`.
+pub(super) enum OnHost {
+    /// All of them in one place.
+    Whole(Mat),
+    /// Some in memory, the others on a disk.
+    Paged(PagedRows),
+}
+
+impl OnHost {
+    /// Number of elements.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            OnHost::Whole(x) => x.len(),
+            OnHost::Paged(x) => x.len(),
+        }
+    }
+
+    /// Number of columns.
+    pub(super) fn ncols(&self) -> usize {
+        match self {
+            OnHost::Whole(x) => x.ncols(),
+            OnHost::Paged(x) => x.ncols(),
+        }
+    }
+}
 
 /// Rows of this rank's vertices.
 pub(super) struct Host {
     /// How many.
     pub(super) n: usize,
-    /// Whether they are on the device.
-    pub(super) resident: bool,
+    pub(super) place: Place,
     /// The input of each layer, `[n, d]`; without rows where that is sparse.
-    pub(super) inputs: Vec<Mat>,
+    pub(super) inputs: Vec<OnHost>,
     /// What each layer aggregates, `[n, d]`, where it is kept for the way back.
-    pub(super) aggregates: Vec<Option<Mat>>,
+    pub(super) aggregates: Vec<Option<OnHost>>,
     /// Gradients of each layer's input, and of the last one's output: `[n, d]` while they are wanted.
-    pub(super) gradients: Vec<Option<Mat>>,
+    pub(super) gradients: Vec<Option<OnHost>>,
     /// The initial residual and its gradients, for models that have one.
-    pub(super) residual: [Option<Mat>; 2],
+    pub(super) residual: [Option<OnHost>; 2],
 }
 
 /// `[n, d]` of zeros on the host, which take no memory until they are written.
@@ -27,51 +66,77 @@ pub(super) fn zeros(n: usize, d: usize) -> Mat {
 }
 
 impl Host {
-    /// Room for the inputs of all layers but the first, which is `features`; `widths` has the columns of
-    /// every layer's input, `kept` whether its aggregate is.
+    /// Room for the inputs of all layers but the first, which is `features`, or room for them; `widths` has
+    /// the columns of every layer's input, `kept` whether its aggregate is.
     pub(super) fn new(
         cx: &Ctx,
-        (features, resident): (kernels::Mat, bool),
-        n: usize,
+        (place, n): (Place, usize),
+        features: Option<kernels::Mat>,
         widths: &[usize],
         kept: &[bool],
     ) -> Host {
         let mut host = Host {
             n,
-            resident,
+            place,
             inputs: Vec::new(),
             aggregates: Vec::new(),
             gradients: (0..=widths.len()).map(|_| None).collect(),
             residual: [None, None],
         };
-        let inputs = widths[1..].iter().map(|&d| host.zeros(cx, d));
-        let features = match resident {
-            true => cx.backend.upload(features),
-            false => Mat::from_host(features),
+        let features = match (features, &host.place) {
+            (None, _) => host.zeros(cx, Key::Input(0), widths[0]),
+            (Some(x), Place::Device) => OnHost::Whole(cx.backend.upload(x)),
+            (Some(x), _) => OnHost::Whole(Mat::from_host(x)),
         };
-        let inputs = [features].into_iter().chain(inputs).collect();
-        let aggregates = widths.iter().zip(kept);
-        let aggregates = aggregates.map(|(&d, &kept)| kept.then(|| host.zeros(cx, d)));
-        (host.aggregates, host.inputs) = (aggregates.collect(), inputs);
+        let others = widths.iter().enumerate().skip(1);
+        let others = others.map(|(l, &d)| host.zeros(cx, Key::Input(l), d));
+        let inputs = [features].into_iter().chain(others).collect();
+        let aggregates = widths.iter().zip(kept).enumerate();
+        let aggregates = aggregates
+            .map(|(l, (&d, &kept))| kept.then(|| host.zeros(cx, Key::Aggregate(l), d)))
+            .collect();
+        (host.aggregates, host.inputs) = (aggregates, inputs);
         host
     }
 
+    /// Whether rows are on the device.
+    pub(super) fn is_resident(&self) -> bool {
+        matches!(self.place, Place::Device)
+    }
+
+    /// The blocks of rows, where there is a disk.
+    pub(super) fn pages(&self) -> Option<&Rc<Pages>> {
+        match &self.place {
+            Place::Disk(pages, _) => Some(pages),
+            _ => None,
+        }
+    }
+
     /// `[n, d]` of zeros.
-    pub(super) fn zeros(&self, cx: &Ctx, d: usize) -> Mat {
-        match self.resident {
-            true => cx.backend.zeros(self.n, d),
-            false => zeros(self.n, d),
+    pub(super) fn zeros(&self, cx: &Ctx, key: Key, d: usize) -> OnHost {
+        match &self.place {
+            Place::Device => OnHost::Whole(cx.backend.zeros(self.n, d)),
+            Place::Memory => OnHost::Whole(zeros(self.n, d)),
+            Place::Disk(pages, starts) => OnHost::Paged(PagedRows::new(pages, key, d, starts)),
         }
     }
 
     /// Gradients of a layer's input begin, all zero.
     pub(super) fn begin_gradients(&mut self, cx: &Ctx, layer: usize, d: usize) {
-        self.gradients[layer] = Some(self.zeros(cx, d));
+        self.gradients[layer] = Some(self.zeros(cx, Key::Gradient(layer), d));
     }
 
     /// Gradients of a layer's input, which have begun.
-    pub(super) fn gradients(&mut self, layer: usize) -> &mut Mat {
+    pub(super) fn gradients(&mut self, layer: usize) -> &mut OnHost {
         let of = self.gradients[layer].as_mut();
         of.expect("begun when the layer behind it went back")
+    }
+
+    /// The initial residual, or with `1` its gradients; zero until they are written.
+    pub(super) fn residual(&mut self, cx: &Ctx, which: usize, d: usize) -> &mut OnHost {
+        if self.residual[which].is_none() {
+            self.residual[which] = Some(self.zeros(cx, Key::Residual(which), d));
+        }
+        self.residual[which].as_mut().expect("made above")
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn of(
         Ok(())
     })?;
     let made = made.expect("made above");
-    let lists = made.lists();
+    let lists = &made.list_bytes;
     let mine = [
         matrices,
         lists.iter().copied().max().unwrap_or(0),

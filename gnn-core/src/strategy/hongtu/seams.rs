@@ -6,6 +6,7 @@
 //! | [`OverColumns`] | others | the rows of a block's columns |
 
 use super::batches::Batch;
+use super::host::OnHost;
 use super::tier::Tier;
 use crate::backend::{Corner, Kept, Mat, Sparse, Write};
 use crate::ctx::Ctx;
@@ -21,7 +22,7 @@ pub(super) struct FromPlaces<'a> {
     pub(super) edges: &'a Sparse,
     pub(super) from: Source<'a>,
     /// Where the aggregates of all batches are kept on the host, if they are.
-    pub(super) keep: Option<(&'a Tier, &'a mut Mat)>,
+    pub(super) keep: Option<(&'a Tier, &'a mut OnHost)>,
 }
 
 /// Where aggregates come from.
@@ -49,7 +50,7 @@ impl Aggregate for FromPlaces<'_> {
         cx.backend
             .spmm(edges, 0..own.len(), buffer, Write::Set, &mut out);
         if let Some((tier, to)) = &mut self.keep {
-            tier.store(cx, &out, to, own.start);
+            tier.store(cx, &out, to, own.start)?;
         }
         Ok(out)
     }

@@ -8,6 +8,9 @@ use crate::spec::{Knob, RunSpec, Value};
 /// Chunks of a device for which nobody chose a number or a budget.
 const CHUNKS: usize = 4;
 
+/// The setting that says how much memory the host has.
+const HOST_MEM: &str = "host_mem";
+
 /// How a request is trained.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
@@ -22,6 +25,8 @@ pub(super) struct How {
     pub(super) reorganise: bool,
     /// Bytes of the device; 0 is no limit.
     pub(super) budget: u64,
+    /// Bytes of the host, with a disk behind it; 0 is no limit, and no disk.
+    pub(super) host: u64,
     /// Whether rows and gradients of all layers lie on the device, and nothing on the host.
     pub(super) resident: bool,
 }
@@ -42,6 +47,7 @@ impl How {
             chooses: knobs.word("memory") == "auto",
             reorganise: knobs.flag("reorganise"),
             budget,
+            host: device::bytes(knobs, HOST_MEM),
             resident: false,
         }
     }
@@ -55,6 +61,7 @@ impl How {
             chooses: false,
             reorganise: false,
             budget: device::budget(&spec.knobs),
+            host: 0,
             resident: true,
         }
     }
@@ -74,6 +81,10 @@ pub(super) const KNOBS: &[Knob] = &[
     },
     device::device_mem(
         "bytes of the device that hold a chunk's rows, edges and all that a layer makes of them, as in 512MB; 0 is no limit",
+    ),
+    device::memory(
+        HOST_MEM,
+        "bytes of each rank's host for rows and gradients of all layers, edges and lists of what moves, as in 1GB; what does not fit lies in a file of the run's folder; 0 is no limit",
     ),
     dedup::KNOB,
     remember::KNOB,

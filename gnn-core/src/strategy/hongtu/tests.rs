@@ -249,3 +249,66 @@ fn as_much_is_kept_of_each_layer_as_fits() {
         assert_eq!(losses, keep.1);
     }
 }
+
+/// With a disk behind a host of few bytes: the same, whatever lies where.
+#[test]
+fn a_disk_behind_the_host_changes_nothing() {
+    let plain = Arc::new(random_dataset(240, 900, 24, 4, false, 3));
+    let typed = Arc::new(with_relations(
+        random_dataset(240, 900, 24, 4, false, 3),
+        3,
+        3,
+    ));
+    let mut paged = 0;
+    for &model in ENTRY.models {
+        let data = match model {
+            ModelKind::Rgcn => &typed,
+            _ => &plain,
+        };
+        for ranks in [1, 3] {
+            for (dedup, memory) in [
+                ("p2p+ru", "hybrid"),
+                ("p2p+ru", "recompute"),
+                ("none", "hybrid"),
+                ("p2p", "keep"),
+            ] {
+                let request = request(
+                    model,
+                    &[
+                        ("chunks", Value::Int(4)),
+                        ("dedup", word(dedup)),
+                        ("memory", word(memory)),
+                    ],
+                );
+                let expected = train(&ENTRY, &request, data, owners(240, ranks), ranks);
+                for host in [50_000, 70_000, 1 << 30] {
+                    let mut request = request.clone();
+                    request.knobs.set("host_mem", Value::Int(host));
+                    let what = format!("{model}, {ranks} ranks, {dedup}, {memory}, {host} bytes");
+                    let got = train(&ENTRY, &request, data, owners(240, ranks), ranks);
+                    for (expected, got) in expected.iter().zip(&got) {
+                        assert_eq!(got.losses, expected.losses, "{what}");
+                        assert_eq!(got.gradients, expected.gradients, "{what}");
+                        assert_eq!(got.logits, expected.logits, "{what}");
+                        assert_eq!(got.sent, expected.sent, "{what}");
+                        let rows = got.rows::<TransfersRow>();
+                        let last = rows.last().expect("each epoch");
+                        let of_expected = expected.rows::<TransfersRow>();
+                        let before = of_expected.last().expect("each epoch");
+                        assert_eq!(
+                            (last.h2d_bytes, last.d2h_bytes),
+                            (before.h2d_bytes, before.d2h_bytes),
+                            "{what}"
+                        );
+                        match last.host_mem_peak_bytes {
+                            Some(most) => assert!(most <= host as u64, "{what}: {most}"),
+                            None => assert_eq!(last.disk_read_bytes, 0, "{what}"),
+                        }
+                        paged += u64::from(last.disk_read_bytes > 0 && last.disk_written_bytes > 0);
+                    }
+                }
+            }
+        }
+    }
+    assert!(paged > 50, "{paged}");
+}

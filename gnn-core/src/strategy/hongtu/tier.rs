@@ -3,9 +3,13 @@
 //! The device is [`Ctx::backend`], where layers run. Where that is the host's own memory, rows go straight
 //! from one matrix to the other; to a device apart they cross as one block, which it then spreads.
 
+use super::disk::Use;
+use super::host::OnHost;
 use crate::backend::{Backend, Corner, Cpu, Kept, Mat, Metered, Picked};
 use crate::ctx::Ctx;
-use crate::record::Route;
+use crate::error::Result;
+use crate::record::{Phase, Route, Stream, now_ns};
+use kernels::Par;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -47,41 +51,68 @@ impl Tier {
     }
 
     /// Some rows of `x: [n, d]` on the host to places in `to: [m, d]` on the device.
+    ///
+    /// # Errors
+    /// What a disk behind the host meets; so of all others.
     pub(super) fn load(
         &self,
         cx: &Ctx,
-        (x, rows): (&Mat, &Kept<u32>),
+        (x, rows): (&OnHost, &Kept<u32>),
         to: &mut Mat,
         at: &Kept<u32>,
-    ) {
-        self.to_device(
-            cx,
-            (x, Picked::List(rows)),
-            rows.len(),
-            to,
-            Picked::List(at),
-        );
+    ) -> Result<()> {
+        let (from, to_places) = (Picked::List(rows), Picked::List(at));
+        let x = match x {
+            OnHost::Whole(x) => {
+                self.to_device(cx, (x, from), rows.len(), to, to_places);
+                return Ok(());
+            }
+            OnHost::Paged(x) => x,
+        };
+        x.each(rows, Use::Read, |block, first, part| {
+            let places = at[part.clone()].to_vec().into();
+            let rows = within(&rows[part], first);
+            let from = (&*block, Picked::List(&rows));
+            self.to_device(cx, from, rows.len(), to, Picked::List(&places));
+        })
     }
 
     /// Rows that follow each other on the host, as a matrix on the device.
-    pub(super) fn load_range(&self, cx: &Ctx, x: &Mat, rows: Range<usize>) -> Mat {
+    ///
+    /// # Errors
+    /// As [`Tier::load`].
+    pub(super) fn load_range(&self, cx: &Ctx, x: &OnHost, rows: Range<usize>) -> Result<Mat> {
         let mut to = cx.backend.fresh(rows.len(), x.ncols());
-        let from = (x, Picked::From(rows.start));
-        self.to_device(cx, from, rows.len(), &mut to, Picked::From(0));
-        to
+        let mut load = |x: &Mat, from: usize, n: usize, at: usize| {
+            let from = (x, Picked::From(from));
+            self.to_device(cx, from, n, &mut to, Picked::From(at));
+        };
+        match x {
+            OnHost::Whole(x) => load(x, rows.start, rows.len(), 0),
+            OnHost::Paged(x) => x.each_in(rows.clone(), Use::Read, |block, of| {
+                load(block, 0, of.len(), of.start - rows.start);
+            })?,
+        }
+        Ok(to)
     }
 
     /// Some rows of the host, as a matrix on the device.
-    pub(super) fn load_list(&self, cx: &Ctx, x: &Mat, rows: &Kept<u32>) -> Mat {
+    ///
+    /// # Errors
+    /// As [`Tier::load`].
+    pub(super) fn load_list(&self, cx: &Ctx, x: &OnHost, rows: &Kept<u32>) -> Result<Mat> {
         let mut to = cx.backend.fresh(rows.len(), x.ncols());
-        self.to_device(
-            cx,
-            (x, Picked::List(rows)),
-            rows.len(),
-            &mut to,
-            Picked::From(0),
-        );
-        to
+        let mut load = |x: &Mat, rows: &Kept<u32>, at: usize| {
+            let from = (x, Picked::List(rows));
+            self.to_device(cx, from, rows.len(), &mut to, Picked::From(at));
+        };
+        match x {
+            OnHost::Whole(x) => load(x, rows, 0),
+            OnHost::Paged(x) => x.each(rows, Use::Read, |block, first, part| {
+                load(block, &within(&rows[part.clone()], first), part.start);
+            })?,
+        }
+        Ok(to)
     }
 
     fn to_device(
@@ -107,31 +138,83 @@ impl Tier {
     }
 
     /// `x: [n, d]` on the device to rows on the host, which follow each other from `first` on.
-    pub(super) fn store(&self, cx: &Ctx, x: &Mat, to: &mut Mat, first: usize) {
-        let size = x.dim();
-        let (route, at) = (self.route(Route::DeviceToHost), Picked::From(first));
-        cx.meter()
-            .copying(route, bytes(size.0, size.1), || match &self.apart {
-                None => cx
-                    .backend
-                    .copy_block(x, Corner::at(0), size, to, corner(at)),
-                Some(host) => {
-                    let here = host.upload(cx.backend.download(x));
-                    host.copy_block(&here, Corner::at(0), size, to, corner(at));
-                }
-            });
+    ///
+    /// # Errors
+    /// As [`Tier::load`].
+    pub(super) fn store(&self, cx: &Ctx, x: &Mat, to: &mut OnHost, first: usize) -> Result<()> {
+        let (n, d) = x.dim();
+        let route = self.route(Route::DeviceToHost);
+        let here = self.apart.as_ref().map(|host| {
+            let down = || host.upload(cx.backend.download(x));
+            cx.meter().copying(route, bytes(n, d), down)
+        });
+        let store = |from: usize, n: usize, to: &mut Mat, at: usize| {
+            let [from, at] = [from, at].map(|row| corner(Picked::From(row)));
+            // What a device apart gave is counted.
+            let counted = if here.is_some() { 0 } else { bytes(n, d) };
+            cx.meter()
+                .copying(route, counted, || match (&self.apart, &here) {
+                    (Some(host), Some(here)) => host.copy_block(here, from, (n, d), to, at),
+                    _ => cx.backend.copy_block(x, from, (n, d), to, at),
+                });
+        };
+        match to {
+            OnHost::Whole(to) => {
+                store(0, n, to, first);
+                Ok(())
+            }
+            OnHost::Paged(to) => to.each_in(first..first + n, Use::Write, |block, of| {
+                store(of.start - first, of.len(), block, 0);
+            }),
+        }
     }
 
     /// Adds `x: [n, d]` on the device to rows on the host, in their order.
-    pub(super) fn add(&self, cx: &Ctx, x: &Mat, to: &mut Mat, rows: &Kept<u32>) {
+    ///
+    /// # Errors
+    /// As [`Tier::load`].
+    pub(super) fn add(&self, cx: &Ctx, x: Mat, to: &mut OnHost, rows: &Kept<u32>) -> Result<()> {
+        let (n, d) = x.dim();
         let route = self.route(Route::DeviceToHost);
-        cx.meter()
-            .copying(route, bytes(x.nrows(), x.ncols()), || match &self.apart {
-                None => cx.backend.scatter_add_rows(x, rows, to),
-                Some(host) => {
-                    let here = host.upload(cx.backend.download(x));
-                    host.scatter_add_rows(&here, rows, to);
-                }
-            });
+        let to = match to {
+            OnHost::Whole(to) => {
+                cx.meter()
+                    .copying(route, bytes(n, d), || match &self.apart {
+                        None => cx.backend.scatter_add_rows(&x, rows, to),
+                        Some(host) => {
+                            let here = host.upload(cx.backend.download(&x));
+                            host.scatter_add_rows(&here, rows, to);
+                        }
+                    });
+                return Ok(());
+            }
+            OnHost::Paged(to) => to,
+        };
+        let here = cx
+            .meter()
+            .copying(route, bytes(n, d), || cx.backend.take(x));
+        let from = here.as_slice().expect("rows behind each other");
+        let (working, par) = (to.is_working(), Par::new(cx.plan.threads));
+        let added = to.each(rows, Use::Change, |block, first, part| {
+            if !working {
+                return;
+            }
+            let rows = within(&rows[part.clone()], first);
+            let part = &from[part.start * d..part.end * d];
+            let start = now_ns();
+            kernels::rows::scatter_add_slice(&par, part, &rows, block.host_mut());
+            let before = cx.meter().set_route(Some(route));
+            let at = start..now_ns();
+            cx.meter().computed(Stream::Host, Phase::Copy, at);
+            cx.meter().set_route(before);
+        });
+        cx.backend.give_back(here);
+        added
     }
+}
+
+/// Rows of a block that begins with row `first`.
+fn within(rows: &[u32], first: u32) -> Kept<u32> {
+    let rows = rows.iter().map(|&row| row - first);
+    rows.collect::<Vec<_>>().into()
 }

@@ -1,11 +1,16 @@
 //! Lists of a chunk's edges on the device: there for good, or copied for each use.
 
+use super::batches::Batch;
+use super::disk::{Key, PagedRows, Pages, Use, cut};
 use crate::backend::Sparse;
 use crate::ctx::Ctx;
+use crate::error::Result;
 use crate::graph::Block;
 use crate::record::Route;
-use kernels::CsrBuf;
+use kernels::{Csr, CsrBuf};
 use std::borrow::Cow;
+use std::ops::Range;
+use std::rc::Rc;
 
 /// Bytes of a sparse matrix' lists.
 pub(super) fn bytes(a: &Sparse) -> u64 {
@@ -19,20 +24,57 @@ pub(super) fn block_bytes(block: &Block) -> u64 {
     bytes(block.edges()) + bytes(block.edges_t()) + types as u64
 }
 
-/// A matrix on the device, where it is `pinned` or else for as long as it is used.
-pub(super) fn on_device<'a>(cx: &Ctx, pinned: bool, a: &'a Sparse) -> Cow<'a, Sparse> {
-    if pinned {
-        return Cow::Borrowed(a);
+/// Which of a chunk's matrices.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Way {
+    /// Its in-edges.
+    In,
+    /// The same the other way.
+    Out,
+}
+
+/// Where lists are between uses.
+#[derive(Clone, Copy)]
+pub(super) enum Kept<'a> {
+    /// On the device.
+    Device,
+    /// On the host.
+    Host,
+    /// In blocks of which some are on a disk.
+    Disk(&'a Lists),
+}
+
+/// A chunk's edges on the device, for as long as they are used.
+///
+/// # Errors
+/// What a disk behind the host meets.
+pub(super) fn on_device<'a>(
+    cx: &Ctx,
+    kept: Kept<'_>,
+    (batch, j, way): (&'a Batch, usize, Way),
+) -> Result<Cow<'a, Sparse>> {
+    let a = match way {
+        Way::In => &batch.edges,
+        Way::Out => &batch.edges_t,
+    };
+    let copied = match kept {
+        Kept::Device => return Ok(Cow::Borrowed(a)),
+        Kept::Host => copy(a.view()),
+        Kept::Disk(lists) => lists.read(j, way, a)?,
+    };
+    let copied = Sparse::brief(copied);
+    let bytes = bytes(&copied);
+    cx.meter().copying(Route::HostToDevice, bytes, || ());
+    Ok(Cow::Owned(copied))
+}
+
+fn copy(a: Csr<'_>) -> CsrBuf {
+    CsrBuf {
+        indptr: a.indptr.to_vec(),
+        indices: a.indices.to_vec(),
+        weights: a.weights.map(<[f32]>::to_vec),
+        n_cols: a.n_cols,
     }
-    cx.meter().copying(Route::HostToDevice, bytes(a), || {
-        let a = a.view();
-        Cow::Owned(Sparse::brief(CsrBuf {
-            indptr: a.indptr.to_vec(),
-            indices: a.indices.to_vec(),
-            weights: a.weights.map(<[f32]>::to_vec),
-            n_cols: a.n_cols,
-        }))
-    })
 }
 
 /// The same of a block.
@@ -43,4 +85,121 @@ pub(super) fn block_on_device<'a>(cx: &Ctx, pinned: bool, block: &'a Block) -> C
     let copy = || Cow::Owned(block.clone());
     cx.meter()
         .copying(Route::HostToDevice, block_bytes(block), copy)
+}
+
+/// One matrix' lists among all words.
+struct Span {
+    first: usize,
+    indptr: usize,
+    edges: usize,
+    weighted: bool,
+    n_cols: usize,
+}
+
+impl Span {
+    fn new(a: &Sparse, first: usize) -> Span {
+        let a = a.view();
+        Span {
+            first,
+            indptr: a.indptr.len(),
+            edges: a.indices.len(),
+            weighted: a.weights.is_some(),
+            n_cols: a.n_cols,
+        }
+    }
+
+    fn words(&self) -> Range<usize> {
+        let weights = if self.weighted { self.edges } else { 0 };
+        self.first..self.first + 2 * self.indptr + self.edges + weights
+    }
+}
+
+/// Edges of all chunks, as words in blocks.
+pub(super) struct Lists {
+    words: PagedRows,
+    /// By chunk and way.
+    spans: Vec<[Span; 2]>,
+}
+
+impl Lists {
+    /// Room for the edges of some chunks in blocks of at most so many words.
+    pub(super) fn new(pages: &Rc<Pages>, batches: &[Batch], most: usize) -> Lists {
+        let mut end = 0;
+        let mut span = |a: &Sparse| {
+            let span = Span::new(a, end);
+            end = span.words().end;
+            span
+        };
+        let of = |batch: &Batch| [&batch.edges, &batch.edges_t].map(&mut span);
+        let spans: Vec<[Span; 2]> = batches.iter().map(of).collect();
+        let starts = cut(spans.iter().flatten().map(Span::words), most);
+        let words = PagedRows::new(pages, Key::Edges, 1, &starts);
+        Lists { words, spans }
+    }
+
+    /// Takes the edges of a chunk over, which stay with it where nothing is computed.
+    ///
+    /// # Errors
+    /// What the disk meets.
+    pub(super) fn take(&self, j: usize, batch: &mut Batch) -> Result<()> {
+        let ways = [&mut batch.edges, &mut batch.edges_t];
+        for (span, a) in self.spans[j].iter().zip(ways) {
+            if !self.words.is_working() {
+                self.words.each_in(span.words(), Use::Write, |_, _| ())?;
+                continue;
+            }
+            let csr = std::mem::replace(a, Sparse::brief(CsrBuf::empty(0))).into_csr();
+            let mut words: Vec<f32> = Vec::with_capacity(span.words().len());
+            words.extend_from_slice(bytemuck::cast_slice(&csr.indptr));
+            words.extend_from_slice(bytemuck::cast_slice(&csr.indices));
+            words.extend_from_slice(csr.weights.as_deref().unwrap_or(&[]));
+            drop(csr);
+            let first = span.first;
+            self.words.each_in(span.words(), Use::Write, |block, of| {
+                let of = of.start - first..of.end - first;
+                block.as_slice_mut().copy_from_slice(&words[of]);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The edges of a chunk, which `a` has where nothing is computed.
+    fn read(&self, j: usize, way: Way, a: &Sparse) -> Result<CsrBuf> {
+        let span = &self.spans[j][way as usize];
+        if !self.words.is_working() {
+            self.words.each_in(span.words(), Use::Read, |_, _| ())?;
+            return Ok(copy(a.view()));
+        }
+        let (indptr, edges) = (span.indptr, span.edges);
+        let mut csr = CsrBuf {
+            indptr: vec![0; indptr],
+            indices: vec![0; edges],
+            weights: span.weighted.then(|| vec![0.0; edges]),
+            n_cols: span.n_cols,
+        };
+        self.words.each_in(span.words(), Use::Read, |block, of| {
+            let words: &[u32] = bytemuck::cast_slice(block.as_slice());
+            let at = of.start - span.first;
+            let mut first = 0;
+            let weights = csr.weights.as_deref_mut().unwrap_or(&mut []);
+            for list in [
+                bytemuck::cast_slice_mut(&mut csr.indptr),
+                &mut csr.indices[..],
+                bytemuck::cast_slice_mut(weights),
+            ] {
+                overlap(words, at, list, first);
+                first += list.len();
+            }
+        })?;
+        Ok(csr)
+    }
+}
+
+/// Copies what words from `at` on have of a list that begins with word `first`.
+fn overlap(words: &[u32], at: usize, list: &mut [u32], first: usize) {
+    let from = at.max(first);
+    let to = (at + words.len()).min(first + list.len());
+    if from < to {
+        list[from - first..to - first].copy_from_slice(&words[from - at..to - at]);
+    }
 }

@@ -2,12 +2,13 @@
 
 use super::batches::{Batch, Batches};
 use super::dedup::Dedup;
+use super::disk::Round;
 use super::frames;
-use super::host::Host;
+use super::host::{Host, OnHost};
 use super::need::Need;
 use super::remember::Remember;
 use super::tier::Tier;
-use super::topology;
+use super::topology::{self, Lists};
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;
 use crate::comm::Label;
@@ -73,6 +74,10 @@ pub(super) struct HongTu {
     pub(super) budget: u64,
     /// Whether lists of all chunks stay on the device.
     pub(super) pinned: bool,
+    /// Lists of all chunks where they lie behind the host.
+    pub(super) lists: Option<Lists>,
+    /// Bytes of the lists of each chunk.
+    pub(super) list_bytes: Vec<u64>,
     /// By layer and batch, what stays on the device.
     pub(super) passed: Vec<Vec<Option<Passed>>>,
     /// Of each batch.
@@ -136,10 +141,12 @@ impl HongTu {
     }
 
     /// What passes beside the rows into a layer.
-    pub(super) fn residual(&self, cx: &Ctx, layer: usize, j: usize) -> Option<Mat> {
+    pub(super) fn residual(&self, cx: &Ctx, layer: usize, j: usize) -> Result<Option<Mat>> {
         let reads = self.model.layer(layer).beside() == Beside::ReadsResidual;
-        let rows = self.host.residual[0].as_ref().filter(|_| reads)?;
-        Some(self.tier.load_range(cx, rows, self.batch(j).own.clone()))
+        let rows = self.host.residual[0].as_ref().filter(|_| reads);
+        let own = self.batch(j).own.clone();
+        rows.map(|rows| self.tier.load_range(cx, rows, own))
+            .transpose()
     }
 
     /// The loss of a batch whose `logits` are there; its gradients lie on the host then.
@@ -152,73 +159,80 @@ impl HongTu {
         let layers = self.model.layers();
         let first = self.batch(j).own.start;
         let to = self.host.gradients(layers);
-        self.tier.store(cx, &g, to, first);
+        self.tier.store(cx, &g, to, first)?;
         Ok(loss)
     }
 
     /// The same on this rank's device, with the weights that a request begins with; it was made elsewhere.
-    pub(super) fn on_device(
-        self,
-        cx: &Ctx,
-        shape: Shape,
-        (budget, need): (u64, Need),
-        host: Host,
-    ) -> HongTu {
+    pub(super) fn on_device(self, cx: &Ctx, shape: Shape, pinned: bool, host: Host) -> HongTu {
         let spec = &cx.plan.spec;
         let model = Model::new(spec, cx.backend.as_ref(), shape);
         HongTu {
             reduction: Reduction::new(&model.weights, cx),
             optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
             model,
-            tier: Tier::new(cx, host.resident),
+            tier: Tier::new(cx, host.is_resident()),
             host,
-            budget,
-            pinned: need.fits(budget) == Some(true),
+            pinned,
             ..self
         }
     }
 
+    /// Bytes on the host beside rows and gradients of layers: what is known of vertices, which rows move, and
+    /// edges that are not on the device, unless they lie behind.
+    pub(super) fn on_host(&self, behind: bool) -> u64 {
+        let moved: usize = self.batches.all.iter().map(Batch::listed).sum();
+        let edges: u64 = match self.pinned || behind {
+            true => 0,
+            false => self.list_bytes.iter().sum(),
+        };
+        let of_columns = self.columns.iter().filter_map(|c| c.features.as_ref());
+        let sparse = self.sparse.iter().chain(of_columns).map(Input::bytes);
+        // Numbers and ids, of all and of each batch; labels and masks, in three places; logits.
+        let vertex = 12 + 3 * 11 + 4 * self.widths[self.widths.len() - 1];
+        edges + (moved + sparse.sum::<usize>() + vertex * self.ids.len()) as u64
+    }
+
     /// What this rank's process holds.
     pub(super) fn holds(&self, cx: &Ctx, need: Need) -> Holds {
-        let lists: u64 = self.lists().iter().sum();
-        let moved: usize = self.batches.all.iter().map(Batch::listed).sum();
         let weights = Optimiser::bytes(&cx.plan.spec, self.model.parameters());
-        let of = |x: &Mat| 4 * x.len();
         let [features, inputs @ ..] = &self.host.inputs[..] else {
             unreachable!("a model has layers")
         };
-        // On the device, they are counted there.
-        let apart = usize::from(!self.host.resident);
-        let kept = inputs.iter().chain(self.host.aggregates.iter().flatten());
-        let residual = self.host.residual.iter().flatten().map(of).sum::<usize>();
-        // Of two layers at once.
-        let gradients = self
-            .widths
-            .windows(2)
-            .map(|pair| 4 * self.host.n * (pair[0] + pair[1]));
-        let rows = kept.map(of).sum::<usize>() + 2 * residual;
+        // On the device, lists are counted here as well.
+        let pinned: u64 = match self.pinned {
+            true => self.list_bytes.iter().sum(),
+            false => self.list_bytes.iter().copied().max().unwrap_or(0),
+        };
+        let graph = self.on_host(self.lists.is_some()) + pinned;
+        let (features, offloaded) = match self.host.pages() {
+            // On the device, rows are counted there.
+            None if self.host.is_resident() => (0, 0),
+            None => {
+                let kept = inputs.iter().chain(self.host.aggregates.iter().flatten());
+                let rows: usize = kept.map(|x| 4 * x.len()).sum();
+                let beside = (0..self.model.layers()).map(|l| self.model.layer(l).beside());
+                let residual = beside.map(|beside| match beside {
+                    Beside::BeginsResidual(d) => 8 * self.host.n * d,
+                    _ => 0,
+                });
+                let residual: usize = residual.sum();
+                // Of two layers at once.
+                let pairs = self.widths.windows(2);
+                let gradients = pairs.map(|pair| 4 * self.host.n * (pair[0] + pair[1]));
+                let gradients = gradients.max().unwrap_or(0);
+                (4 * features.len(), rows + residual + gradients)
+            }
+            Some(pages) => (0, pages.room() as usize),
+        };
         Holds {
-            graph: lists as usize + moved + 15 * self.ids.len(),
-            features: apart * of(features),
+            graph: graph as usize,
+            features,
             activations: (need.matrices as usize).saturating_sub(weights),
-            offloaded: apart * (rows + gradients.max().unwrap_or(0)),
+            offloaded,
             parameters: weights,
             ..Holds::default()
         }
-    }
-
-    /// Bytes of the lists of each chunk on the device.
-    pub(super) fn lists(&self) -> Vec<u64> {
-        let places = self.reads.contains(&Reads::Places);
-        let of_batch = |batch: &Batch| match places {
-            true => topology::bytes(&batch.edges) + topology::bytes(&batch.edges_t),
-            false => 0,
-        };
-        let mut lists: Vec<u64> = self.batches.all.iter().map(of_batch).collect();
-        for (list, columns) in lists.iter_mut().zip(&self.columns) {
-            *list += topology::block_bytes(&columns.block);
-        }
-        lists
     }
 
     /// Tells what the device has held, and that it held no more than it may.
@@ -229,10 +243,10 @@ impl HongTu {
         if self.budget == 0 {
             return Ok(());
         }
-        let (matrices, lists) = (cx.meter().most_held(), self.lists());
+        let (matrices, lists) = (cx.meter().most_held(), self.list_bytes.iter());
         let lists: u64 = match self.pinned {
-            true => lists.iter().sum(),
-            false => lists.into_iter().max().unwrap_or(0),
+            true => lists.sum(),
+            false => lists.copied().max().unwrap_or(0),
         };
         let held = matrices + lists;
         cx.meter().on_device(held);
@@ -252,9 +266,15 @@ impl HongTu {
         self.train(cx)?;
         self.reduction.collect(cx)?;
         self.step(cx);
+        self.begin(Round::Evaluation)?;
         self.forward(cx, false, &mut |_, _, _, _| Ok(()))?;
         cx.pass(Pass::Setup);
         Ok(())
+    }
+
+    /// Says what begins, where blocks of rows are read ahead.
+    fn begin(&self, round: Round) -> Result<()> {
+        self.host.pages().map_or(Ok(()), |pages| pages.begin(round))
     }
 
     fn step(&mut self, cx: &Ctx) {
@@ -265,6 +285,7 @@ impl HongTu {
 
     /// Forward, loss and backward; the weights' gradients are on their way then.
     fn train(&mut self, cx: &mut Ctx) -> Result<f64> {
+        self.begin(Round::Training)?;
         self.reduction.begin(cx);
         let layers = self.model.layers();
         self.host.begin_gradients(cx, layers, self.widths[layers]);
@@ -276,6 +297,19 @@ impl HongTu {
         self.backward(cx)?;
         Ok(loss)
     }
+}
+
+/// Bytes of the lists of each chunk on the device, with those of a buffer's `places` or without.
+pub(super) fn bytes_of_lists(batches: &Batches, columns: &[Columns], places: bool) -> Vec<u64> {
+    let of_batch = |batch: &Batch| match places {
+        true => topology::bytes(&batch.edges) + topology::bytes(&batch.edges_t),
+        false => 0,
+    };
+    let mut lists: Vec<u64> = batches.all.iter().map(of_batch).collect();
+    for (list, columns) in lists.iter_mut().zip(columns) {
+        *list += topology::block_bytes(&columns.block);
+    }
+    lists
 }
 
 /// Global vertex ids of the rows of a batch in which a layer may drop elements: `own`, or its columns'.
@@ -294,6 +328,15 @@ pub(super) fn grad_of(g: Mat, h0: Option<Mat>) -> Grad {
     let mut grad = Grad::from(g);
     grad.h0 = h0;
     grad
+}
+
+/// Where a chunk's edges are between uses.
+pub(super) fn kept_of(pinned: bool, lists: Option<&Lists>) -> topology::Kept<'_> {
+    match lists {
+        _ if pinned => topology::Kept::Device,
+        Some(lists) => topology::Kept::Disk(lists),
+        None => topology::Kept::Host,
+    }
 }
 
 /// A flow with the residual beside it.
@@ -316,13 +359,16 @@ impl Strategy for HongTu {
 
     fn logits(&mut self, cx: &mut Ctx) -> Result<kernels::Mat> {
         let width = self.widths[self.model.layers()];
-        let mut all = super::host::zeros(self.host.n, width);
+        let mut all = OnHost::Whole(super::host::zeros(self.host.n, width));
+        self.begin(Round::Evaluation)?;
         self.forward(cx, false, &mut |this, cx, j, output| {
             let first = this.batch(j).own.start;
-            this.tier.store(cx, output, &mut all, first);
-            Ok(())
+            this.tier.store(cx, output, &mut all, first)
         })?;
-        Ok(all.host().clone())
+        match all {
+            OnHost::Whole(all) => Ok(all.into_host()),
+            OnHost::Paged(_) => unreachable!("made above"),
+        }
     }
 
     fn gradients(&self) -> Vec<&Mat> {
