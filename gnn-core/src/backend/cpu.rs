@@ -133,6 +133,10 @@ impl Backend for Cpu {
         "cpu"
     }
 
+    fn limit(&self, bytes: u64) {
+        self.pool.limit(bytes as usize / 4);
+    }
+
     fn fresh(&self, rows: usize, cols: usize) -> Mat {
         self.pool.fresh(rows, cols)
     }

@@ -343,7 +343,10 @@ impl Pool {
         let len = rows * cols;
         let mut buffer = self.shelf.borrow_mut().take(len).unwrap_or_default();
         if buffer.capacity() < len {
-            buffer = vec![0.0; super::shelf::room_for(len)];
+            let room = self.shelf.borrow_mut().new_room(len);
+            // Let go before the new one is made.
+            drop(buffer);
+            buffer = vec![0.0; room];
             super::pages::prefer_huge(&mut buffer);
         }
         if cfg!(test) {
@@ -371,6 +374,11 @@ impl Pool {
         self.shelf.borrow_mut().lend(buffer.capacity());
         let data = kernels::Mat::from_shape_vec(shape, buffer);
         Mat::on_host(data.expect("it had this shape"), Some(Rc::clone(self)))
+    }
+
+    /// All buffers together have so many elements at most.
+    pub(super) fn limit(&self, elements: usize) {
+        self.shelf.borrow_mut().limit(elements);
     }
 
     fn put(&self, buffer: Vec<f32>) {

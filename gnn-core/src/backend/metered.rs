@@ -120,6 +120,10 @@ impl<B: Backend> Backend for Metered<B> {
         self.meter.set_route(route);
     }
 
+    fn limit(&self, bytes: u64) {
+        self.inner.limit(bytes);
+    }
+
     fn keeps_elements(&self) -> bool {
         self.inner.keeps_elements()
     }

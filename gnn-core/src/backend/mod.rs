@@ -94,6 +94,10 @@ pub trait Backend {
     /// Waits for the device, at the end of an epoch's timed part.
     fn settle(&self) {}
 
+    /// Somebody sees to it that matrices take no more than so many bytes: idle buffers, which are kept for
+    /// later ones, do not go beyond that either.
+    fn limit(&self, _bytes: u64) {}
+
     /// Whether its matrices have elements.
     fn keeps_elements(&self) -> bool {
         true

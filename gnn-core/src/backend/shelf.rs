@@ -10,7 +10,7 @@ const LOOSE: usize = 2;
 
 /// How many elements a new buffer for `len` has: a few more, so that matrices of nearly the same size, as
 /// parts of a graph have, take each other's place.
-pub(super) fn room_for(len: usize) -> usize {
+fn room_for(len: usize) -> usize {
     match len {
         0..4096 => len,
         _ => len.next_multiple_of(len.next_power_of_two() / 32),
@@ -42,6 +42,8 @@ pub(super) struct Shelf<B> {
     idle_room: usize,
     used: usize,
     most_used: usize,
+    /// Elements that all buffers may have, idle or in use.
+    limit: Option<usize>,
 }
 
 impl<B> Default for Shelf<B> {
@@ -51,6 +53,7 @@ impl<B> Default for Shelf<B> {
             idle_room: 0,
             used: 0,
             most_used: 0,
+            limit: None,
         }
     }
 }
@@ -61,11 +64,39 @@ impl<B: Buffer> Shelf<B> {
         self.idle_room + self.used
     }
 
+    /// All buffers have so many elements at most from now on, as long as those in use allow it: idle ones are
+    /// let go for new ones, which are no larger than they must be.
+    pub(super) fn limit(&mut self, elements: usize) {
+        self.limit = Some(elements);
+        self.make_room(0);
+    }
+
+    /// Elements of a new buffer for `len`; what is idle makes room for it.
+    pub(super) fn new_room(&mut self, len: usize) -> usize {
+        if self.limit.is_none() {
+            return room_for(len);
+        }
+        self.make_room(len);
+        len
+    }
+
+    fn make_room(&mut self, len: usize) {
+        let limit = self.limit.unwrap_or(usize::MAX);
+        while self.room() + len > limit {
+            let rooms = self.idle.iter().map(B::room).enumerate();
+            match rooms.max_by_key(|&(_, room)| room) {
+                Some((k, _)) => drop(self.remove(k)),
+                None => return,
+            }
+        }
+    }
+
     /// The idle buffer that is taken for `len` elements. Where there is none, one that is a little too
     /// small is let go.
     pub(super) fn take(&mut self, len: usize) -> Option<B> {
         let fits = |room: usize| room >= len && room <= len + len / 8;
-        let loose = |room: usize| room >= len && room / LOOSE <= len;
+        let limited = self.limit.is_some();
+        let loose = |room: usize| !limited && room >= len && room / LOOSE <= len;
         let rooms = || self.idle.iter().map(B::room).enumerate();
         // The smallest, so that larger ones are there for who needs them; of several the one that was used
         // last, which is the likeliest to be in a cache.
@@ -111,7 +142,10 @@ impl<B: Buffer> Shelf<B> {
         let room = buffer.room();
         // A message's buffer may have been larger than its content.
         self.used = self.used.saturating_sub(room);
-        let most = self.most_used;
+        let most = match self.limit {
+            Some(limit) => limit.saturating_sub(self.used),
+            None => self.most_used,
+        };
         if room > 0 && self.idle.len() < IDLE && self.idle_room + room <= most {
             self.idle_room += room;
             self.idle.push(buffer);
@@ -127,6 +161,31 @@ mod tests {
         let room = shelf.take(len).unwrap_or(len);
         shelf.lend(room);
         room
+    }
+
+    #[test]
+    fn within_a_limit_idle_buffers_go_for_new_ones() {
+        let mut shelf: Shelf<usize> = Shelf::default();
+        let lend = |shelf: &mut Shelf<usize>, len: usize| {
+            let room = shelf.take(len).unwrap_or_else(|| shelf.new_room(len));
+            shelf.lend(room);
+            room
+        };
+        shelf.limit(20_000);
+        let (a, b) = (lend(&mut shelf, 9000), lend(&mut shelf, 9000));
+        assert_eq!((a, b), (9000, 9000));
+        shelf.put(a);
+        // Not one of twice the size; that one goes.
+        assert_eq!(lend(&mut shelf, 5000), 5000);
+        assert_eq!(shelf.room(), 14_000);
+        shelf.put(b);
+        assert_eq!(lend(&mut shelf, 8900), 9000);
+        // More than that is in use is not refused here.
+        assert_eq!(lend(&mut shelf, 7000), 7000);
+        assert_eq!(shelf.room(), 21_000);
+        // Nor kept when it is idle.
+        shelf.put(7000);
+        assert_eq!(shelf.room(), 14_000);
     }
 
     #[test]

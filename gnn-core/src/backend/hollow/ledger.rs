@@ -1,6 +1,6 @@
 //! What matrices without elements would have taken, and what was asked to be computed of them.
 
-use super::super::shelf::{Shelf, room_for};
+use super::super::shelf::Shelf;
 use super::super::{Kept, Sparse};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -118,8 +118,10 @@ impl Ledger {
 
     /// A buffer of `len` elements, taken as the host's pool takes them.
     pub(super) fn fresh(self: &Rc<Self>, len: usize) -> Claim {
-        let kept = self.shelf.borrow_mut().take(len);
-        let capacity = kept.unwrap_or_else(|| room_for(len));
+        let mut shelf = self.shelf.borrow_mut();
+        let kept = shelf.take(len);
+        let capacity = kept.unwrap_or_else(|| shelf.new_room(len));
+        drop(shelf);
         self.lend(capacity);
         self.claim(capacity, 0)
     }

@@ -326,17 +326,17 @@ impl Batches {
                 down: listing.moves(j, behind, &places),
                 clear: places.list(clear),
                 edges: edges_of(levels.whole, mine, &places),
-                edges_t: Sparse::new(CsrBuf::empty(0)),
+                edges_t: Sparse::brief(CsrBuf::empty(0)),
             });
             first = end;
         }
         // How many places there are is known only now.
         for batch in &mut all {
-            let edges = std::mem::replace(&mut batch.edges, Sparse::new(CsrBuf::empty(0)));
+            let edges = std::mem::replace(&mut batch.edges, Sparse::brief(CsrBuf::empty(0)));
             let mut edges = edges.into_csr();
             edges.n_cols = places.count as usize;
-            batch.edges_t = Sparse::new(edges.view().transpose());
-            batch.edges = Sparse::new(edges);
+            batch.edges_t = Sparse::brief(edges.view().transpose());
+            batch.edges = Sparse::brief(edges);
         }
         Batches {
             all,
@@ -373,7 +373,7 @@ fn edges_of(whole: Csr<'_>, rows: &[u32], places: &Places) -> Sparse {
         }
         out.indptr.push(out.indices.len() as u64);
     }
-    Sparse::new(out)
+    Sparse::brief(out)
 }
 
 /// The volumes of all devices together.

@@ -216,10 +216,11 @@ impl Making<'_> {
         // Of more chunks than vertices some are empty.
         let most = self.setup.data.n().max(1);
         let (mut less, mut chunks) = (0, 1);
+        // One training at a time: its edges are as many as the graph's.
         let mut found = loop {
             let (made, need) = tried(chunks)?;
             if fits(&need) {
-                break (made, need);
+                break Some((made, need));
             }
             if chunks >= most {
                 return refused(need, chunks);
@@ -228,13 +229,17 @@ impl Making<'_> {
         };
         while less + 1 < chunks {
             let middle = (less + chunks) / 2;
+            found = None;
             let (made, need) = tried(middle)?;
             match fits(&need) {
-                true => (chunks, found) = (middle, (made, need)),
+                true => (chunks, found) = (middle, Some((made, need))),
                 false => less = middle,
             }
         }
-        Ok(found)
+        match found {
+            Some(found) => Ok(found),
+            None => tried(chunks),
+        }
     }
 
     /// The same with all that backward reads kept of as many layers as the device has room for, from the last
@@ -273,6 +278,10 @@ impl Making<'_> {
             bytes => self.behind(cx, made, need, bytes)?,
         };
         made.budget = self.how.budget;
+        if made.budget > 0 {
+            let lists = made.lists_on_device();
+            cx.backend.limit(made.budget.saturating_sub(lists));
+        }
         self.fill(cx, &mut made)?;
         Ok(made)
     }

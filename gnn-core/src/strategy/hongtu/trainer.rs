@@ -199,12 +199,8 @@ impl HongTu {
         let [features, inputs @ ..] = &self.host.inputs[..] else {
             unreachable!("a model has layers")
         };
-        // On the device, lists are counted here as well.
-        let pinned: u64 = match self.pinned {
-            true => self.list_bytes.iter().sum(),
-            false => self.list_bytes.iter().copied().max().unwrap_or(0),
-        };
-        let graph = self.on_host(self.lists.is_some()) + pinned;
+        // Those on the device as well.
+        let graph = self.on_host(self.lists.is_some()) + self.lists_on_device();
         let (features, offloaded) = match self.host.pages() {
             // On the device, rows are counted there.
             None if self.host.is_resident() => (0, 0),
@@ -235,6 +231,15 @@ impl HongTu {
         }
     }
 
+    /// Bytes of lists that are on the device at one moment.
+    pub(super) fn lists_on_device(&self) -> u64 {
+        let lists = self.list_bytes.iter().copied();
+        match self.pinned {
+            true => lists.sum(),
+            false => lists.max().unwrap_or(0),
+        }
+    }
+
     /// Tells what the device has held, and that it held no more than it may.
     ///
     /// # Errors
@@ -243,11 +248,7 @@ impl HongTu {
         if self.budget == 0 {
             return Ok(());
         }
-        let (matrices, lists) = (cx.meter().most_held(), self.list_bytes.iter());
-        let lists: u64 = match self.pinned {
-            true => lists.sum(),
-            false => lists.copied().max().unwrap_or(0),
-        };
+        let (matrices, lists) = (cx.meter().most_held(), self.lists_on_device());
         let held = matrices + lists;
         cx.meter().on_device(held);
         if held <= self.budget {
