@@ -55,6 +55,14 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// Nothing is made of its edges that takes memory beside them.
+    pub(super) fn brief(&mut self) {
+        for a in [&mut self.edges, &mut self.edges_t] {
+            let csr = std::mem::replace(a, Sparse::brief(CsrBuf::empty(0))).into_csr();
+            *a = Sparse::brief(csr);
+        }
+    }
+
     /// Bytes of its lists of rows and places.
     pub(super) fn listed(&self) -> usize {
         let of = |moves: &Moves| -> usize {
@@ -335,8 +343,8 @@ impl Batches {
             let edges = std::mem::replace(&mut batch.edges, Sparse::brief(CsrBuf::empty(0)));
             let mut edges = edges.into_csr();
             edges.n_cols = places.count as usize;
-            batch.edges_t = Sparse::brief(edges.view().transpose());
-            batch.edges = Sparse::brief(edges);
+            batch.edges_t = Sparse::new(edges.view().transpose());
+            batch.edges = Sparse::new(edges);
         }
         Batches {
             all,

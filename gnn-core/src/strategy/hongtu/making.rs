@@ -1,7 +1,7 @@
 //! How a training is made: in as few chunks as fit, with as much kept as fits, on the device and the host that a
 //! request has.
 
-use super::batches::{Batches, TwoLevels};
+use super::batches::{Batch, Batches, TwoLevels};
 use super::columns::{RowsOf, columns_of};
 use super::disk::{Pages, Use, cut, rows_of_block};
 use super::host::{Host, OnHost, Place};
@@ -85,7 +85,7 @@ impl Making<'_> {
             batches: chunks,
             reads_own: reads.contains(&Reads::Columns) && model.kind().reads_own_rows(),
         };
-        let batches = Batches::new(&levels, me, dedup);
+        let mut batches = Batches::new(&levels, me, dedup);
         let own = ordered.vertices(&batches.own);
         let sparse_rows = |ids: &[u32]| match data.features.select_rows(ids) {
             Features::Sparse(x) => Input::Sparse(SparseInput::new(x)),
@@ -121,6 +121,11 @@ impl Making<'_> {
         let rows = Rows::of(data, &own);
         let place = self.noting(cx, &batches, &widths);
         let list_bytes = bytes_of_lists(&batches, &columns, reads.contains(&Reads::Places));
+        let lists: u64 = list_bytes.iter().sum();
+        if self.how.budget > 0 && lists > self.how.budget / 2 {
+            // What would be made of them does not fit.
+            batches.all.iter_mut().for_each(Batch::brief);
+        }
         Ok(HongTu {
             head: Head::of(&rows, cx, layers)?,
             reduction: Reduction::new(&model.weights, cx),
@@ -141,6 +146,7 @@ impl Making<'_> {
             budget: 0,
             pinned: true,
             lists: None,
+            pinned_bytes: 0,
             list_bytes,
             model,
             columns,
@@ -266,6 +272,10 @@ impl Making<'_> {
         };
         let of_layers = (&made.widths[..], &made.remembers[..]);
         let host = self.host(cx, place, made.ids.len(), of_layers);
+        let mut made = made;
+        if !pinned {
+            made.batches.all.iter_mut().for_each(Batch::brief);
+        }
         made.on_device(cx, self.shape, pinned, host)
     }
 

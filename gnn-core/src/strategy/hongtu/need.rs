@@ -5,7 +5,7 @@
 //! host's memory, since every matrix on it is made by its backend. Lists of edges are there beside them: of
 //! all chunks where these fit, else of the chunk that is computed.
 
-use super::trainer::HongTu;
+use super::trainer::{HongTu, bytes_pinned};
 use crate::backend::{Backend, Hollow, Metered};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ pub(super) struct Need {
     pub(super) matrices: u64,
     /// Lists of the largest chunk.
     pub(super) chunk: u64,
-    /// Lists of all chunks.
+    /// Lists of all chunks, with what is made of those that stay.
     pub(super) chunks: u64,
 }
 
@@ -78,12 +78,13 @@ pub(super) fn of(
         made = Some(training);
         Ok(())
     })?;
-    let made = made.expect("made above");
+    let mut made = made.expect("made above");
+    made.pinned_bytes = bytes_pinned(&made);
     let lists = &made.list_bytes;
     let mine = [
         matrices,
         lists.iter().copied().max().unwrap_or(0),
-        lists.iter().sum(),
+        made.pinned_bytes,
     ];
     let all = cx.comm.agree(&mine.map(|bytes| bytes as f64))?;
     let most = |k: usize| all.iter().map(|of| of[k] as u64).max().unwrap_or(0);

@@ -76,8 +76,10 @@ pub(super) struct HongTu {
     pub(super) pinned: bool,
     /// Lists of all chunks where they lie behind the host.
     pub(super) lists: Option<Lists>,
-    /// Bytes of the lists of each chunk.
+    /// Bytes of the lists of each chunk, for as long as they are used.
     pub(super) list_bytes: Vec<u64>,
+    /// Of all, with what is made of those that stay.
+    pub(super) pinned_bytes: u64,
     /// By layer and batch, what stays on the device.
     pub(super) passed: Vec<Vec<Option<Passed>>>,
     /// Of each batch.
@@ -233,10 +235,9 @@ impl HongTu {
 
     /// Bytes of lists that are on the device at one moment.
     pub(super) fn lists_on_device(&self) -> u64 {
-        let lists = self.list_bytes.iter().copied();
         match self.pinned {
-            true => lists.sum(),
-            false => lists.max().unwrap_or(0),
+            true => self.pinned_bytes,
+            false => self.list_bytes.iter().copied().max().unwrap_or(0),
         }
     }
 
@@ -298,6 +299,15 @@ impl HongTu {
         self.backward(cx)?;
         Ok(loss)
     }
+}
+
+/// Bytes of the lists of all chunks, with what was made of them.
+pub(super) fn bytes_pinned(made: &HongTu) -> u64 {
+    let of_batch = |batch: &Batch| batch.edges.bytes() + batch.edges_t.bytes();
+    let places = made.reads.contains(&Reads::Places);
+    let batches = made.batches.all.iter().filter(|_| places).map(of_batch);
+    let columns = made.columns.iter().map(|c| topology::block_bytes(&c.block));
+    batches.sum::<usize>() as u64 + columns.sum::<u64>()
 }
 
 /// Bytes of the lists of each chunk on the device, with those of a buffer's `places` or without.
