@@ -48,6 +48,10 @@ impl Layer for Gcn {
         self.input_first
     }
 
+    fn product_tensor(&self, sparse_input: bool) -> Option<usize> {
+        (sparse_input || !self.input_first).then_some(WEIGHT)
+    }
+
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
         let x = flow.x;
         if let Some(dense) = x.dense().filter(|_| self.aggregates_features()) {
@@ -62,7 +66,7 @@ impl Layer for Gcn {
                 },
             ));
         }
-        let z = x.times(site.cx, &site.w[WEIGHT]);
+        let z = site.product(&x, WEIGHT);
         let mut y = site.aggregate(&z)?;
         drop(z);
         site.cx.backend.then(site.then(BIAS, after), &mut y);

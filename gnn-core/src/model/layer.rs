@@ -312,6 +312,12 @@ pub trait Layer {
         self.aggregates_features()
     }
 
+    /// The weight whose product with its input it aggregates, where it multiplies such an input first and
+    /// adds whatever else there is to the aggregate, of its own rows.
+    fn product_tensor(&self, _sparse_input: bool) -> Option<usize> {
+        None
+    }
+
     /// `flow.x: [n_local, d_in]` to `[n_local, d_out]`, with what follows the layer applied.
     ///
     /// # Errors

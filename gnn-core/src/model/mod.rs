@@ -25,6 +25,7 @@ mod norm;
 mod optimiser;
 mod owed;
 mod patched;
+mod product;
 mod range;
 mod resgcn;
 mod rgcn;

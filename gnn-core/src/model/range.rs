@@ -123,11 +123,7 @@ impl Model {
     ) -> Result<Option<Grad>> {
         cx.pass(Pass::Backward);
         cx.layer(layer);
-        if layer + 1 < self.layers()
-            && let Some(then) = self.input_then(cx, layer + 1, ids, Some(&y))
-        {
-            cx.backend.then(then, &mut grad.g);
-        }
+        self.before_passing(cx, layer, ids, Some(&y), &mut grad.g);
         let saved = tape.saved.pop().expect("forward pushed one entry a layer");
         let at = At {
             layer,

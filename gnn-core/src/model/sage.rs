@@ -51,6 +51,10 @@ impl Layer for Sage {
         self.input_first
     }
 
+    fn product_tensor(&self, sparse_input: bool) -> Option<usize> {
+        (sparse_input || !self.input_first).then_some(W_NEIGH)
+    }
+
     fn forward(&self, mut site: Site<'_>, flow: Flow, after: After<'_>) -> Result<(Flow, Saved)> {
         let x = flow.x;
         let then = site.then(BIAS, after);
@@ -68,7 +72,7 @@ impl Layer for Sage {
             };
             return Ok((y.into(), saved));
         }
-        let z = x.times(site.cx, &site.w[W_NEIGH]);
+        let z = site.product(&x, W_NEIGH);
         let mut y = site.aggregate(&z)?;
         drop(z);
         let own = x.first_rows(site.cx, y.nrows());

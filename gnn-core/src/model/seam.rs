@@ -31,6 +31,11 @@ pub trait Aggregate {
     /// Whatever the communicator meets.
     fn aggregate(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat>;
 
+    /// Whether it reads the rows that it is given; a layer need not make them otherwise.
+    fn reads_rows(&self) -> bool {
+        true
+    }
+
     /// The rank's edges and the way to their sources, for layers whose edges have parameters. None
     /// where a strategy only aggregates with fixed weights; such a strategy's entry does not list
     /// models with edge parameters.

@@ -40,6 +40,15 @@ impl<'a> Site<'a> {
         self.agg.aggregate(self.cx, self.at, x)
     }
 
+    /// The layer's input times one of its tensors, for an aggregate that reads it: without rows otherwise.
+    pub fn product(&self, x: &Input, tensor: usize) -> Mat {
+        let w = &self.w[tensor];
+        match self.agg.reads_rows() {
+            true => x.times(self.cx, w),
+            false => self.cx.backend.fresh(0, w.ncols()),
+        }
+    }
+
     /// Â times the layer's dense input, which may be known already.
     ///
     /// # Errors

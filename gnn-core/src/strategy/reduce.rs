@@ -68,6 +68,23 @@ impl Reduction {
         }
     }
 
+    /// One chunk's gradients of a layer are there, of the last chunk or of one that others follow.
+    ///
+    /// # Errors
+    /// As [`Reduction::ready`].
+    pub(super) fn chunk(
+        &mut self,
+        cx: &mut Ctx,
+        (layer, last): (usize, bool),
+        grads: Weights,
+    ) -> Result<()> {
+        if last {
+            return self.ready(cx, layer, grads);
+        }
+        self.add(cx, layer, grads);
+        Ok(())
+    }
+
     /// This rank's gradients of a layer are there, or those of its last chunk.
     ///
     /// # Errors

@@ -5,7 +5,6 @@
 
 use super::batches::Batch;
 use super::dedup::Dedup;
-use super::remember::Remember;
 use super::seams::{OverColumns, Source, ToPlaces, clear};
 use super::topology::{self, Way};
 use super::trainer::{HongTu, Passed, Reads, drop_ids, grad_of, kept_of};
@@ -21,7 +20,12 @@ impl HongTu {
         for layer in (0..self.model.layers()).rev() {
             cx.pass(Pass::Backward);
             cx.layer(layer);
-            let again = self.remembers[layer] == Remember::Nothing;
+            if self.reads[layer] == Reads::Product {
+                self.back_by_product(cx, layer)?;
+                self.host.gradients[layer + 1] = None;
+                continue;
+            }
+            let again = self.loads_again(layer);
             let mut rows = if again { self.buffer(cx, layer) } else { None };
             let mut gradients = None;
             if self.wanted(layer) {
@@ -100,13 +104,7 @@ impl HongTu {
         let columns = columns.get(j).filter(|_| reads[layer] == Reads::Columns);
         let ids = drop_ids(model, layer, columns, &ids_of[j]);
         let batch = &batches.all[j];
-        let mut ready = |cx: &mut Ctx, layer, grads| match j {
-            0 => reduction.ready(cx, layer, grads),
-            _ => {
-                reduction.add(cx, layer, grads);
-                Ok(())
-            }
-        };
+        let mut ready = |cx: &mut Ctx, layer, grads| reduction.chunk(cx, (layer, j == 0), grads);
         let grad = grad_of(g, h0);
         let back = match columns {
             Some(columns) => {
@@ -153,16 +151,27 @@ impl HongTu {
 
     /// Gradients that leave the buffer behind a batch: those of others' rows to the devices that own them,
     /// then those of this rank's to its host.
-    fn spill(&mut self, cx: &mut Ctx, layer: usize, j: usize, buffer: &mut Mat) -> Result<()> {
+    pub(super) fn spill(
+        &mut self,
+        cx: &mut Ctx,
+        layer: usize,
+        j: usize,
+        buffer: &mut Mat,
+    ) -> Result<()> {
         let HongTu {
             batches,
             host,
             tier,
             dedup,
+            reads,
             ..
         } = self;
         let Batch { up, .. } = &batches.all[j];
         let d = buffer.ncols();
+        let to = match reads[layer] {
+            Reads::Product => host.products.as_mut().expect("begun before batches"),
+            _ => host.gradients(layer),
+        };
         let taken = |cx: &Ctx, buffer: &Mat, at: &Kept<u32>| {
             let mut rows = cx.backend.fresh(at.len(), d);
             cx.backend.gather_rows(buffer, at, &mut rows);
@@ -182,14 +191,14 @@ impl HongTu {
                 }
                 let g = cx.received(rows.len(), d, part)?;
                 match dedup {
-                    Dedup::None => tier.add(cx, g, host.gradients(layer), rows)?,
+                    Dedup::None => tier.add(cx, g, to, rows)?,
                     _ => cx.backend.scatter_add_rows(&g, rows, buffer),
                 }
             }
         }
         if !up.load.is_empty() {
             let g = taken(cx, buffer, &up.load_at);
-            tier.add(cx, g, host.gradients(layer), &up.load)?;
+            tier.add(cx, g, to, &up.load)?;
         }
         Ok(())
     }

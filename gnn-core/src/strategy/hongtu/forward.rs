@@ -2,6 +2,7 @@
 
 use super::batches::Moves;
 use super::dedup::Dedup;
+use super::host::OnHost;
 use super::remember::Remember;
 use super::seams::{FromPlaces, OverColumns, Source};
 use super::topology::{self, Way};
@@ -27,6 +28,9 @@ impl HongTu {
         let layers = self.model.layers();
         for layer in 0..layers {
             cx.layer(layer);
+            if self.reads[layer] == Reads::Product {
+                self.multiply(cx, layer, train)?;
+            }
             let mut buffer = self.buffer(cx, layer);
             for j in 0..self.batches.all.len() {
                 cx.chunk(Some(j));
@@ -48,6 +52,7 @@ impl HongTu {
                 self.check(cx)?;
             }
             cx.chunk(None);
+            self.host.products = None;
         }
         Ok(())
     }
@@ -56,7 +61,10 @@ impl HongTu {
     /// have no places.
     pub(super) fn buffer(&self, cx: &Ctx, layer: usize) -> Option<Mat> {
         let places = self.reads[layer] != Reads::Own && !self.reads_sparse(layer);
-        places.then(|| cx.backend.fresh(self.batches.places, self.widths[layer]))
+        places.then(|| {
+            cx.backend
+                .fresh(self.batches.places, self.read_width(layer))
+        })
     }
 
     /// Whether a layer reads sparse rows of others.
@@ -80,7 +88,7 @@ impl HongTu {
         if cx.size() == 1 {
             return Ok(());
         }
-        let d = self.widths[layer];
+        let d = self.read_width(layer);
         let send = moves.send.iter();
         let send = send.map(|rows| self.sent(cx, (layer, train), rows, buffer));
         let send = send.collect::<Result<Vec<Vec<f32>>>>()?;
@@ -113,8 +121,8 @@ impl HongTu {
         rows: &Kept<u32>,
         (buffer, at): (&mut Mat, &Kept<u32>),
     ) -> Result<()> {
-        let x = &self.host.inputs[layer];
-        if !(train && layer == 0 && self.model.drops_features()) {
+        let (x, drops) = self.read_rows(layer, train);
+        if !drops {
             return self.tier.load(cx, (x, rows), buffer, at);
         }
         let dropped = self.dropped(cx, self.tier.load_list(cx, x, rows)?, rows);
@@ -126,6 +134,17 @@ impl HongTu {
             Corner::of(at, 0),
         );
         Ok(())
+    }
+
+    /// What a layer reads of others: rows on the host, and whether elements of them are to be dropped.
+    fn read_rows(&self, layer: usize, train: bool) -> (&OnHost, bool) {
+        match &self.host.products {
+            Some(products) => (products, false),
+            None => {
+                let drops = train && layer == 0 && self.model.drops_features();
+                (&self.host.inputs[layer], drops)
+            }
+        }
     }
 
     /// Features of some of this rank's rows, with elements dropped.
@@ -149,8 +168,8 @@ impl HongTu {
         }
         if self.dedup == Dedup::None {
             // Out of this host's memory for that device, which cannot look into it.
-            let block = self.tier.load_list(cx, &self.host.inputs[layer], rows)?;
-            let drops = train && layer == 0 && self.model.drops_features();
+            let (x, drops) = self.read_rows(layer, train);
+            let block = self.tier.load_list(cx, x, rows)?;
             return Ok(cx.message(match drops {
                 true => self.dropped(cx, block, rows),
                 false => block,
@@ -169,11 +188,6 @@ impl HongTu {
         source: &Source<'_>,
         train: bool,
     ) -> Result<Flow> {
-        let own = self.batch(j).own.clone();
-        let drops = |x: Input, ids: &Kept<u32>| match train && layer == 0 {
-            true => self.model.drop_features(cx, x, ids),
-            false => x,
-        };
         let dense = |x: Mat| Input::Dense(Rc::new(x));
         let x = match (self.reads[layer], source) {
             (Reads::Columns, Source::Buffer(buffer)) => {
@@ -189,20 +203,51 @@ impl HongTu {
             (Reads::Columns, _) => {
                 let columns = &self.columns[j];
                 let features = columns.features.clone();
-                drops(features.expect("sparse rows have no buffer"), &columns.ids)
-            }
-            (Reads::Own, _) if layer == 0 && !self.sparse.is_empty() => {
-                drops(self.sparse[j].clone(), &self.ids_of[j])
+                let features = features.expect("sparse rows have no buffer");
+                self.drop_in(cx, layer, train, features, &columns.ids)
             }
             (Reads::Places, _) if !self.model.kind().reads_own_rows() => {
                 dense(cx.backend.fresh(0, self.widths[layer]))
             }
-            _ => {
-                let x = self.tier.load_range(cx, &self.host.inputs[layer], own)?;
-                drops(dense(x), &self.ids_of[j])
+            (Reads::Product, _) if !self.keeps_rows(layer, train) => {
+                dense(cx.backend.fresh(0, self.widths[layer]))
             }
+            _ => self.own_rows(cx, (layer, j), train)?,
         };
         Ok(flow_of(x, self.residual(cx, layer, j)?))
+    }
+
+    /// Whether a layer that multiplies first reads its own rows beside the product, or keeps them.
+    fn keeps_rows(&self, layer: usize, train: bool) -> bool {
+        let keeps = train && self.remembers[layer] == Remember::All;
+        // Sparse ones are there, and say by themselves that they are multiplied first.
+        let sparse = layer == 0 && !self.sparse.is_empty();
+        keeps || sparse || self.model.kind().reads_own_rows()
+    }
+
+    /// A batch's own rows of a layer's input, on the device.
+    pub(super) fn own_rows(
+        &self,
+        cx: &Ctx,
+        (layer, j): (usize, usize),
+        train: bool,
+    ) -> Result<Input> {
+        let x = match layer == 0 && !self.sparse.is_empty() {
+            true => self.sparse[j].clone(),
+            false => {
+                let (rows, own) = (&self.host.inputs[layer], self.batch(j).own.clone());
+                Input::Dense(Rc::new(self.tier.load_range(cx, rows, own)?))
+            }
+        };
+        Ok(self.drop_in(cx, layer, train, x, &self.ids_of[j]))
+    }
+
+    /// Features with elements dropped, where this is training; other inputs as they are.
+    fn drop_in(&self, cx: &Ctx, layer: usize, train: bool, x: Input, ids: &Kept<u32>) -> Input {
+        match train && layer == 0 {
+            true => self.model.drop_features(cx, x, ids),
+            false => x,
+        }
     }
 
     /// A layer on a batch.

@@ -54,6 +54,8 @@ pub(super) struct Host {
     pub(super) inputs: Vec<OnHost>,
     /// What each layer aggregates, `[n, d]`, where it is kept for the way back.
     pub(super) aggregates: Vec<Option<OnHost>>,
+    /// Products of one layer's input, or their gradients, while they are wanted.
+    pub(super) products: Option<OnHost>,
     /// Gradients of each layer's input, and of the last one's output: `[n, d]` while they are wanted.
     pub(super) gradients: Vec<Option<OnHost>>,
     /// The initial residual and its gradients, for models that have one.
@@ -80,6 +82,7 @@ impl Host {
             place,
             inputs: Vec::new(),
             aggregates: Vec::new(),
+            products: None,
             gradients: (0..=widths.len()).map(|_| None).collect(),
             residual: [None, None],
         };

@@ -27,11 +27,12 @@ use std::rc::Rc;
 
 /// What a layer reads of a batch.
 fn reads_of(model: &Model, layer: usize, sparse: bool) -> Reads {
-    let of = model.layer(layer);
+    let (of, sparse) = (model.layer(layer), sparse && layer == 0);
     match of.facts() {
         None => Reads::Own,
+        _ if model.product_width(layer, sparse).is_some() => Reads::Product,
         // Sparse rows are multiplied before they are aggregated, which would fill them in.
-        Some(facts) if facts.edge_parameters || (sparse && layer == 0) => Reads::Columns,
+        Some(facts) if facts.edge_parameters || sparse => Reads::Columns,
         Some(_) if of.aggregates_its_input() => Reads::Places,
         Some(_) => Reads::Columns,
     }
@@ -103,7 +104,7 @@ impl Making<'_> {
             }
         }
         let ids_of: Vec<&[u32]> = batches.all.iter().map(|b| &own[b.own.clone()]).collect();
-        let own_sparse = sparse && reads[0] == Reads::Own;
+        let own_sparse = sparse && matches!(reads[0], Reads::Own | Reads::Product);
         let remembers: Vec<Remember> = reads
             .iter()
             .map(|&reads| match reads {
@@ -120,7 +121,7 @@ impl Making<'_> {
         widths.extend((0..layers).map(|l| model.layer(l).d_out()));
         let rows = Rows::of(data, &own);
         let place = self.noting(cx, &batches, &widths);
-        let list_bytes = bytes_of_lists(&batches, &columns, reads.contains(&Reads::Places));
+        let list_bytes = bytes_of_lists(&batches, &columns, reads.iter().any(|r| r.in_places()));
         let lists: u64 = list_bytes.iter().sum();
         if self.how.budget > 0 && lists > self.how.budget / 2 {
             // What would be made of them does not fit.
@@ -341,7 +342,7 @@ impl Making<'_> {
     /// Edges of all chunks in blocks, where they come and go with their chunks.
     fn lists(&self, made: &HongTu, bytes: u64) -> Option<Lists> {
         let pages = made.host.pages()?;
-        let come_and_go = !made.pinned && made.reads.contains(&Reads::Places);
+        let come_and_go = !made.pinned && made.reads.iter().any(|r| r.in_places());
         come_and_go.then(|| Lists::new(pages, &made.batches.all, rows_of_block(bytes, 1)))
     }
 

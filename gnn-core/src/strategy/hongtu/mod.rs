@@ -15,6 +15,7 @@
 //! | who reads what, and from where (§5, Algorithms 2 and 3) | [`batches`], [`dedup`] |
 //! | which chunks follow each other (Algorithm 4) | [`crate::partition::TwoLevel`] |
 //! | recomputation and caching (§4.2) | [`remember`] |
+//! | layers whose product is narrower than their input | [`product`] |
 //! | forward, backward (Algorithm 1) | [`forward`], [`backward`] |
 //! | between host and device | [`host`], [`tier`], [`topology`] |
 //! | what a request asks for | [`setting`] |
@@ -25,6 +26,9 @@
 //! With `V_ru` rows loaded in a layer, `V` vertices and `d_l` columns of layer `l`'s input, `hybrid` moves
 //! `4 · Σ_l V_ru·d_l + V(d_l + d_{l+1})` bytes to devices in an epoch and
 //! `4 · Σ_l V(d_l + d_{l+1}) + 4 · Σ_{l≥1} V_ru·d_l` back; layers that read their own rows load them beside.
+//! Layers that multiply first move `d_{l+1}` columns of each of the `V_ru` rows, and of their own
+//! `4 · V(2·d_l + 5·d_{l+1})` to devices (the last `2·d_{l+1}` less) and `4 · V(d_l + 2·d_{l+1})` back (the
+//! first `d_l` less).
 //! # Order
 //! Batches go back from the last to the first: gradients that stay in the buffer are those that the next
 //! batch adds to. (Algorithm 1 goes back in ascending order, in which Algorithm 3 loses them.) Additions are
@@ -42,6 +46,7 @@ mod frames;
 mod host;
 mod making;
 mod need;
+mod product;
 mod remember;
 mod seams;
 mod setting;
@@ -88,7 +93,11 @@ fn build_so(setup: Setup, cx: &mut Ctx, how: How) -> Result<Built> {
         ordered: &ordered,
         spec,
         shape: Shape {
-            aggregate_first: AggregateFirst::Always,
+            aggregate_first: match how.narrower {
+                // What GIN aggregates goes through more before it passes on.
+                true if spec.model != ModelKind::Gin => AggregateFirst::Narrower,
+                _ => AggregateFirst::Always,
+            },
             ..shape_of(&setup, cx)
         },
         how,

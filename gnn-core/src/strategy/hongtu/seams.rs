@@ -3,6 +3,7 @@
 //! | seam | layers | what they are given |
 //! |---|---|---|
 //! | [`FromPlaces`], [`ToPlaces`] | whose edges have fixed weights | rows of their own; aggregates come out of the buffer and their gradients go into it |
+//! | [`Known`] | that multiply first, backward | an aggregate |
 //! | [`OverColumns`] | others | the rows of a block's columns |
 
 use super::batches::Batch;
@@ -36,6 +37,10 @@ pub(super) enum Source<'a> {
 }
 
 impl Aggregate for FromPlaces<'_> {
+    fn reads_rows(&self) -> bool {
+        false
+    }
+
     fn aggregate(&mut self, cx: &mut Ctx, _at: At, _own: &Mat) -> Result<Mat> {
         let buffer = match std::mem::replace(&mut self.from, Source::Nothing) {
             Source::Known(aggregate) => return Ok(aggregate),
@@ -53,6 +58,22 @@ impl Aggregate for FromPlaces<'_> {
             tier.store(cx, &out, to, own.start)?;
         }
         Ok(out)
+    }
+}
+
+/// What is known before.
+pub(super) struct Known(Option<Mat>);
+
+impl Known {
+    /// `[n, d]`, for a layer that aggregates once.
+    pub(super) fn new(aggregate: Mat) -> Known {
+        Known(Some(aggregate))
+    }
+}
+
+impl Aggregate for Known {
+    fn aggregate(&mut self, _cx: &mut Ctx, _at: At, _x: &Mat) -> Result<Mat> {
+        Ok(self.0.take().expect("a layer aggregates once"))
     }
 }
 

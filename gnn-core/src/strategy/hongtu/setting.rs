@@ -23,6 +23,8 @@ pub(super) struct How {
     pub(super) chooses: bool,
     /// Whether chunks go in the order that costs least.
     pub(super) reorganise: bool,
+    /// Whether layers whose product is narrower than their input multiply first.
+    pub(super) narrower: bool,
     /// Bytes of the device; 0 is no limit.
     pub(super) budget: u64,
     /// Bytes of the host, with a disk behind it; 0 is no limit, and no disk.
@@ -46,6 +48,7 @@ impl How {
             remembers: Remember::of(knobs),
             chooses: knobs.word("memory") == "auto",
             reorganise: knobs.flag("reorganise"),
+            narrower: knobs.flag(NARROWER.name),
             budget,
             host: device::bytes(knobs, HOST_MEM),
             resident: false,
@@ -60,12 +63,20 @@ impl How {
             remembers: [Remember::All; 2],
             chooses: false,
             reorganise: false,
+            narrower: spec.knobs.flag(NARROWER.name),
             budget: device::budget(&spec.knobs),
             host: 0,
             resident: true,
         }
     }
 }
+
+const NARROWER: Knob = Knob {
+    name: "narrower",
+    default: "true",
+    doc: "layers of GCN and SAGE whose product is narrower than their input multiply before they aggregate, instead of behind it, as in the paper",
+    check: |v| matches!(v, Value::Bool(_)),
+};
 
 /// The settings of `hongtu`.
 pub(super) const KNOBS: &[Knob] = &[
@@ -94,9 +105,11 @@ pub(super) const KNOBS: &[Knob] = &[
         doc: "chunks go in an order in which those that follow each other read most in common, instead of that of their vertices",
         check: |v| matches!(v, Value::Bool(_)),
     },
+    NARROWER,
 ];
 
 /// The settings of `hongtu-im`.
-pub(super) const IN_MEMORY: &[Knob] = &[device::device_mem(
-    "bytes of the device that hold everything, as in 512MB; 0 is no limit",
-)];
+pub(super) const IN_MEMORY: &[Knob] = &[
+    device::device_mem("bytes of the device that hold everything, as in 512MB; 0 is no limit"),
+    NARROWER,
+];

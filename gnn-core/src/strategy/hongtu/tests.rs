@@ -73,6 +73,7 @@ fn every_setting_gives_what_single_gives() {
                             ("chunks", Value::Int(chunks)),
                             ("dedup", word(dedup)),
                             ("memory", word(memory)),
+                            ("narrower", Value::Bool(chunks != 3)),
                         ],
                     );
                     let what =
@@ -92,7 +93,8 @@ fn bytes_are_those_of_the_closed_forms() {
     let data = Arc::new(random_dataset(60, 300, 8, 4, false, 4));
     for model in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gin] {
         for ranks in [1, 3] {
-            let mut request = request(model, &[("chunks", Value::Int(4))]);
+            let more = [("chunks", Value::Int(4)), ("narrower", Value::Bool(false))];
+            let mut request = request(model, &more);
             request.dropout = 0.0;
             let got = train(&ENTRY, &request, &data, owners(60, ranks), ranks);
             let rows: Vec<_> = got.iter().map(|rank| rank.rows::<TransfersRow>()).collect();
@@ -117,6 +119,39 @@ fn bytes_are_those_of_the_closed_forms() {
             }
             assert_eq!(last(&|r| r.h2d_bytes), 4 * to, "{model}, {ranks} ranks");
             assert_eq!(last(&|r| r.d2h_bytes), 4 * back, "{model}, {ranks} ranks");
+        }
+    }
+}
+
+/// The same of layers that multiply first: all three narrow.
+#[test]
+fn bytes_of_products_are_those_of_the_closed_forms() {
+    let data = Arc::new(random_dataset(60, 300, 8, 2, false, 4));
+    for model in [ModelKind::Gcn, ModelKind::Sage] {
+        for (ranks, memory) in [(1, "hybrid"), (3, "recompute")] {
+            let more = [("chunks", Value::Int(4)), ("memory", word(memory))];
+            let mut request = request(model, &more);
+            (request.hidden, request.layers) = (4, 2);
+            let got = train(&ENTRY, &request, &data, owners(60, ranks), ranks);
+            let rows = got.iter().map(|rank| {
+                let mut rows = rank.rows::<TransfersRow>();
+                rows.pop().expect("each epoch")
+            });
+            let rows: Vec<_> = rows.collect();
+            let sum =
+                |pick: &dyn Fn(&TransfersRow) -> u64| rows.iter().map(|row| pick(row)).sum::<u64>();
+            let (v_ru, n, widths) = (rows[0].rows_reused, 60u64, [8u64, 4, 2]);
+            let own = u64::from(model.reads_own_rows());
+            let (mut to, mut back) = (0, 0);
+            for l in 0..2 {
+                let gate = if l == 0 { 2 } else { 0 };
+                to += v_ru * widths[l + 1] + n * (2 * widths[l] + (2 + gate) * widths[l + 1]);
+                to += n * widths[l + 1] + own * n * widths[l];
+                back += v_ru * widths[l + 1] + n * 2 * widths[l + 1];
+                back += if l > 0 { n * widths[l] } else { 0 };
+            }
+            assert_eq!(sum(&|r| r.h2d_bytes), 4 * to, "{model}, {ranks} ranks");
+            assert_eq!(sum(&|r| r.d2h_bytes), 4 * back, "{model}, {ranks} ranks");
         }
     }
 }

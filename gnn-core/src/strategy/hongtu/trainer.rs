@@ -29,8 +29,17 @@ pub(super) enum Reads {
     Own,
     /// An aggregate of its input with fixed weights, and its own rows if it wants them.
     Places,
+    /// An aggregate of a product of its input, and its own rows.
+    Product,
     /// The rows at the other ends of its edges.
     Columns,
+}
+
+impl Reads {
+    /// Whether it multiplies by edges from places in a buffer.
+    pub(super) fn in_places(self) -> bool {
+        matches!(self, Reads::Places | Reads::Product)
+    }
 }
 
 /// A batch's edges with the rows that they read, for layers that read those.
@@ -99,6 +108,23 @@ impl HongTu {
         layer > 0
     }
 
+    /// Whether backward loads the rows that a layer reads of others once more.
+    pub(super) fn loads_again(&self, layer: usize) -> bool {
+        self.remembers[layer] == Remember::Nothing && self.reads[layer] != Reads::Product
+    }
+
+    /// Columns of the rows that a layer reads of others.
+    pub(super) fn read_width(&self, layer: usize) -> usize {
+        let product = || {
+            self.model
+                .product_width(layer, layer == 0 && !self.sparse.is_empty())
+        };
+        match self.reads[layer] {
+            Reads::Product => product().expect("a layer that multiplies first"),
+            _ => self.widths[layer],
+        }
+    }
+
     /// Bytes that leave this rank in an epoch.
     pub(super) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
         let mut lanes = self.reduction.predict(cx);
@@ -107,7 +133,7 @@ impl HongTu {
                 continue;
             }
             // Forward, and once more where nothing is kept; gradients go the other way.
-            let again = self.remembers[layer] == Remember::Nothing;
+            let again = self.loads_again(layer);
             for dst in (0..cx.size()).filter(|&dst| dst != cx.rank()) {
                 let rows = |of: &dyn Fn(&Batch) -> usize| -> usize {
                     self.batches.all.iter().map(of).sum()
@@ -116,11 +142,11 @@ impl HongTu {
                 if again {
                     ways[0].1 += rows(&|b| b.down.send[dst].len());
                 }
-                if self.wanted(layer) {
+                if self.wanted(layer) || reads == Reads::Product {
                     ways.push((Direction::Backward, rows(&|b| b.up.fetch_at[dst].len())));
                 }
                 for (direction, rows) in ways.into_iter().filter(|(_, rows)| *rows > 0) {
-                    let bytes = 4 * (rows * self.widths[layer]) as u64;
+                    let bytes = 4 * (rows * self.read_width(layer)) as u64;
                     lanes.push(((layer as u16, direction, dst as u32), bytes));
                 }
             }
@@ -304,7 +330,7 @@ impl HongTu {
 /// Bytes of the lists of all chunks, with what was made of them.
 pub(super) fn bytes_pinned(made: &HongTu) -> u64 {
     let of_batch = |batch: &Batch| batch.edges.bytes() + batch.edges_t.bytes();
-    let places = made.reads.contains(&Reads::Places);
+    let places = made.reads.iter().any(|r| r.in_places());
     let batches = made.batches.all.iter().filter(|_| places).map(of_batch);
     let columns = made.columns.iter().map(|c| topology::block_bytes(&c.block));
     batches.sum::<usize>() as u64 + columns.sum::<u64>()

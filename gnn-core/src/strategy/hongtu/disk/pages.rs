@@ -26,6 +26,8 @@ pub(in super::super) enum Key {
     Input(usize),
     /// What a layer aggregates.
     Aggregate(usize),
+    /// Products of a layer's input, or their gradients.
+    Product(usize),
     /// Gradients of a layer's input.
     Gradient(usize),
     /// The initial residual, and its gradients.
@@ -66,8 +68,10 @@ struct Block {
     /// Where it is in the file.
     offset: u64,
     at: At,
-    /// Its elements, once they are in memory.
+    /// Its elements, once they are in memory, and while nobody uses them.
     data: Option<Mat>,
+    /// Whether they are being read.
+    comes: bool,
     /// Whether the file has other elements, or none.
     dirty: bool,
     /// When it is wanted next, and how.
@@ -177,6 +181,7 @@ impl Pages {
                 Block {
                     offset: here,
                     data: None,
+                    comes: false,
                     at: At::Zero,
                     dirty: false,
                     ..*block
@@ -297,6 +302,7 @@ impl Inner {
                 offset: 0,
                 at: At::Zero,
                 data: None,
+                comes: false,
                 dirty: false,
                 next: (super::order::NEVER, Use::Write),
             });
@@ -354,7 +360,7 @@ impl Inner {
         if counting {
             return Ok(self.hollow(id));
         }
-        while self.blocks[id as usize].data.is_none() {
+        while self.blocks[id as usize].comes {
             self.wait(Route::FromDisk)?;
         }
         let data = self.blocks[id as usize].data.take();
@@ -399,6 +405,7 @@ impl Inner {
         let zero = at == At::Zero && how != Use::Write;
         if let Mode::Working(_) = self.mode {
             let buffer = self.buffer(id, zero)?;
+            self.blocks[id as usize].comes = reads;
             match &self.mode {
                 Mode::Working(scratch) if reads => scratch.ask(Job::Read {
                     block: id,
@@ -504,7 +511,7 @@ impl Inner {
         if !matches!(self.mode, Mode::Working(_)) {
             return Ok(None);
         }
-        while self.blocks[id as usize].data.is_none() {
+        while self.blocks[id as usize].comes {
             self.wait(Route::FromDisk)?;
         }
         let data = self.blocks[id as usize].data.take();
@@ -589,7 +596,11 @@ impl Inner {
                 self.leaving -= 4 * done.buffer.len() as u64;
                 self.keep(done.buffer);
             }
-            Some(id) => self.blocks[id as usize].data = Some(self.shaped(id, done.buffer)),
+            Some(id) => {
+                let data = self.shaped(id, done.buffer);
+                let block = &mut self.blocks[id as usize];
+                (block.data, block.comes) = (Some(data), false);
+            }
         }
     }
 }

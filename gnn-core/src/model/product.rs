@@ -1,0 +1,55 @@
+//! A layer that multiplies first, in steps: for a strategy that has all products before it aggregates any.
+//!
+//! Such a layer is `Y = σ(Â X W + …)` of which nothing else reads other rows. Forward, its product `X W`
+//! comes first, then the layer is gone through with an aggregate that does not read what it is given
+//! ([`Aggregate::reads_rows`](super::Aggregate::reads_rows)). Backward, the gradient of `Â X W` is that of the
+//! output before what follows the layer; its product with `Âᵀ` comes first, then the rest of the layer.
+
+use super::layer::Saved;
+use super::stack::Tape;
+use super::{Input, Model};
+use crate::backend::{Kept, Mat};
+use crate::ctx::Ctx;
+
+impl Model {
+    /// Columns of a layer's product, for a layer that multiplies such an input first and reads other rows
+    /// nowhere else.
+    pub fn product_width(&self, layer: usize, sparse_input: bool) -> Option<usize> {
+        let tensor = self.stages[layer].layer.product_tensor(sparse_input)?;
+        Some(self.weights[layer][tensor].ncols())
+    }
+
+    /// The product of some rows `x: [n, d_in]`, `[n, product_width]`.
+    ///
+    /// # Panics
+    /// For a layer that has none.
+    pub fn product(&self, cx: &Ctx, layer: usize, x: &Input) -> Mat {
+        let tensor = self.stages[layer].layer.product_tensor(x.is_sparse());
+        let tensor = tensor.expect("a layer that multiplies first");
+        x.times(cx, &self.weights[layer][tensor])
+    }
+
+    /// From the gradient of what a layer passed on, `y` behind its activation and dropout, to that of its
+    /// output before them.
+    pub fn before_passing(
+        &self,
+        cx: &Ctx,
+        layer: usize,
+        ids: &Kept<u32>,
+        y: Option<&Input>,
+        g: &mut Mat,
+    ) {
+        if layer + 1 < self.layers()
+            && let Some(then) = self.input_then(cx, layer + 1, ids, y)
+        {
+            cx.backend.then(then, g);
+        }
+    }
+
+    /// What the backward of such a layer reads: its input.
+    pub fn tape_of(x: Input) -> Tape {
+        Tape {
+            saved: vec![Saved::input(x)],
+        }
+    }
+}
