@@ -10,6 +10,7 @@ use super::stack::Tape;
 use super::{Input, Model};
 use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
+use std::rc::Rc;
 
 impl Model {
     /// Columns of a layer's product, for a layer that multiplies such an input first and reads other rows
@@ -46,10 +47,18 @@ impl Model {
         }
     }
 
-    /// What the backward of such a layer reads: its input.
-    pub fn tape_of(x: Input) -> Tape {
-        Tape {
-            saved: vec![Saved::input(x)],
-        }
+    /// Whether the backward of a layer reads nothing of its forward but its aggregate and own rows.
+    pub fn reads_aggregate(&self, layer: usize) -> bool {
+        self.stages[layer].layer.only_weights_read().is_some()
+    }
+
+    /// What the backward of such a layer reads, and of one that multiplies first: its input, and its aggregate
+    /// where it has one.
+    pub fn tape_of(x: Input, aggregate: Option<Mat>) -> Tape {
+        let saved = Saved {
+            aggregated: aggregate.map(Rc::new),
+            ..Saved::input(x)
+        };
+        Tape { saved: vec![saved] }
     }
 }

@@ -178,6 +178,15 @@ pub(super) fn predict(
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let overlap = cx.plan.spec.knobs.flag("overlap");
+    build_plain(setup, cx, overlap)
+}
+
+/// The strategy, for another one that does the same: local edges are multiplied while rows travel.
+pub(super) fn build_overlapping(setup: Setup, cx: &mut Ctx) -> Result<Built> {
+    build_plain(setup, cx, true)
+}
+
+fn build_plain(setup: Setup, cx: &mut Ctx, overlap: bool) -> Result<Built> {
     build_over(setup, cx, overlap, |halo, aggregations| {
         let (sends, reads) = halo.counts();
         let predicted = predict(aggregations, &sends, reads);

@@ -5,14 +5,16 @@
 
 use super::batches::Batch;
 use super::dedup::Dedup;
+use super::remember::Remember;
 use super::seams::{OverColumns, Source, ToPlaces, clear};
 use super::topology::{self, Way};
 use super::trainer::{HongTu, Passed, Reads, drop_ids, grad_of, kept_of};
 use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::model::Grad;
+use crate::model::{Grad, Input, Model};
 use crate::record::{Direction, Pass};
+use std::rc::Rc;
 
 impl HongTu {
     /// All layers, from the gradients of the output that lie on the host.
@@ -29,7 +31,7 @@ impl HongTu {
             let mut rows = if again { self.buffer(cx, layer) } else { None };
             let mut gradients = None;
             if self.wanted(layer) {
-                self.host.begin_gradients(cx, layer, self.widths[layer]);
+                self.host.begin_gradients(layer, self.widths[layer]);
                 let room = self.reads[layer] != Reads::Own;
                 gradients = room.then(|| cx.backend.zeros(self.batches.places, self.widths[layer]));
             }
@@ -60,6 +62,9 @@ impl HongTu {
         mut rows: Option<&mut Mat>,
     ) -> Result<Passed> {
         cx.pass(Pass::Forward);
+        if self.remembers[layer] == Remember::Output {
+            return self.as_kept(cx, (layer, j));
+        }
         if let Some(rows) = rows.as_deref_mut() {
             self.fill(cx, (layer, Direction::Forward), j, false, rows)?;
         }
@@ -73,6 +78,22 @@ impl HongTu {
         };
         let (_, passed) = self.over(cx, (layer, j), source, true)?;
         Ok(passed.expect("training keeps it"))
+    }
+
+    /// What lies on the host of a layer that was kept there.
+    fn as_kept(&self, cx: &Ctx, (layer, j): (usize, usize)) -> Result<Passed> {
+        let own = self.batch(j).own.clone();
+        let aggregate = self.host.aggregates[layer].as_ref();
+        let aggregate = aggregate.expect("forward keeps it");
+        let aggregate = self.tier.load_range(cx, aggregate, own)?;
+        let x = match self.model.kind().reads_own_rows() {
+            true => self.own_rows(cx, (layer, j), true)?,
+            false => Input::Dense(Rc::new(cx.backend.fresh(0, self.widths[layer]))),
+        };
+        Ok(Passed {
+            y: self.passed_on(cx, (layer, j))?,
+            tape: Model::tape_of(x, Some(aggregate)),
+        })
     }
 
     /// A layer back on a batch: gradients of its own rows to the host, those of others to the buffer.
@@ -143,7 +164,7 @@ impl HongTu {
             self.tier.add(cx, g, self.host.gradients(layer), &rows)?;
         }
         if let Some(h0) = h0 {
-            let to = self.host.residual(cx, 1, h0.ncols());
+            let to = self.host.residual(1, h0.ncols());
             self.tier.store(cx, &h0, to, own.start)?;
         }
         Ok(())

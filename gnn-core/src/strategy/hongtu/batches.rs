@@ -122,6 +122,13 @@ pub(super) struct Volumes {
     pub(super) fetched: u64,
 }
 
+impl Volumes {
+    /// Those of all devices together.
+    pub(super) fn of(levels: &TwoLevels<'_>) -> Volumes {
+        of_all(levels, &levels.neighbours())
+    }
+}
+
 /// Members of `a` that are not in `b`; both ascend.
 fn without(a: &[u32], b: &[u32]) -> Vec<u32> {
     let mut rest = b.iter().peekable();

@@ -259,7 +259,7 @@ impl HongTu {
         train: bool,
     ) -> Result<(Flow, Option<Passed>)> {
         let flow = self.flow(cx, (layer, j), &source, train)?;
-        let keeps = train && self.remembers[layer] == Remember::Aggregate;
+        let keeps = train && self.remembers[layer].has_aggregate();
         let columns = self.columns.get(j);
         let columns = columns.filter(|_| self.reads[layer] == Reads::Columns);
         let ids = drop_ids(&self.model, layer, columns, &self.ids_of[j]);
@@ -302,7 +302,7 @@ impl HongTu {
         let begins = matches!(self.model.layer(layer).beside(), Beside::BeginsResidual(_));
         match flow.h0.as_ref().filter(|_| begins) {
             Some(h0) => {
-                let to = self.host.residual(cx, 0, h0.ncols());
+                let to = self.host.residual(0, h0.ncols());
                 self.tier.store(cx, h0, to, first)
             }
             None => Ok(()),

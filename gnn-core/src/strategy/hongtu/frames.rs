@@ -1,5 +1,6 @@
 //! The `transfers` frame: what moved between hosts and devices.
 
+use super::batches::Volumes;
 use super::trainer::HongTu;
 use crate::ctx::Ctx;
 use crate::device::CopiesRow;
@@ -51,6 +52,31 @@ frame! {
 
 /// The strategy's frames.
 pub(super) const FRAMES: &[FrameDef] = &[TransfersRow::FRAME, CopiesRow::FRAME];
+
+impl TransfersRow {
+    /// Of an epoch that moved nothing, of which so much would have moved.
+    pub(super) fn of_nothing(volumes: Volumes) -> TransfersRow {
+        TransfersRow {
+            chunks: 1,
+            rows_original: volumes.original,
+            rows_peer: volumes.peer,
+            rows_reused: volumes.reused,
+            rows_loaded: 0,
+            rows_fetched: 0,
+            h2d_bytes: 0,
+            h2d_ms: 0.0,
+            d2h_bytes: 0,
+            d2h_ms: 0.0,
+            on_device_bytes: 0,
+            on_device_ms: 0.0,
+            disk_read_bytes: 0,
+            disk_written_bytes: 0,
+            disk_ms: 0.0,
+            disk_wait_ms: 0.0,
+            host_mem_peak_bytes: None,
+        }
+    }
+}
 
 /// Writes what an epoch moved.
 pub(super) fn note(cx: &Ctx, of: &HongTu) {

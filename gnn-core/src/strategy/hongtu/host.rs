@@ -1,11 +1,10 @@
 //! What lies on the host: rows of this rank's vertices, batch by batch.
 //!
-//! In memory, which the comparison trains in, it lies on the device. With a disk behind it ([`super::disk`])
+//! With a disk behind it ([`super::disk`])
 //! the host has what is read next.
 
 use super::disk::{Key, PagedRows, Pages};
 use crate::backend::Mat;
-use crate::ctx::Ctx;
 use std::rc::Rc;
 
 /// Where rows lie.
@@ -13,8 +12,6 @@ use std::rc::Rc;
 pub(super) enum Place {
     /// In the host's memory.
     Memory,
-    /// On the device.
-    Device,
     /// In the host's memory and on a disk, in blocks that begin at these rows.
     Disk(Rc<Pages>, Rc<[usize]>),
 }
@@ -71,7 +68,6 @@ impl Host {
     /// Room for the inputs of all layers but the first, which is `features`, or room for them; `widths` has
     /// the columns of every layer's input, `kept` whether its aggregate is.
     pub(super) fn new(
-        cx: &Ctx,
         (place, n): (Place, usize),
         features: Option<kernels::Mat>,
         widths: &[usize],
@@ -86,25 +82,19 @@ impl Host {
             gradients: (0..=widths.len()).map(|_| None).collect(),
             residual: [None, None],
         };
-        let features = match (features, &host.place) {
-            (None, _) => host.zeros(cx, Key::Input(0), widths[0]),
-            (Some(x), Place::Device) => OnHost::Whole(cx.backend.upload(x)),
-            (Some(x), _) => OnHost::Whole(Mat::from_host(x)),
+        let features = match features {
+            None => host.zeros(Key::Input(0), widths[0]),
+            Some(x) => OnHost::Whole(Mat::from_host(x)),
         };
         let others = widths.iter().enumerate().skip(1);
-        let others = others.map(|(l, &d)| host.zeros(cx, Key::Input(l), d));
+        let others = others.map(|(l, &d)| host.zeros(Key::Input(l), d));
         let inputs = [features].into_iter().chain(others).collect();
         let aggregates = widths.iter().zip(kept).enumerate();
         let aggregates = aggregates
-            .map(|(l, (&d, &kept))| kept.then(|| host.zeros(cx, Key::Aggregate(l), d)))
+            .map(|(l, (&d, &kept))| kept.then(|| host.zeros(Key::Aggregate(l), d)))
             .collect();
         (host.aggregates, host.inputs) = (aggregates, inputs);
         host
-    }
-
-    /// Whether rows are on the device.
-    pub(super) fn is_resident(&self) -> bool {
-        matches!(self.place, Place::Device)
     }
 
     /// The blocks of rows, where there is a disk.
@@ -116,17 +106,16 @@ impl Host {
     }
 
     /// `[n, d]` of zeros.
-    pub(super) fn zeros(&self, cx: &Ctx, key: Key, d: usize) -> OnHost {
+    pub(super) fn zeros(&self, key: Key, d: usize) -> OnHost {
         match &self.place {
-            Place::Device => OnHost::Whole(cx.backend.zeros(self.n, d)),
             Place::Memory => OnHost::Whole(zeros(self.n, d)),
             Place::Disk(pages, starts) => OnHost::Paged(PagedRows::new(pages, key, d, starts)),
         }
     }
 
     /// Gradients of a layer's input begin, all zero.
-    pub(super) fn begin_gradients(&mut self, cx: &Ctx, layer: usize, d: usize) {
-        self.gradients[layer] = Some(self.zeros(cx, Key::Gradient(layer), d));
+    pub(super) fn begin_gradients(&mut self, layer: usize, d: usize) {
+        self.gradients[layer] = Some(self.zeros(Key::Gradient(layer), d));
     }
 
     /// Gradients of a layer's input, which have begun.
@@ -136,9 +125,9 @@ impl Host {
     }
 
     /// The initial residual, or with `1` its gradients; zero until they are written.
-    pub(super) fn residual(&mut self, cx: &Ctx, which: usize, d: usize) -> &mut OnHost {
+    pub(super) fn residual(&mut self, which: usize, d: usize) -> &mut OnHost {
         if self.residual[which].is_none() {
-            self.residual[which] = Some(self.zeros(cx, Key::Residual(which), d));
+            self.residual[which] = Some(self.zeros(Key::Residual(which), d));
         }
         self.residual[which].as_mut().expect("made above")
     }

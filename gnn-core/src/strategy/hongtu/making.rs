@@ -105,18 +105,17 @@ impl Making<'_> {
         }
         let ids_of: Vec<&[u32]> = batches.all.iter().map(|b| &own[b.own.clone()]).collect();
         let own_sparse = sparse && matches!(reads[0], Reads::Own | Reads::Product);
-        let remembers: Vec<Remember> = reads
-            .iter()
-            .map(|&reads| match reads {
-                // The same on all ranks.
-                Reads::Places if self.how.chooses => {
-                    let (rows, edges) = (data.n() as u64, ordered.whole.csr().n_edges() as u64);
-                    Remember::cheapest(rows, batches.volumes.reused, edges)
-                }
-                Reads::Places => remembers[0],
-                _ => remembers[1],
-            })
-            .collect();
+        let remember = |(layer, &reads): (usize, &Reads)| match reads {
+            Reads::Places if model.reads_aggregate(layer) => remembers[0],
+            // The same on all ranks.
+            Reads::Places if self.how.chooses => {
+                let (rows, edges) = (data.n() as u64, ordered.whole.csr().n_edges() as u64);
+                Remember::cheapest(rows, batches.volumes.reused, edges)
+            }
+            Reads::Places => remembers[1],
+            _ => remembers[2],
+        };
+        let remembers: Vec<Remember> = reads.iter().enumerate().map(remember).collect();
         let mut widths = vec![self.shape.d_in];
         widths.extend((0..layers).map(|l| model.layer(l).d_out()));
         let rows = Rows::of(data, &own);
@@ -140,10 +139,10 @@ impl Making<'_> {
             passed: (0..layers)
                 .map(|_| batches.all.iter().map(|_| None).collect())
                 .collect(),
-            host: self.host(cx, place, own.len(), (&widths, &remembers)),
+            host: self.host(place, own.len(), (&widths, &remembers)),
             ids_of: ids_of.iter().map(|ids| ids.to_vec().into()).collect(),
             ids: own.into(),
-            tier: Tier::new(cx, self.how.resident),
+            tier: Tier::new(cx),
             budget: 0,
             pinned: true,
             lists: None,
@@ -167,10 +166,9 @@ impl Making<'_> {
 
     /// Where rows lie while nothing is computed: in blocks whose order is noted, if there is a disk.
     fn noting(&self, cx: &Ctx, batches: &Batches, widths: &[usize]) -> Place {
-        match (self.how.resident, self.how.host) {
-            (true, _) => Place::Device,
-            (_, 0) => Place::Memory,
-            (_, bytes) => {
+        match self.how.host {
+            0 => Place::Memory,
+            bytes => {
                 let widest = widths.iter().copied().max().unwrap_or(1);
                 let ranges = batches.all.iter().map(|batch| batch.own.clone());
                 let starts = cut(ranges, rows_of_block(bytes, widest));
@@ -180,18 +178,12 @@ impl Making<'_> {
     }
 
     /// Room for rows of all layers, of `n` vertices.
-    fn host(
-        &self,
-        cx: &Ctx,
-        place: Place,
-        n: usize,
-        (widths, remembers): (&[usize], &[Remember]),
-    ) -> Host {
-        let kept = remembers.iter().map(|&r| r == Remember::Aggregate);
+    fn host(&self, place: Place, n: usize, (widths, remembers): (&[usize], &[Remember])) -> Host {
+        let kept = remembers.iter().map(|r| r.has_aggregate());
         let kept: Vec<bool> = kept.collect();
         // Sparse ones lie with the batches.
         let none = self.sparse().then(|| kernels::Mat::zeros((0, 0)));
-        Host::new(cx, (place, n), none, &widths[..kept.len()], &kept)
+        Host::new((place, n), none, &widths[..kept.len()], &kept)
     }
 
     /// Dense features of some vertices.
@@ -272,7 +264,7 @@ impl Making<'_> {
             None => (self.noting(cx, &made.batches, &made.widths), true),
         };
         let of_layers = (&made.widths[..], &made.remembers[..]);
-        let host = self.host(cx, place, made.ids.len(), of_layers);
+        let host = self.host(place, made.ids.len(), of_layers);
         let mut made = made;
         if !pinned {
             made.batches.all.iter_mut().for_each(Batch::brief);
@@ -284,7 +276,6 @@ impl Making<'_> {
     pub(super) fn placed(&self, cx: &mut Ctx, made: HongTu, need: Need) -> Result<HongTu> {
         let with = |place: Place| Some((place, need));
         let mut made = match self.how.host {
-            _ if self.how.resident => self.again(cx, made, with(Place::Device)),
             0 => self.again(cx, made, with(Place::Memory)),
             bytes => self.behind(cx, made, need, bytes)?,
         };
@@ -353,12 +344,6 @@ impl Making<'_> {
         }
         let features = &mut made.host.inputs[0];
         match features {
-            OnHost::Whole(x) if self.how.resident => {
-                let d = x.ncols();
-                // Let go before the new one is made.
-                *x = cx.backend.fresh(0, d);
-                *x = cx.backend.upload(self.features(&made.ids));
-            }
             OnHost::Whole(x) => *x = Mat::from_host(self.features(&made.ids)),
             OnHost::Paged(x) => x.each_in(0..made.ids.len(), Use::Write, |block, rows| {
                 if cx.backend.keeps_elements() {

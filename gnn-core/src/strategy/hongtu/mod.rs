@@ -44,6 +44,7 @@ mod disk;
 mod forward;
 mod frames;
 mod host;
+mod in_memory;
 mod making;
 mod need;
 mod product;
@@ -61,6 +62,7 @@ use super::ordered::Ordered;
 use super::{Built, Entry, Exact, Rows, Setup};
 use crate::ctx::Ctx;
 use crate::dataset::Task;
+use crate::device;
 use crate::error::{Error, Result};
 use crate::head::no_links;
 use crate::model::{AggregateFirst, ModelKind, Shape};
@@ -70,21 +72,30 @@ use making::Making;
 use setting::How;
 use std::sync::Arc;
 
-fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
-    let how = How::of(&cx.plan.spec);
-    build_so(setup, cx, how)
-}
-
 fn build_in_memory(setup: Setup, cx: &mut Ctx) -> Result<Built> {
-    let how = How::in_memory(&cx.plan.spec);
-    build_so(setup, cx, how)
+    no_links_in(&setup, cx)?;
+    let budget = device::budget(&cx.plan.spec.knobs);
+    let need = in_memory::need(&setup, cx)?;
+    in_memory::build(setup, cx, (need, budget))
 }
 
-fn build_so(setup: Setup, cx: &mut Ctx, how: How) -> Result<Built> {
+fn no_links_in(setup: &Setup, cx: &Ctx) -> Result<()> {
+    match setup.data.task {
+        Task::LinkPrediction => Err(no_links(&cx.plan.spec.strategy)),
+        _ => Ok(()),
+    }
+}
+
+fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
+    no_links_in(&setup, cx)?;
     let plan = Arc::clone(&cx.plan);
     let spec = &plan.spec;
-    if setup.data.task == Task::LinkPrediction {
-        return Err(no_links(&spec.strategy));
+    let how = How::of(spec);
+    if how.keeps_all() {
+        let need = in_memory::need(&setup, cx)?;
+        if need.fits(how.budget) == Some(true) {
+            return in_memory::build(setup, cx, (need, how.budget));
+        }
     }
     let ordered = Ordered::of(&setup, cx);
     let part = (cx.size() > 1).then(|| ordered.part_row(&setup, cx));

@@ -6,10 +6,11 @@
 //! all chunks where these fit, else of the chunk that is computed.
 
 use super::trainer::{HongTu, bytes_pinned};
-use crate::backend::{Backend, Hollow, Metered};
+use crate::backend::{Backend, Hollow, Ledger, Metered};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::record::Meter;
+use crate::record::{Meter, Pass};
+use crate::strategy::Strategy;
 use std::rc::Rc;
 
 /// Bytes on the device of the rank that needs most.
@@ -45,12 +46,12 @@ impl Need {
     }
 }
 
-/// Does something on a device that computes nothing; the most that its matrices have taken. Times, bytes and
-/// rows that are counted meanwhile are nobody's.
-fn without_computing(cx: &mut Ctx, f: impl FnOnce(&mut Ctx) -> Result<()>) -> Result<u64> {
-    let meter = Rc::new(Meter::new(None));
+/// Does something on a device that computes nothing; the most that its matrices have taken, and the lists of
+/// edges and sparse features that were read. Times, bytes and rows that are counted meanwhile are nobody's.
+fn without_computing(cx: &mut Ctx, f: impl FnOnce(&mut Ctx) -> Result<()>) -> Result<(u64, u64)> {
+    let (meter, ledger) = (Rc::new(Meter::new(None)), Rc::new(Ledger::default()));
     let host = cx.plan.spec.backend == "cpu";
-    let hollow = Metered::new(Hollow::new(Rc::default(), host), Rc::clone(&meter));
+    let hollow = Metered::new(Hollow::new(Rc::clone(&ledger), host), Rc::clone(&meter));
     let hollow: Box<dyn Backend> = Box::new(hollow);
     let device = std::mem::replace(&mut cx.backend, hollow);
     let done = f(cx);
@@ -60,7 +61,38 @@ fn without_computing(cx: &mut Ctx, f: impl FnOnce(&mut Ctx) -> Result<()>) -> Re
     of_run.take_times();
     of_run.take_copies();
     of_run.take_blocked();
-    done.map(|()| meter.most_held())
+    let lists = ledger.list_bytes() + ledger.input_bytes();
+    done.map(|()| (meter.most_held(), lists as u64))
+}
+
+/// What a strategy needs that has all its lists on the device. Collective: the most of all ranks.
+///
+/// # Errors
+/// Whatever the communicator meets.
+pub(super) fn of_strategy(
+    cx: &mut Ctx,
+    make: impl FnOnce(&mut Ctx) -> Result<Box<dyn Strategy>>,
+) -> Result<Need> {
+    let (matrices, lists) = without_computing(cx, |cx| {
+        let mut strategy = make(cx)?;
+        strategy.epoch(cx)?;
+        cx.pass(Pass::Eval);
+        strategy.logits(cx)?;
+        cx.pass(Pass::Setup);
+        Ok(())
+    })?;
+    agreed(cx, [matrices, lists, lists])
+}
+
+fn agreed(cx: &mut Ctx, [matrices, chunk, chunks]: [u64; 3]) -> Result<Need> {
+    let mine = [matrices, chunk, chunks].map(|bytes| bytes as f64);
+    let all = cx.comm.agree(&mine)?;
+    let most = |k: usize| all.iter().map(|of| of[k] as u64).max().unwrap_or(0);
+    Ok(Need {
+        matrices: most(0),
+        chunk: most(1),
+        chunks: most(2),
+    })
 }
 
 /// What `make` needs, which makes a training on the device it is given. Collective: the most of all ranks.
@@ -72,7 +104,7 @@ pub(super) fn of(
     make: impl FnOnce(&mut Ctx) -> Result<HongTu>,
 ) -> Result<(HongTu, Need)> {
     let mut made = None;
-    let matrices = without_computing(cx, |cx| {
+    let (matrices, _) = without_computing(cx, |cx| {
         let mut training = make(cx)?;
         training.pass(cx)?;
         made = Some(training);
@@ -81,17 +113,7 @@ pub(super) fn of(
     let mut made = made.expect("made above");
     made.pinned_bytes = bytes_pinned(&made);
     let lists = &made.list_bytes;
-    let mine = [
-        matrices,
-        lists.iter().copied().max().unwrap_or(0),
-        made.pinned_bytes,
-    ];
-    let all = cx.comm.agree(&mine.map(|bytes| bytes as f64))?;
-    let most = |k: usize| all.iter().map(|of| of[k] as u64).max().unwrap_or(0);
-    let need = Need {
-        matrices: most(0),
-        chunk: most(1),
-        chunks: most(2),
-    };
+    let chunk = lists.iter().copied().max().unwrap_or(0);
+    let need = agreed(cx, [matrices, chunk, made.pinned_bytes])?;
     Ok((made, need))
 }

@@ -21,9 +21,7 @@ use std::rc::Rc;
 impl HongTu {
     /// Products of all batches, on the host.
     pub(super) fn multiply(&mut self, cx: &Ctx, layer: usize, train: bool) -> Result<()> {
-        let mut products = self
-            .host
-            .zeros(cx, Key::Product(layer), self.read_width(layer));
+        let mut products = self.host.zeros(Key::Product(layer), self.read_width(layer));
         for j in 0..self.batches.all.len() {
             cx.chunk(Some(j));
             let x = self.own_rows(cx, (layer, j), train)?;
@@ -41,7 +39,7 @@ impl HongTu {
     /// A layer's backward: gradients of the products of all batches, then what is left of the layer.
     pub(super) fn back_by_product(&mut self, cx: &mut Ctx, layer: usize) -> Result<()> {
         let width = self.read_width(layer);
-        self.host.products = Some(self.host.zeros(cx, Key::Product(layer), width));
+        self.host.products = Some(self.host.zeros(Key::Product(layer), width));
         let mut buffer = cx.backend.zeros(self.batches.places, width);
         for j in (0..self.batches.all.len()).rev() {
             cx.chunk(Some(j));
@@ -51,7 +49,7 @@ impl HongTu {
         }
         drop(buffer);
         if self.wanted(layer) {
-            self.host.begin_gradients(cx, layer, self.widths[layer]);
+            self.host.begin_gradients(layer, self.widths[layer]);
         }
         for j in (0..self.batches.all.len()).rev() {
             cx.chunk(Some(j));
@@ -63,16 +61,16 @@ impl HongTu {
         Ok(())
     }
 
-    /// What a layer has passed on of a batch, where its activation asks for it.
-    fn passed_on(&self, cx: &Ctx, (layer, j): (usize, usize)) -> Result<Option<Input>> {
+    /// What a layer has passed on of a batch; without rows for the last one, whose output nothing follows.
+    pub(super) fn passed_on(&self, cx: &Ctx, (layer, j): (usize, usize)) -> Result<Input> {
         if let Some(kept) = &self.passed[layer][j] {
-            return Ok(Some(kept.y.clone()));
+            return Ok(kept.y.clone());
         }
-        let Some(rows) = self.host.inputs.get(layer + 1) else {
-            return Ok(None);
+        let y = match self.host.inputs.get(layer + 1) {
+            Some(rows) => self.tier.load_range(cx, rows, self.batch(j).own.clone())?,
+            None => cx.backend.fresh(0, self.widths[layer + 1]),
         };
-        let y = self.tier.load_range(cx, rows, self.batch(j).own.clone())?;
-        Ok(Some(Input::Dense(Rc::new(y))))
+        Ok(Input::Dense(Rc::new(y)))
     }
 
     /// Gradients of a batch's aggregates, into those of the rows in the buffer.
@@ -81,7 +79,7 @@ impl HongTu {
         let mut g = self.gradient_of_output(cx, (layer, j))?;
         let y = self.passed_on(cx, (layer, j))?;
         self.model
-            .before_passing(cx, layer, &self.ids_of[j], y.as_ref(), &mut g);
+            .before_passing(cx, layer, &self.ids_of[j], Some(&y), &mut g);
         drop(y);
         let kept = kept_of(self.pinned, self.lists.as_ref());
         let edges_t = topology::on_device(cx, kept, (batch, j, Way::Out))?;
@@ -102,15 +100,10 @@ impl HongTu {
         let g = self.gradient_of_output(cx, (layer, j))?;
         let Passed { y, tape } = match self.passed[layer][j].take() {
             Some(kept) => kept,
-            None => {
-                let y = self.passed_on(cx, (layer, j))?;
-                let x = self.own_rows(cx, (layer, j), true)?;
-                let nothing = || Input::Dense(Rc::new(cx.backend.fresh(0, 0)));
-                Passed {
-                    y: y.unwrap_or_else(nothing),
-                    tape: Model::tape_of(x),
-                }
-            }
+            None => Passed {
+                y: self.passed_on(cx, (layer, j))?,
+                tape: Model::tape_of(self.own_rows(cx, (layer, j), true)?, None),
+            },
         };
         let Batch { own, .. } = self.batch(j);
         let own = own.clone();

@@ -17,8 +17,9 @@ pub(super) struct How {
     /// Chunks of each device; none for as few as fit.
     pub(super) chunks: Option<usize>,
     pub(super) dedup: Dedup,
-    /// What is kept of a layer that aggregates with fixed weights, and of others.
-    pub(super) remembers: [Remember; 2],
+    /// What is kept of a layer that aggregates with fixed weights, of which backward reads the aggregate and
+    /// own rows, or more; and of others.
+    pub(super) remembers: [Remember; 3],
     /// Whether more is kept of each layer as far as that fits.
     pub(super) chooses: bool,
     /// Whether chunks go in the order that costs least.
@@ -29,8 +30,6 @@ pub(super) struct How {
     pub(super) budget: u64,
     /// Bytes of the host, with a disk behind it; 0 is no limit, and no disk.
     pub(super) host: u64,
-    /// Whether rows and gradients of all layers lie on the device, and nothing on the host.
-    pub(super) resident: bool,
 }
 
 impl How {
@@ -38,36 +37,27 @@ impl How {
     pub(super) fn of(spec: &RunSpec) -> How {
         let knobs = &spec.knobs;
         let budget = device::budget(knobs);
+        let chooses = knobs.word("memory") == "auto";
         How {
             chunks: match knobs.word("chunks") {
-                "auto" if budget > 0 => None,
+                "auto" if budget > 0 || chooses => None,
                 "auto" => Some(CHUNKS),
                 _ => Some(knobs.count("chunks")),
             },
             dedup: Dedup::of(knobs),
             remembers: Remember::of(knobs),
-            chooses: knobs.word("memory") == "auto",
+            chooses,
             reorganise: knobs.flag("reorganise"),
             narrower: knobs.flag(NARROWER.name),
             budget,
             host: device::bytes(knobs, HOST_MEM),
-            resident: false,
         }
     }
 
-    /// `hongtu-im`: one chunk a device, and all of it there.
-    pub(super) fn in_memory(spec: &RunSpec) -> How {
-        How {
-            chunks: Some(1),
-            dedup: Dedup::Peer,
-            remembers: [Remember::All; 2],
-            chooses: false,
-            reorganise: false,
-            narrower: spec.knobs.flag(NARROWER.name),
-            budget: device::budget(&spec.knobs),
-            host: 0,
-            resident: true,
-        }
+    /// Whether everything may stay on the device, if it fits there.
+    pub(super) fn keeps_all(&self) -> bool {
+        let one = self.chunks.is_none_or(|chunks| chunks == 1);
+        self.chooses && self.narrower && one && self.host == 0
     }
 }
 
@@ -109,7 +99,6 @@ pub(super) const KNOBS: &[Knob] = &[
 ];
 
 /// The settings of `hongtu-im`.
-pub(super) const IN_MEMORY: &[Knob] = &[
-    device::device_mem("bytes of the device that hold everything, as in 512MB; 0 is no limit"),
-    NARROWER,
-];
+pub(super) const IN_MEMORY: &[Knob] = &[device::device_mem(
+    "bytes of the device that hold everything, as in 512MB; 0 is no limit",
+)];

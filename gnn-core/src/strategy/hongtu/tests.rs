@@ -11,7 +11,7 @@ use crate::record::frame::Noted;
 use crate::rng;
 use crate::spec::{RunSpec, Value};
 use crate::strategy::tests::{Trained, assert_same, spec, train};
-use crate::strategy::{STRATEGIES, Setup};
+use crate::strategy::{Entry, STRATEGIES, Setup};
 use crate::testing::{random_dataset, rows_of, with_relations, world};
 use std::sync::Arc;
 
@@ -62,8 +62,9 @@ fn every_setting_gives_what_single_gives() {
                     (3, "p2p+ru", "recompute"),
                     (3, "p2p+ru", "keep"),
                     (4, "p2p", "recompute"),
-                    (3, "none", "hybrid"),
+                    (3, "none", "cached"),
                     (3, "none", "recompute"),
+                    (4, "p2p+ru", "cached"),
                     (50, "p2p+ru", "recompute"),
                     (3, "p2p+ru", "auto"),
                 ] {
@@ -169,10 +170,43 @@ fn in_memory_no_row_crosses() {
                 let rows = rank.rows::<TransfersRow>();
                 let last = rows.last().expect("each epoch");
                 assert_eq!((last.h2d_bytes, last.d2h_bytes), (0, 0));
-                assert!(last.on_device_bytes > 0);
                 assert_eq!(rank.on_device.is_some(), budget > 0);
             }
         }
+    }
+}
+
+/// Where everything fits, and nobody asks for chunks, nothing is moved; one byte less, and it is.
+#[test]
+fn everything_stays_where_it_fits_to_the_byte() {
+    let data = Arc::new(random_dataset(60, 300, 8, 4, false, 4));
+    for (model, ranks) in [
+        (ModelKind::Sage, 1),
+        (ModelKind::Gat, 1),
+        (ModelKind::Gcn, 3),
+    ] {
+        let all = |entry: &Entry, budget: u64| {
+            let mut request = spec(entry, model, 3, 6);
+            if entry.name == ENTRY.name {
+                request.knobs.set("memory", word("auto"));
+            }
+            request.knobs.set("device_mem", Value::Int(budget as i64));
+            let got = train(entry, &request, &data, owners(60, ranks), ranks);
+            let moved = |rank: &Trained| {
+                let rows = rank.rows::<TransfersRow>();
+                rows.last().expect("each epoch").h2d_bytes
+            };
+            let most = got.iter().map(|rank| rank.on_device.unwrap_or(0)).max();
+            (most.unwrap_or(0), got.iter().map(moved).sum::<u64>())
+        };
+        let (most, _) = all(&IN_MEMORY, 1 << 30);
+        assert_eq!(all(&IN_MEMORY, most), (most, 0), "{model}, {ranks}");
+        assert_eq!(all(&ENTRY, most), (most, 0), "{model}, {ranks}");
+        let (less, moved) = all(&ENTRY, most - 1);
+        assert!(
+            less < most && moved > 0,
+            "{model}, {ranks}: {less} of {most}"
+        );
     }
 }
 
@@ -303,7 +337,7 @@ fn a_disk_behind_the_host_changes_nothing() {
         for ranks in [1, 3] {
             for (dedup, memory) in [
                 ("p2p+ru", "hybrid"),
-                ("p2p+ru", "recompute"),
+                ("p2p+ru", "cached"),
                 ("none", "hybrid"),
                 ("p2p", "keep"),
             ] {

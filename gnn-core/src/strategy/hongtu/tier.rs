@@ -17,8 +17,6 @@ use std::rc::Rc;
 pub(super) struct Tier {
     /// What works on the host where the device is apart from it.
     apart: Option<Box<dyn Backend>>,
-    /// Whether there is no host: all rows lie on the device.
-    resident: bool,
 }
 
 /// Rows that follow each other from one on, or a list of them.
@@ -32,21 +30,13 @@ fn bytes(n: usize, d: usize) -> u64 {
 
 impl Tier {
     /// Between this rank's host and its device.
-    pub(super) fn new(cx: &Ctx, resident: bool) -> Tier {
+    pub(super) fn new(cx: &Ctx) -> Tier {
         let host = || {
             let host = Metered::new(Cpu::new(cx.plan.threads), Rc::clone(cx.meter()));
             Box::new(host) as Box<dyn Backend>
         };
         Tier {
-            apart: cx.backend.memory().filter(|_| !resident).map(|_| host()),
-            resident,
-        }
-    }
-
-    fn route(&self, route: Route) -> Route {
-        match self.resident {
-            true => Route::OnDevice,
-            false => route,
+            apart: cx.backend.memory().map(|_| host()),
         }
     }
 
@@ -123,7 +113,7 @@ impl Tier {
         to: &mut Mat,
         at: Picked<'_>,
     ) {
-        let (size, route) = ((n, x.ncols()), self.route(Route::HostToDevice));
+        let (size, route) = ((n, x.ncols()), Route::HostToDevice);
         cx.meter()
             .copying(route, bytes(n, x.ncols()), || match &self.apart {
                 None => cx.backend.copy_block(x, corner(rows), size, to, corner(at)),
@@ -143,7 +133,7 @@ impl Tier {
     /// As [`Tier::load`].
     pub(super) fn store(&self, cx: &Ctx, x: &Mat, to: &mut OnHost, first: usize) -> Result<()> {
         let (n, d) = x.dim();
-        let route = self.route(Route::DeviceToHost);
+        let route = Route::DeviceToHost;
         let here = self.apart.as_ref().map(|host| {
             let down = || host.upload(cx.backend.download(x));
             cx.meter().copying(route, bytes(n, d), down)
@@ -175,7 +165,7 @@ impl Tier {
     /// As [`Tier::load`].
     pub(super) fn add(&self, cx: &Ctx, x: Mat, to: &mut OnHost, rows: &Kept<u32>) -> Result<()> {
         let (n, d) = x.dim();
-        let route = self.route(Route::DeviceToHost);
+        let route = Route::DeviceToHost;
         let to = match to {
             OnHost::Whole(to) => {
                 cx.meter()

@@ -199,7 +199,7 @@ impl HongTu {
             reduction: Reduction::new(&model.weights, cx),
             optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
             model,
-            tier: Tier::new(cx, host.is_resident()),
+            tier: Tier::new(cx),
             host,
             pinned,
             ..self
@@ -230,8 +230,6 @@ impl HongTu {
         // Those on the device as well.
         let graph = self.on_host(self.lists.is_some()) + self.lists_on_device();
         let (features, offloaded) = match self.host.pages() {
-            // On the device, rows are counted there.
-            None if self.host.is_resident() => (0, 0),
             None => {
                 let kept = inputs.iter().chain(self.host.aggregates.iter().flatten());
                 let rows: usize = kept.map(|x| 4 * x.len()).sum();
@@ -316,7 +314,7 @@ impl HongTu {
         self.begin(Round::Training)?;
         self.reduction.begin(cx);
         let layers = self.model.layers();
-        self.host.begin_gradients(cx, layers, self.widths[layers]);
+        self.host.begin_gradients(layers, self.widths[layers]);
         let mut loss = 0.0;
         self.forward(cx, true, &mut |this, cx, j, output| {
             loss += this.loss(cx, j, output)?;
