@@ -187,26 +187,46 @@ fn everything_stays_where_it_fits_to_the_byte() {
     ] {
         let all = |entry: &Entry, budget: u64| {
             let mut request = spec(entry, model, 3, 6);
+            request.ranks = ranks;
             if entry.name == ENTRY.name {
                 request.knobs.set("memory", word("auto"));
             }
             request.knobs.set("device_mem", Value::Int(budget as i64));
-            let got = train(entry, &request, &data, owners(60, ranks), ranks);
-            let moved = |rank: &Trained| {
-                let rows = rank.rows::<TransfersRow>();
-                rows.last().expect("each epoch").h2d_bytes
-            };
-            let most = got.iter().map(|rank| rank.on_device.unwrap_or(0)).max();
-            (most.unwrap_or(0), got.iter().map(moved).sum::<u64>())
+            let owner = owners(60, ranks).map(Arc::new);
+            let got = world(&request, ranks, |cx, meter| {
+                let setup = Setup::of(Arc::clone(&data), owner.clone());
+                let mut strategy = (entry.build)(setup, cx)?.strategy;
+                strategy.epoch(cx)?;
+                let noted = meter.take_noted().into_iter().map(Noted::into_json);
+                let noted: Vec<_> = noted.collect();
+                let moved = rows_of::<TransfersRow>(&noted)[0].h2d_bytes;
+                Ok((meter.most_on_device().expect("a budget"), moved))
+            });
+            let got: Result<Vec<(u64, u64)>> = got.into_iter().collect();
+            got.map(|got| {
+                let most = got.iter().map(|rank| rank.0).max().expect("ranks");
+                (most, got.iter().map(|rank| rank.1).sum::<u64>())
+            })
         };
-        let (most, _) = all(&IN_MEMORY, 1 << 30);
-        assert_eq!(all(&IN_MEMORY, most), (most, 0), "{model}, {ranks}");
-        assert_eq!(all(&ENTRY, most), (most, 0), "{model}, {ranks}");
-        let (less, moved) = all(&ENTRY, most - 1);
+        // The most that there is, with an evaluation.
+        let refused = all(&IN_MEMORY, 1000);
+        let Err(Error::Budget { asked, .. }) = refused else {
+            panic!("{model}, {ranks}: {refused:?}");
+        };
+        for entry in [&IN_MEMORY, &ENTRY] {
+            let (most, moved) = all(entry, asked).expect("fits");
+            assert!(
+                most <= asked && moved == 0,
+                "{}: {model}, {ranks}",
+                entry.name
+            );
+        }
+        let (less, moved) = all(&ENTRY, asked - 1).expect("fits in chunks");
         assert!(
-            less < most && moved > 0,
-            "{model}, {ranks}: {less} of {most}"
+            less < asked && moved > 0,
+            "{model}, {ranks}: {less} of {asked}"
         );
+        assert!(all(&IN_MEMORY, asked - 1).is_err(), "{model}, {ranks}");
     }
 }
 
