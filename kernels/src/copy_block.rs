@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::par::cut_mut;
+use crate::par::{cut_mut, split_rows};
 use crate::{Mat, Par, expect_rows, flat, flat_mut};
 
 /// Rows of a matrix, in order.
@@ -71,7 +71,8 @@ pub fn naive(x: &Mat, from: Corner<'_>, (n, width): (usize, usize), out: &mut Ma
 /// Writes row `from.rows[i]`, columns `from.col..from.col + width` of `x` to row `to.rows[i]`,
 /// columns `to.col..to.col + width` of `out`, for `i` below `n`; what is elsewhere stays.
 ///
-/// Threads share the work where `to.rows` ascends.
+/// Threads share the rows of `out`: each has a part of the list where `to.rows` ascends, and picks its own
+/// out of all of it otherwise.
 ///
 /// # Panics
 /// When the rectangle leaves `x` or `out`.
@@ -94,16 +95,26 @@ pub fn copy_block_into(
     let (x, rows) = (flat("copy_block", x), out.nrows());
     let out = flat_mut("copy_block", out);
     // `part` holds rows of `out` from `first` on.
+    let copy_row = |i: usize, first: usize, part: &mut [f32]| {
+        let a = from.rows.row(i) * dx + from.col;
+        let b = (to.rows.row(i) - first) * d + to.col;
+        part[b..b + width].copy_from_slice(&x[a..a + width]);
+    };
     let copy = |range: Range<usize>, first: usize, part: &mut [f32]| {
-        for i in range {
-            let a = from.rows.row(i) * dx + from.col;
-            let b = (to.rows.row(i) - first) * d + to.col;
-            part[b..b + width].copy_from_slice(&x[a..a + width]);
-        }
+        range.for_each(|i| copy_row(i, first, part));
     };
     let bounds = par.row_bounds(n, width);
-    if bounds.len() == 2 || !to.rows.ascends() {
+    if bounds.len() == 2 {
         copy(0..n, 0, out);
+        return;
+    }
+    if !to.rows.ascends() {
+        let cuts = split_rows(rows, bounds.len() - 1);
+        par.run(cut_mut(out, d, &cuts), |(first, part)| {
+            let mine = first..first + part.len() / d;
+            let of_mine = (0..n).filter(|&i| mine.contains(&to.rows.row(i)));
+            of_mine.for_each(|i| copy_row(i, first, part));
+        });
         return;
     }
     let mut cuts: Vec<usize> = bounds
@@ -129,11 +140,12 @@ mod tests {
         #[test]
         fn equals_the_reference(
             n in 0usize..400, width in 0usize..60, extra in 0usize..5, threads in 1usize..4,
-            reversed: bool, listed: bool,
+            reversed: bool, listed: bool, turned in 0usize..7,
         ) {
             let x = Mat::from_shape_fn((n + extra, width + extra), |(r, c)| (r * 101 + c) as f32);
             let mut list: Vec<u32> = (0..n as u32).map(|i| i + extra as u32).collect();
             if reversed { list.reverse(); }
+            list.rotate_left(turned.min(n));
             let from = Corner { rows: Picked::From(extra), col: extra };
             let rows = if listed { Picked::List(&list) } else { Picked::From(extra) };
             let to = Corner { rows, col: 0 };

@@ -120,6 +120,7 @@ impl HongTu {
             reads,
             pinned,
             lists,
+            room,
             ..
         } = self;
         let columns = columns.get(j).filter(|_| reads[layer] == Reads::Columns);
@@ -140,7 +141,7 @@ impl HongTu {
                     true => kept_of(*pinned, lists.as_ref()),
                     false => topology::Kept::Device,
                 };
-                let edges_t = topology::on_device(cx, kept, (batch, j, Way::Out))?;
+                let edges_t = topology::on_device(cx, (kept, room), (batch, j, Way::Out))?;
                 let mut seam = ToPlaces {
                     batch,
                     edges_t: &edges_t,

@@ -280,7 +280,7 @@ impl HongTu {
                     Source::Buffer(_) => kept_of(self.pinned, self.lists.as_ref()),
                     _ => topology::Kept::Device,
                 };
-                let edges = topology::on_device(cx, kept, (batch, j, Way::In))?;
+                let edges = topology::on_device(cx, (kept, &self.room), (batch, j, Way::In))?;
                 let mut seam = FromPlaces {
                     batch,
                     edges: &edges,

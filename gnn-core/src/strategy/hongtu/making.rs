@@ -9,7 +9,7 @@ use super::need::{self, Need};
 use super::remember::Remember;
 use super::setting::How;
 use super::tier::Tier;
-use super::topology::Lists;
+use super::topology::{Lists, Room};
 use super::trainer::{HongTu, Reads, bytes_of_lists};
 use crate::backend::Mat;
 use crate::ctx::Ctx;
@@ -146,6 +146,7 @@ impl Making<'_> {
             budget: 0,
             pinned: true,
             lists: None,
+            room: Room::default(),
             pinned_bytes: 0,
             list_bytes,
             model,

@@ -82,7 +82,7 @@ impl HongTu {
             .before_passing(cx, layer, &self.ids_of[j], Some(&y), &mut g);
         drop(y);
         let kept = kept_of(self.pinned, self.lists.as_ref());
-        let edges_t = topology::on_device(cx, kept, (batch, j, Way::Out))?;
+        let edges_t = topology::on_device(cx, (kept, &self.room), (batch, j, Way::Out))?;
         clear(cx, buffer, &batch.clear);
         cx.backend
             .spmm(&edges_t, 0..edges_t.rows(), &g, Write::Add, buffer);

@@ -6,10 +6,11 @@ use crate::backend::Sparse;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
-use crate::record::Route;
+use crate::record::{Phase, Route, Stream, now_ns};
 use kernels::{Csr, CsrBuf};
 use std::borrow::Cow;
-use std::ops::Range;
+use std::cell::RefCell;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 /// Bytes of a sparse matrix' lists.
@@ -44,37 +45,78 @@ pub(super) enum Kept<'a> {
     Disk(&'a Lists),
 }
 
+/// Room on the device for lists that come and go, kept from one use to the next.
+#[derive(Default)]
+pub(super) struct Room(RefCell<Option<CsrBuf>>);
+
+/// A chunk's edges on the device: those that stay there, or in room that is given back.
+pub(super) struct Lent<'a> {
+    edges: Option<Cow<'a, Sparse>>,
+    room: &'a Room,
+}
+
+impl Deref for Lent<'_> {
+    type Target = Sparse;
+    fn deref(&self) -> &Sparse {
+        self.edges.as_ref().expect("until it is dropped")
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(Cow::Owned(edges)) = self.edges.take() {
+            self.room.0.replace(Some(edges.into_csr()));
+        }
+    }
+}
+
 /// A chunk's edges on the device, for as long as they are used.
 ///
 /// # Errors
 /// What a disk behind the host meets.
 pub(super) fn on_device<'a>(
     cx: &Ctx,
-    kept: Kept<'_>,
+    (kept, room): (Kept<'_>, &'a Room),
     (batch, j, way): (&'a Batch, usize, Way),
-) -> Result<Cow<'a, Sparse>> {
+) -> Result<Lent<'a>> {
     let a = match way {
         Way::In => &batch.edges,
         Way::Out => &batch.edges_t,
     };
-    let copied = match kept {
-        Kept::Device => return Ok(Cow::Borrowed(a)),
-        Kept::Host => copy(a.view()),
-        Kept::Disk(lists) => lists.read(j, way, a)?,
+    let lent = |edges| {
+        let edges = Some(edges);
+        Ok(Lent { edges, room })
     };
-    let copied = Sparse::brief(copied);
-    let bytes = bytes(&copied);
-    cx.meter().copying(Route::HostToDevice, bytes, || ());
-    Ok(Cow::Owned(copied))
+    let mut to = match kept {
+        Kept::Device => return lent(Cow::Borrowed(a)),
+        _ => room.0.take().unwrap_or_else(|| CsrBuf::empty(0)),
+    };
+    let start = now_ns();
+    match kept {
+        Kept::Disk(lists) => lists.read(j, way, a, &mut to)?,
+        _ => copy(a.view(), &mut to),
+    }
+    let edges = Sparse::brief(to);
+    let (route, meter) = (Route::HostToDevice, cx.meter());
+    meter.copying(route, bytes(&edges), || {
+        meter.computed(Stream::Host, Phase::Copy, start..now_ns());
+    });
+    lent(Cow::Owned(edges))
 }
 
-fn copy(a: Csr<'_>) -> CsrBuf {
-    CsrBuf {
-        indptr: a.indptr.to_vec(),
-        indices: a.indices.to_vec(),
-        weights: a.weights.map(<[f32]>::to_vec),
-        n_cols: a.n_cols,
+fn copy(a: Csr<'_>, to: &mut CsrBuf) {
+    fn refill<T: Copy>(to: &mut Vec<T>, from: &[T]) {
+        to.clear();
+        to.reserve_exact(from.len());
+        to.extend_from_slice(from);
     }
+    refill(&mut to.indptr, a.indptr);
+    refill(&mut to.indices, a.indices);
+    match a.weights {
+        Some(weights) => refill(to.weights.get_or_insert_default(), weights),
+        None => to.weights = None,
+    }
+    to.n_cols = a.n_cols;
 }
 
 /// The same of a block.
@@ -163,20 +205,22 @@ impl Lists {
         Ok(())
     }
 
-    /// The edges of a chunk, which `a` has where nothing is computed.
-    fn read(&self, j: usize, way: Way, a: &Sparse) -> Result<CsrBuf> {
+    /// Reads the edges of a chunk, which `a` has where nothing is computed.
+    fn read(&self, j: usize, way: Way, a: &Sparse, csr: &mut CsrBuf) -> Result<()> {
         let span = &self.spans[j][way as usize];
         if !self.words.is_working() {
             self.words.each_in(span.words(), Use::Read, |_, _| ())?;
-            return Ok(copy(a.view()));
+            copy(a.view(), csr);
+            return Ok(());
         }
         let (indptr, edges) = (span.indptr, span.edges);
-        let mut csr = CsrBuf {
-            indptr: vec![0; indptr],
-            indices: vec![0; edges],
-            weights: span.weighted.then(|| vec![0.0; edges]),
-            n_cols: span.n_cols,
-        };
+        resize(&mut csr.indptr, indptr);
+        resize(&mut csr.indices, edges);
+        match span.weighted {
+            true => resize(csr.weights.get_or_insert_default(), edges),
+            false => csr.weights = None,
+        }
+        csr.n_cols = span.n_cols;
         self.words.each_in(span.words(), Use::Read, |block, of| {
             let words: &[u32] = bytemuck::cast_slice(block.as_slice());
             let at = of.start - span.first;
@@ -190,9 +234,14 @@ impl Lists {
                 overlap(words, at, list, first);
                 first += list.len();
             }
-        })?;
-        Ok(csr)
+        })
     }
+}
+
+/// A list of so many elements, whichever, in no more room than it must have.
+fn resize<T: Clone + Default>(list: &mut Vec<T>, n: usize) {
+    list.reserve_exact(n.saturating_sub(list.len()));
+    list.resize(n, T::default());
 }
 
 /// Copies what words from `at` on have of a list that begins with word `first`.

@@ -8,7 +8,7 @@ use super::host::{Host, OnHost};
 use super::need::Need;
 use super::remember::Remember;
 use super::tier::Tier;
-use super::topology::{self, Lists};
+use super::topology::{self, Lists, Room};
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;
 use crate::comm::Label;
@@ -85,6 +85,8 @@ pub(super) struct HongTu {
     pub(super) pinned: bool,
     /// Lists of all chunks where they lie behind the host.
     pub(super) lists: Option<Lists>,
+    /// Room on the device for lists that come and go.
+    pub(super) room: Room,
     /// Bytes of the lists of each chunk, for as long as they are used.
     pub(super) list_bytes: Vec<u64>,
     /// Of all, with what is made of those that stay.
