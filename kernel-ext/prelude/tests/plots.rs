@@ -13,6 +13,7 @@ fn every_kind(setting: &halobook::plot::Setting, epochs: u32) -> Vec<(Kind, Case
         "epochs" => common::epochs(epochs, setting.ranks),
         "ranks" => ranks(epochs, setting.ranks),
         "stale" => common::stale(epochs, setting.ranks),
+        "transfers" => common::transfers(epochs, setting.ranks),
         "spans" => common::spans(epochs, setting.ranks),
         _ => comm(epochs, setting.ranks),
     };
@@ -377,6 +378,28 @@ fn a_large_cut_is_a_matrix_and_many_parts_share_cells() {
     let none = case(setting("single", 1), ranks(1, 1));
     let plot = checked(Kind::Partition.draw(&[none]).expect("says so"));
     assert!(plot.svg.contains("nothing was cut"));
+}
+
+/// Five epochs of two ranks, rank 1 with a disk.
+#[test]
+fn transfers_say_what_loading_once_saves_and_what_copying_takes() {
+    let hongtu = setting("hongtu", 2);
+    let plot = plot::transfers(&case(hongtu, common::transfers(5, 2))).expect("draws");
+    let plot = checked(plot);
+    for part in [
+        "4 chunks a rank",
+        "saves 25 % of the rows, and keeping them 50 %",
+        "2.00 KiB to devices, 1.00 KiB back",
+        "disk: 100 B read, 50 B written",
+    ] {
+        assert!(plot.text.contains(part), "{part}: {}", plot.text);
+    }
+    for part in ["by each chunk", "and kept", "waiting for the disk"] {
+        assert!(plot.svg.contains(part), "{part}");
+    }
+    let row = plot.text.lines().find(|l| l.trim_start().starts_with("1 "));
+    let cells: Vec<&str> = row.expect("a row a rank").split_whitespace().collect();
+    assert_eq!(&cells[..5], ["1", "3.000", "2.000", "1.000", "4.000"]);
 }
 
 /// Nine epochs of two ranks, 4000 and 4001 bytes each: the features 8 times not sent, the rows of

@@ -8,6 +8,7 @@
 //! | [`gantt()`] | `spans` | what each rank did when, in one epoch |
 //! | [`matrix()`] | `comm` | bytes from rank to rank |
 //! | [`stale()`] | `stale` | which epochs sent rows, and how far old ones were from the present |
+//! | [`transfers()`] | `transfers` | rows that devices load, and the time of copying |
 //! | [`plan()`] | `ranks` | memory and time as they were planned, against what was measured |
 //! | [`speedup()`] | `epochs` of many runs | what more ranks bring, and how efficiently |
 //! | [`pareto()`] | `epochs` of many runs | time and bytes until a score is reached |
@@ -43,6 +44,7 @@ mod stack_epochs;
 mod stack_runs;
 mod stale;
 pub(crate) mod text;
+mod transfers;
 pub(crate) mod units;
 
 use std::path::Path;
@@ -58,6 +60,7 @@ pub use setting::{Case, Setting};
 pub use speedup::speedup;
 pub use stack::{parts, stack};
 pub use stale::stale;
+pub use transfers::transfers;
 
 pub use crate::run::compare;
 
@@ -146,6 +149,8 @@ pub enum Kind {
     MatrixLayers,
     /// [`stale()`].
     Stale,
+    /// [`transfers()`].
+    Transfers,
     /// [`plan()`].
     Plan,
     /// [`speedup()`].
@@ -187,6 +192,11 @@ pub const KINDS: &[(&str, Kind, &str)] = &[
         "epochs that sent rows, age and drift of reused ones",
     ),
     (
+        "transfers",
+        Kind::Transfers,
+        "rows between host and device, and what copying takes",
+    ),
+    (
         "plan",
         Kind::Plan,
         "planned memory and time against measured ones",
@@ -224,7 +234,8 @@ impl Kind {
             })
     }
 
-    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale`, `spans` or `partition`.
+    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale`, `transfers`, `spans` or
+    /// `partition`.
     pub fn frame(self) -> &'static str {
         match self {
             Kind::Curve | Kind::CurveSeconds | Kind::Stack | Kind::Speedup | Kind::Pareto => {
@@ -234,6 +245,7 @@ impl Kind {
             Kind::Gantt => "spans",
             Kind::Matrix | Kind::MatrixLayers => "comm",
             Kind::Stale => "stale",
+            Kind::Transfers => "transfers",
             Kind::Partition => "partition",
         }
     }
@@ -252,6 +264,7 @@ impl Kind {
             Kind::Matrix => matrix(one(cases, "matrix")?),
             Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
             Kind::Stale => stale(one(cases, "stale")?),
+            Kind::Transfers => transfers(one(cases, "transfers")?),
             Kind::Plan => plan(cases),
             Kind::Speedup => speedup(cases),
             Kind::Pareto => pareto(cases),

@@ -171,6 +171,33 @@ pub fn stale(n: u32, p: u32) -> DataFrame {
     .expect("columns have equal lengths")
 }
 
+/// A `transfers` frame: the first epoch takes ten times as long, and the last rank of several has a disk.
+pub fn transfers(n: u32, p: u32) -> DataFrame {
+    let of = |f: &dyn Fn(u32, u32) -> f64| -> Vec<f64> {
+        let all = (0..n).flat_map(|epoch| (0..p).map(move |rank| (epoch, rank)));
+        all.map(|(epoch, rank)| f(epoch, rank)).collect()
+    };
+    let slow = |ms: f64| of(&|epoch, _| if epoch == 0 { 10.0 * ms } else { ms });
+    let disk = |x: f64| of(&|_, rank| if rank + 1 == p && p > 1 { x } else { 0.0 });
+    df!(
+        "epoch" => of(&|epoch, _| f64::from(epoch)),
+        "rank" => of(&|_, rank| f64::from(rank)),
+        "chunks" => of(&|_, _| 4.0),
+        "rows_original" => of(&|_, _| 400.0),
+        "rows_peer" => of(&|_, _| 300.0),
+        "rows_reused" => of(&|_, _| 200.0),
+        "h2d_ms" => slow(3.0),
+        "d2h_ms" => slow(2.0),
+        "on_device_ms" => slow(1.0),
+        "disk_wait_ms" => disk(4.0),
+        "h2d_bytes" => of(&|_, _| 1024.0),
+        "d2h_bytes" => of(&|_, _| 512.0),
+        "disk_read_bytes" => disk(100.0),
+        "disk_written_bytes" => disk(50.0),
+    )
+    .expect("columns have equal lengths")
+}
+
 /// A `spans` frame: every rank computes, the last one for longest; the others wait for it, then all sum up.
 pub fn spans(n: u32, p: u32) -> DataFrame {
     type Span = (u32, u32, &'static str, &'static str, i64, i64, Option<u32>);
