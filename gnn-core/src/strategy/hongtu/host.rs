@@ -3,8 +3,9 @@
 //! With a disk behind it ([`super::disk`])
 //! the host has what is read next.
 
-use super::disk::{Key, PagedRows, Pages};
+use super::disk::{Key, PagedRows, Pages, cut, rows_of_block};
 use crate::backend::Mat;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Where rows lie.
@@ -12,8 +13,16 @@ use std::rc::Rc;
 pub(super) enum Place {
     /// In the host's memory.
     Memory,
-    /// In the host's memory and on a disk, in blocks that begin at these rows.
-    Disk(Rc<Pages>, Rc<[usize]>),
+    /// In the host's memory and on a disk.
+    Disk(Rc<Pages>, Rc<Cuts>),
+}
+
+/// How rows are cut into blocks.
+pub(super) struct Cuts {
+    /// Rows of each batch, which a block does not go beyond.
+    pub(super) batches: Vec<Range<usize>>,
+    /// Bytes of all blocks that are in memory.
+    pub(super) bytes: u64,
 }
 
 /// Rows of this rank's vertices, `[n, d]`.
@@ -109,7 +118,11 @@ impl Host {
     pub(super) fn zeros(&self, key: Key, d: usize) -> OnHost {
         match &self.place {
             Place::Memory => OnHost::Whole(zeros(self.n, d)),
-            Place::Disk(pages, starts) => OnHost::Paged(PagedRows::new(pages, key, d, starts)),
+            Place::Disk(pages, cuts) => {
+                let rows = rows_of_block(cuts.bytes, d);
+                let starts = cut(cuts.batches.iter().cloned(), rows);
+                OnHost::Paged(PagedRows::new(pages, key, d, &starts))
+            }
         }
     }
 

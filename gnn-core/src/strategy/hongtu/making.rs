@@ -3,8 +3,8 @@
 
 use super::batches::{Batch, Batches, TwoLevels};
 use super::columns::{RowsOf, columns_of};
-use super::disk::{Pages, Use, cut, rows_of_block};
-use super::host::{Host, OnHost, Place};
+use super::disk::{Pages, Use, rows_of_block};
+use super::host::{Cuts, Host, OnHost, Place};
 use super::need::{self, Need};
 use super::remember::Remember;
 use super::setting::How;
@@ -119,7 +119,7 @@ impl Making<'_> {
         let mut widths = vec![self.shape.d_in];
         widths.extend((0..layers).map(|l| model.layer(l).d_out()));
         let rows = Rows::of(data, &own);
-        let place = self.noting(cx, &batches, &widths);
+        let place = self.noting(cx, &batches);
         let list_bytes = bytes_of_lists(&batches, &columns, reads.iter().any(|r| r.in_places()));
         let lists: u64 = list_bytes.iter().sum();
         if self.how.budget > 0 && lists > self.how.budget / 2 {
@@ -166,14 +166,13 @@ impl Making<'_> {
     }
 
     /// Where rows lie while nothing is computed: in blocks whose order is noted, if there is a disk.
-    fn noting(&self, cx: &Ctx, batches: &Batches, widths: &[usize]) -> Place {
+    fn noting(&self, cx: &Ctx, batches: &Batches) -> Place {
         match self.how.host {
             0 => Place::Memory,
             bytes => {
-                let widest = widths.iter().copied().max().unwrap_or(1);
-                let ranges = batches.all.iter().map(|batch| batch.own.clone());
-                let starts = cut(ranges, rows_of_block(bytes, widest));
-                Place::Disk(Rc::new(Pages::noting(cx.meter())), starts)
+                let batches = batches.all.iter().map(|batch| batch.own.clone()).collect();
+                let cuts = Cuts { batches, bytes };
+                Place::Disk(Rc::new(Pages::noting(cx.meter())), Rc::new(cuts))
             }
         }
     }
@@ -262,7 +261,7 @@ impl Making<'_> {
     fn again(&self, cx: &Ctx, made: HongTu, place: Option<(Place, Need)>) -> HongTu {
         let (place, pinned) = match place {
             Some((place, need)) => (place, need.fits(self.how.budget) == Some(true)),
-            None => (self.noting(cx, &made.batches, &made.widths), true),
+            None => (self.noting(cx, &made.batches), true),
         };
         let of_layers = (&made.widths[..], &made.remembers[..]);
         let host = self.host(place, made.ids.len(), of_layers);
@@ -293,15 +292,15 @@ impl Making<'_> {
     fn behind(&self, cx: &mut Ctx, made: HongTu, need: Need, bytes: u64) -> Result<HongTu> {
         // Once more, for the order in which blocks are touched when lists come and go with their chunks.
         let (made, _) = need::of(cx, |cx| {
-            let place = self.noting(cx, &made.batches, &made.widths);
+            let place = self.noting(cx, &made.batches);
             let mut made = self.again(cx, made, Some((place, need)));
             made.lists = self.lists(&made, bytes);
             Ok(made)
         })?;
-        let Place::Disk(noted, starts) = &made.host.place else {
+        let Place::Disk(noted, cuts) = &made.host.place else {
             unreachable!("a disk was asked for");
         };
-        let (starts, all) = (Rc::clone(starts), noted.most());
+        let (cuts, all) = (Rc::clone(cuts), noted.most());
         let fixed = made.on_host(made.lists.is_some());
         if fixed + all <= bytes && made.lists.is_none() {
             return Ok(self.again(cx, made, Some((Place::Memory, need))));
@@ -318,7 +317,7 @@ impl Making<'_> {
         let folder = computes.then(|| cx.scratch.clone());
         let pages = Rc::new(noted.known(room, folder.as_deref())?);
         let lists = made.lists.is_some();
-        let place = Place::Disk(pages, starts);
+        let place = Place::Disk(pages, cuts);
         let mut made = self.again(cx, made, Some((place, need)));
         made.lists = None;
         if lists {

@@ -10,8 +10,8 @@ use std::collections::BinaryHeap;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Blocks for what is being written, and for buffers that come back from it.
-const STAGING: u64 = 8;
+/// Blocks that may be on their way to the disk.
+pub(super) const STAGING: u64 = 4;
 
 /// A block is at most so much of the room there is, ...
 const OF_ROOM: u64 = 64;
@@ -122,12 +122,12 @@ struct Inner {
     order: Order,
     /// Bytes for blocks.
     room: u64,
-    /// Bytes of those that are in memory, and the most there were.
+    /// Bytes of the buffers of those that are in memory, and the most there were.
     held: u64,
     most: u64,
-    /// Bytes of blocks that are being written.
+    /// Blocks that are being written.
     leaving: u64,
-    /// Bytes of the largest block.
+    /// Bytes of the largest block, which every buffer has: whichever block leaves, the next one has room.
     largest: u64,
     /// Blocks that are in memory by when they are wanted; those whose time is another one are not meant.
     farthest: BinaryHeap<(u64, u32)>,
@@ -345,6 +345,7 @@ impl Inner {
             let block = &mut self.blocks[id as usize];
             if block.at != At::Memory {
                 block.at = At::Memory;
+                // As if it had no larger buffer.
                 self.held += self.blocks[id as usize].bytes();
                 self.most = self.most.max(self.held);
             }
@@ -388,10 +389,10 @@ impl Inner {
         if at == At::Memory {
             return Ok(true);
         }
-        if !self.make_room(bytes, until)? {
+        if !self.make_room(until)? {
             return Ok(false);
         }
-        self.held += bytes;
+        self.held += self.largest;
         self.most = self.most.max(self.held);
         let reads = at == At::Disk && how != Use::Write;
         assert!(
@@ -432,13 +433,8 @@ impl Inner {
     fn buffer(&mut self, id: u32, zero: bool) -> Result<Vec<f32>> {
         self.collect()?;
         let len = self.blocks[id as usize].len;
-        let found = self.spare.iter().position(|b| b.capacity() >= len);
-        let Some(k) = found else {
-            // None of them is of use.
-            self.spare.pop();
-            return Ok(vec![0.0; len]);
-        };
-        let mut buffer = self.spare.swap_remove(k);
+        let new = || Vec::with_capacity(self.largest as usize / 4);
+        let mut buffer = self.spare.pop().unwrap_or_else(new);
         if zero {
             buffer.clear();
         }
@@ -446,18 +442,9 @@ impl Inner {
         Ok(buffer)
     }
 
-    /// Keeps a buffer that nobody needs.
-    fn keep(&mut self, buffer: Vec<f32>) {
-        let bytes = |b: &Vec<f32>| 4 * b.capacity() as u64;
-        let kept: u64 = self.spare.iter().map(bytes).sum();
-        if kept + bytes(&buffer) <= STAGING / 2 * self.largest {
-            self.spare.push(buffer);
-        }
-    }
-
-    /// Makes room for so many bytes by blocks that are wanted later than `until`, the last ones first.
-    fn make_room(&mut self, bytes: u64, until: Option<u64>) -> Result<bool> {
-        while self.held + bytes > self.room {
+    /// Makes room for a block by those that are wanted later than `until`, the last ones first.
+    fn make_room(&mut self, until: Option<u64>) -> Result<bool> {
+        while self.held + self.largest > self.room {
             let Some((when_wanted, id)) = self.farthest.pop() else {
                 return Ok(false);
             };
@@ -485,20 +472,18 @@ impl Inner {
             true => At::Lost,
             false => At::Disk,
         };
-        self.held -= bytes;
+        self.held -= self.largest;
         if !writes {
-            if let Some(buffer) = data {
-                self.keep(buffer);
-            }
+            self.spare.extend(data);
             return Ok(());
         }
         self.disk.written += bytes;
         self.meter.copying(Route::ToDisk, bytes, || ());
         if let Some(buffer) = data {
-            while self.leaving > 0 && self.leaving + bytes > STAGING / 2 * self.largest {
+            while self.leaving == STAGING {
                 self.wait(Route::ToDisk)?;
             }
-            self.leaving += bytes;
+            self.leaving += 1;
             if let Mode::Working(scratch) = &self.mode {
                 scratch.ask(Job::Write { at: offset, buffer });
             }
@@ -523,13 +508,14 @@ impl Inner {
         let all = *first..first + starts.len() as u32 - 1;
         for id in all {
             let block = &self.blocks[id as usize];
-            let (at, bytes) = (block.at, block.bytes());
-            if at == At::Memory {
-                self.held -= bytes;
+            if block.at == At::Memory {
+                self.held -= match self.mode {
+                    Mode::Noting => block.bytes(),
+                    _ => self.largest,
+                };
                 // What fails here fails the next one who waits.
-                if let Ok(Some(buffer)) = self.taken(id) {
-                    self.keep(buffer);
-                }
+                let buffer = self.taken(id).unwrap_or_default();
+                self.spare.extend(buffer);
             }
             self.blocks[id as usize].at = At::Zero;
         }
@@ -593,8 +579,8 @@ impl Inner {
         self.disk.ns += done.ns;
         match done.block {
             None => {
-                self.leaving -= 4 * done.buffer.len() as u64;
-                self.keep(done.buffer);
+                self.leaving -= 1;
+                self.spare.push(done.buffer);
             }
             Some(id) => {
                 let data = self.shaped(id, done.buffer);

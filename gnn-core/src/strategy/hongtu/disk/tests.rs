@@ -1,7 +1,7 @@
 //! Blocks against plain arrays, and what is read against the fewest reads there can be.
 
 use super::order::{NEVER, Round, Use};
-use super::pages::{Disk, Key, Pages};
+use super::pages::{Disk, Key, Pages, STAGING};
 use super::rows::PagedRows;
 use crate::record::Meter;
 use proptest::prelude::*;
@@ -131,7 +131,7 @@ proptest! {
             noted.begin(Round::Evaluation).expect("nothing is done");
             go(&rows, &evaluation, &mut model, 0.0);
         }
-        let budget = (room as u64 + 8) * BYTES;
+        let budget = (room as u64 + STAGING) * BYTES;
         let folder = tempfile::tempdir().expect("a folder");
         let working = Rc::new(noted.known(budget, Some(folder.path())).expect("room"));
         let done = train(&working, rounds, evaluates);
@@ -144,6 +144,6 @@ proptest! {
             let kept = room - (room / 4).clamp(1, 32);
             prop_assert!(last.read <= BYTES * fewest_reads(&training, kept, 3));
         }
-        prop_assert!(noted.known(9 * BYTES, None).is_err());
+        prop_assert!(noted.known((STAGING + 1) * BYTES, None).is_err());
     }
 }
