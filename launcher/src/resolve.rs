@@ -223,8 +223,8 @@ impl Decided {
     }
 }
 
-/// The request with layers shared out among ranks by what they take on this machine, where the strategy
-/// does that: it is in the plan, so that a run that goes on or is repeated shares them out alike.
+/// The request with layers shared out among ranks by what they take on this machine, and with how fast rows
+/// move on it, where the strategy does that or asks for it: it is in the plan, so that a run that goes on or is repeated shares them out alike.
 fn share_out(entry: &Entry, mut spec: RunSpec, data: &Dataset) -> RunSpec {
     if let Some(share) = entry.share_out {
         let machine = Machine::rates();
@@ -236,6 +236,9 @@ fn share_out(entry: &Entry, mut spec: RunSpec, data: &Dataset) -> RunSpec {
         for (name, value) in (share.settings)(&spec, &times) {
             spec.knobs.set(name, value);
         }
+    }
+    if let Some(moving) = entry.moving {
+        moving(&mut spec, &Machine::throughputs());
     }
     spec
 }

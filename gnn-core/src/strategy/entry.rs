@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::graph::Relations;
 use crate::head::Head;
 use crate::model::{AggregateFirst, LayerWork, ModelKind, Shape, work_of};
-use crate::partition::Parts;
+use crate::partition::{Parts, Throughputs};
 use crate::record::frame::FrameDef;
 use crate::spec::{AggregateWidth, KEYS, Knob, Knobs, RunSpec, Value};
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,9 @@ pub struct Entry {
     /// Settings that share a model's layers out among ranks, decided before the run and kept in its plan,
     /// from the time that each layer takes; none where there is nothing to share out.
     pub share_out: Option<ShareOut>,
+    /// Settings that depend on how fast this machine moves rows, decided likewise from what was measured on
+    /// it; none where there are none.
+    pub moving: Option<fn(&mut RunSpec, &Throughputs)>,
     /// Builds it on a rank. Collective.
     pub build: fn(Setup, &mut Ctx) -> Result<Built>,
 }
@@ -129,6 +132,7 @@ impl Entry {
         settle: |_| Ok(()),
         refuse: |_| Ok(()),
         share_out: None,
+        moving: None,
         build: |_, cx| {
             Err(Error::Unsupported {
                 what: format!("strategy {}", cx.plan.spec.strategy),

@@ -16,10 +16,11 @@ use crate::host::Host;
 use crate::manifest::{Manifest, Status};
 use crate::resolve::{Resolved, Starter, resolve_with};
 use crate::{Options, frames, prepare, store};
-use gnn_core::backend::{Backend, Cpu, Sparse, Term, Then, Write};
+use gnn_core::backend::{Backend, Corner, Cpu, Kept, Sparse, Term, Then, Write};
 use gnn_core::comm::{Progress, ThreadTransport, Transport};
 use gnn_core::dataset;
 use gnn_core::model::ModelKind;
+use gnn_core::partition::Throughputs;
 use gnn_core::rng;
 use gnn_core::spec::{RunSpec, Value};
 use gnn_core::strategy::STRATEGIES;
@@ -47,6 +48,9 @@ pub struct Machine {
     /// How many times as long as by the rates an epoch takes, by model.
     #[serde(default)]
     pub pace: BTreeMap<String, f64>,
+    /// Bytes of rows a second: between two matrices, from one rank to another, and read where they are.
+    #[serde(default)]
+    pub rows: Option<[f64; 3]>,
 }
 
 fn path(class: &str) -> PathBuf {
@@ -81,13 +85,31 @@ impl Machine {
             machine.pace.insert(model.name().to_owned(), times);
         }
         if machine != before || Machine::known().is_none() {
-            let path = path(&machine.class);
-            let parent = path.parent().unwrap_or(Path::new("."));
-            std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
-            let bytes = serde_json::to_vec_pretty(&machine).expect("plain numbers and texts");
-            store::write_atomic(&path, &bytes)?;
+            machine.keep()?;
         }
         Ok(machine)
+    }
+
+    fn keep(&self) -> Result<()> {
+        let path = path(&self.class);
+        let parent = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        let bytes = serde_json::to_vec_pretty(self).expect("plain numbers and texts");
+        store::write_atomic(&path, &bytes)
+    }
+
+    /// How fast rows move, in bytes a second: measured before, or now and kept, so that requests are
+    /// decided alike from then on.
+    pub fn throughputs() -> Throughputs {
+        let mut machine = Machine::rates();
+        let [host, peer, reuse] = machine.rows.unwrap_or_else(|| {
+            let rows = rows(&Cpu::new(1));
+            machine.rows = Some(rows);
+            // A store that cannot be written is told about by whoever needs it.
+            let _ = machine.keep();
+            rows
+        });
+        Throughputs { host, peer, reuse }
     }
 
     /// Milliseconds of one thread for so many operations of dense products and aggregated elements, at
@@ -111,6 +133,7 @@ impl Machine {
             message_ms: message_ms(),
             program: BTreeMap::new(),
             pace: BTreeMap::new(),
+            rows: None,
         }
     }
 }
@@ -160,6 +183,30 @@ fn bytes(cpu: &Cpu) -> f64 {
     let (n, d) = (1usize << 17, 64usize);
     let (x, mut y) = (cpu.zeros(n, d), cpu.zeros(n, d));
     rate(12.0 * (n * d) as f64, || cpu.axpby(0.5, &x, 0.5, &mut y))
+}
+
+/// Rows in random order to places in random order, as from a host to a device that is a part of its memory;
+/// the same with a message of them in between, as from one rank to another; and read where they are.
+fn rows(cpu: &Cpu) -> [f64; 3] {
+    let (n, d) = (1usize << 15, 128usize);
+    let (x, mut y, mut out) = (cpu.zeros(2 * n, d), cpu.zeros(2 * n, d), cpu.zeros(1, 1));
+    let list = |seed: u64| -> Kept<u32> {
+        let row = |i: u64| rng::below(seed, i, 2 * n as u64) as u32;
+        (0..n as u64).map(row).collect::<Vec<_>>().into()
+    };
+    let (from, to) = (list(1), list(2));
+    let bytes = 4.0 * (n * d) as f64;
+    let host = rate(bytes, || {
+        cpu.copy_block(&x, Corner::of(&from, 0), (n, d), &mut y, Corner::of(&to, 0));
+    });
+    let mut message = cpu.zeros(n, d);
+    let peer = rate(bytes, || {
+        cpu.gather_rows(&x, &from, &mut message);
+        let (from, to) = (Corner::at(0), Corner::of(&to, 0));
+        cpu.copy_block(&message, from, (n, d), &mut y, to);
+    });
+    let reuse = rate(4.0 * (2 * n * d) as f64, || cpu.dot(&x, &x, &mut out));
+    [host, peer, reuse]
 }
 
 /// Half of the best round trip between two threads.

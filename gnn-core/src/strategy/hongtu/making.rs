@@ -17,7 +17,7 @@ use crate::dataset::Features;
 use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::model::{Input, Model, Optimiser, Shape, SparseInput};
-use crate::partition::{Throughputs, TwoLevel};
+use crate::partition::TwoLevel;
 use crate::spec::{FeatureStorage, RunSpec};
 use crate::strategy::ordered::Ordered;
 use crate::strategy::reduce::Reduction;
@@ -55,12 +55,7 @@ impl Making<'_> {
             Some(owner) => owner.to_vec(),
             None => vec![0; data.n()],
         };
-        let throughputs = Throughputs {
-            host: 12.0,
-            peer: 50.0,
-            reuse: 600.0,
-        };
-        let throughputs = self.how.reorganise.then_some(&throughputs);
+        let throughputs = self.how.reorganise.as_ref();
         let two = TwoLevel::of_chunks(&data.graph, owner, devices, chunks, throughputs);
         let of = |&v: &u32| two.chunk[v as usize];
         self.ordered.ids().iter().map(of).collect()

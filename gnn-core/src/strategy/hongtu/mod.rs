@@ -180,6 +180,7 @@ pub const ENTRY: Entry = Entry {
     exact: Exact::Always,
     resumes: true,
     refuse,
+    moving: Some(setting::measured),
     build,
     ..Entry::BASE
 };
@@ -189,6 +190,7 @@ pub const IN_MEMORY: Entry = Entry {
     name: "hongtu-im",
     summary: "hongtu with everything on the device, which it is compared with",
     knobs: setting::IN_MEMORY,
+    moving: None,
     build: build_in_memory,
     ..ENTRY
 };

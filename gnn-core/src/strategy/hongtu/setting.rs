@@ -3,6 +3,7 @@
 use super::dedup::{self, Dedup};
 use super::remember::{self, Remember};
 use crate::device;
+use crate::partition::Throughputs;
 use crate::spec::{Knob, RunSpec, Value};
 
 /// Chunks of a device for which nobody chose a number or a budget.
@@ -10,6 +11,43 @@ const CHUNKS: usize = 4;
 
 /// The setting that says how much memory the host has.
 const HOST_MEM: &str = "host_mem";
+
+/// The setting that says how fast rows move.
+const THROUGHPUTS: &str = "throughputs";
+
+/// Of the paper's machine, GB/s: PCIe 4, NVLink, and a GPU's memory.
+const OF_PAPER: Throughputs = Throughputs {
+    host: 12.0,
+    peer: 50.0,
+    reuse: 600.0,
+};
+
+/// Three positive numbers; none for other words.
+fn throughputs(text: &str) -> Option<Throughputs> {
+    let numbers: Vec<f64> = text
+        .split(',')
+        .map(|word| {
+            word.trim()
+                .parse()
+                .ok()
+                .filter(|&x: &f64| x > 0.0 && x < 1e9)
+        })
+        .collect::<Option<_>>()?;
+    let [host, peer, reuse] = numbers[..] else {
+        return None;
+    };
+    Some(Throughputs { host, peer, reuse })
+}
+
+/// Fills in what was measured on this machine, in bytes a second, where a request leaves it open and the device
+/// is a part of the host.
+pub(super) fn measured(spec: &mut RunSpec, of: &Throughputs) {
+    if spec.knobs.word(THROUGHPUTS) == "auto" && spec.backend == "cpu" {
+        let [host, peer, reuse] = [of.host, of.peer, of.reuse].map(|rate| rate / 1e9);
+        let text = format!("{host:.1},{peer:.1},{reuse:.1}");
+        spec.knobs.set(THROUGHPUTS, Value::Str(text));
+    }
+}
 
 /// How a request is trained.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +60,8 @@ pub(super) struct How {
     pub(super) remembers: [Remember; 3],
     /// Whether more is kept of each layer as far as that fits.
     pub(super) chooses: bool,
-    /// Whether chunks go in the order that costs least.
-    pub(super) reorganise: bool,
+    /// How fast rows move, where chunks go in the order that costs least by that.
+    pub(super) reorganise: Option<Throughputs>,
     /// Whether layers whose product is narrower than their input multiply first.
     pub(super) narrower: bool,
     /// Bytes of the device; 0 is no limit.
@@ -47,7 +85,9 @@ impl How {
             dedup: Dedup::of(knobs),
             remembers: Remember::of(knobs),
             chooses,
-            reorganise: knobs.flag("reorganise"),
+            reorganise: knobs
+                .flag("reorganise")
+                .then(|| throughputs(knobs.word(THROUGHPUTS)).unwrap_or(OF_PAPER)),
             narrower: knobs.flag(NARROWER.name),
             budget,
             host: device::bytes(knobs, HOST_MEM),
@@ -94,6 +134,15 @@ pub(super) const KNOBS: &[Knob] = &[
         default: "true",
         doc: "chunks go in an order in which those that follow each other read most in common, instead of that of their vertices",
         check: |v| matches!(v, Value::Bool(_)),
+    },
+    Knob {
+        name: THROUGHPUTS,
+        default: "auto",
+        doc: "GB/s from host to device, from device to device and within a device, by which orders of chunks are compared, as in 12,50,600; auto as measured on this machine, and 12,50,600 for a GPU",
+        check: |v| match v {
+            Value::Str(text) => text == "auto" || throughputs(text).is_some(),
+            _ => false,
+        },
     },
     NARROWER,
 ];
