@@ -23,13 +23,18 @@ frame! {
     }
 }
 
-/// Writes what an epoch copied, a row for each route; nothing without a budgeted device.
+/// Writes what an epoch copied: a row for each route to, from and within the device, and for others that were
+/// taken; nothing without a budgeted device.
 pub(crate) fn note(cx: &Ctx, taken: Copies) {
     let Some(dev_mem_peak_bytes) = cx.meter().most_on_device() else {
         return;
     };
+    let always = [Route::HostToDevice, Route::DeviceToHost, Route::OnDevice];
     for &route in Route::ALL {
         let copied = taken[route];
+        if copied.bytes == 0 && !always.contains(&route) {
+            continue;
+        }
         cx.row(CopiesRow {
             route,
             bytes: copied.bytes,

@@ -42,6 +42,8 @@ labels! {
         DeviceToHost => "to_host",
         /// Within the device.
         OnDevice => "on_device",
+        /// Added up on the host, of what comes back.
+        OnHost => "on_host",
         /// From a disk behind the host.
         FromDisk => "from_disk",
         /// To it.
@@ -60,7 +62,7 @@ pub struct Copied {
 
 /// What was copied along every route.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Copies([Copied; 5]);
+pub struct Copies([Copied; 6]);
 
 impl std::ops::Index<Route> for Copies {
     type Output = Copied;

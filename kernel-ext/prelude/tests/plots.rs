@@ -399,7 +399,10 @@ fn transfers_say_what_loading_once_saves_and_what_copying_takes() {
     }
     let row = plot.text.lines().find(|l| l.trim_start().starts_with("1 "));
     let cells: Vec<&str> = row.expect("a row a rank").split_whitespace().collect();
-    assert_eq!(&cells[..5], ["1", "3.000", "2.000", "1.000", "4.000"]);
+    assert_eq!(
+        &cells[..6],
+        ["1", "3.000", "2.000", "5.000", "1.000", "4.000"]
+    );
 }
 
 /// Nine epochs of two ranks, 4000 and 4001 bytes each: the features 8 times not sent, the rows of

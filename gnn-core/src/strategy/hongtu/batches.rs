@@ -120,6 +120,8 @@ pub(super) struct Volumes {
     pub(super) loaded: u64,
     /// What it fetches of others.
     pub(super) fetched: u64,
+    /// Different vertices among those.
+    pub(super) remote: u64,
 }
 
 impl Volumes {
@@ -298,6 +300,9 @@ impl Batches {
             row_of[v as usize] = row as u32;
         }
         let mut volumes = of_all(levels, &neighbours);
+        let near = union(&neighbours[me].concat(), &[]);
+        let remote = |v: &&u32| levels.device[**v as usize] != me as u32;
+        volumes.remote = near.iter().filter(remote).count() as u64;
         let listing = Listing {
             levels,
             me,

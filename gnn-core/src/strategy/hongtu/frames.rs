@@ -31,8 +31,10 @@ frame! {
         h2d_ms: f64,
         /// Bytes of rows from device to host.
         d2h_bytes: u64,
-        /// Time of them and of what the host adds up, ms.
+        /// Time of them, ms.
         d2h_ms: f64,
+        /// Time of what the host adds up of them, ms.
+        host_add_ms: f64,
         /// Bytes of rows that were brought together within the device.
         on_device_bytes: u64,
         /// Time of them, ms.
@@ -67,6 +69,7 @@ impl TransfersRow {
             h2d_ms: 0.0,
             d2h_bytes: 0,
             d2h_ms: 0.0,
+            host_add_ms: 0.0,
             on_device_bytes: 0,
             on_device_ms: 0.0,
             disk_read_bytes: 0,
@@ -96,6 +99,7 @@ pub(super) fn note(cx: &Ctx, of: &HongTu) {
         h2d_ms: ms(Route::HostToDevice),
         d2h_bytes: copies[Route::DeviceToHost].bytes,
         d2h_ms: ms(Route::DeviceToHost),
+        host_add_ms: ms(Route::OnHost),
         on_device_bytes: copies[Route::OnDevice].bytes,
         on_device_ms: ms(Route::OnDevice),
         disk_read_bytes: disk.read,

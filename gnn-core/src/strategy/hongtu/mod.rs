@@ -122,7 +122,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let facts = RankFacts {
         rank: cx.rank() as u32,
         owned_nodes: rows.ids.len() as u64,
-        halo_nodes: strategy.batches.volumes.fetched,
+        halo_nodes: strategy.batches.volumes.remote,
         train_nodes: rows.train_count() as u64,
         memory: Some(strategy.holds(cx, need)),
         ..RankFacts::default()

@@ -168,13 +168,17 @@ impl Tier {
         let route = Route::DeviceToHost;
         let to = match to {
             OnHost::Whole(to) => {
+                let here = self.apart.as_ref().map(|host| {
+                    let down = || host.upload(cx.backend.download(&x));
+                    cx.meter().copying(route, bytes(n, d), down)
+                });
+                // Nothing else comes from a device that is a part of the host.
+                let counted = if here.is_some() { 0 } else { bytes(n, d) };
+                cx.meter().copying(route, counted, || ());
                 cx.meter()
-                    .copying(route, bytes(n, d), || match &self.apart {
-                        None => cx.backend.scatter_add_rows(&x, rows, to),
-                        Some(host) => {
-                            let here = host.upload(cx.backend.download(&x));
-                            host.scatter_add_rows(&here, rows, to);
-                        }
+                    .copying(Route::OnHost, bytes(n, d), || match (&self.apart, &here) {
+                        (Some(host), Some(here)) => host.scatter_add_rows(here, rows, to),
+                        _ => cx.backend.scatter_add_rows(&x, rows, to),
                     });
                 return Ok(());
             }
@@ -193,10 +197,11 @@ impl Tier {
             let part = &from[part.start * d..part.end * d];
             let start = now_ns();
             kernels::rows::scatter_add_slice(&par, part, &rows, block.host_mut());
-            let before = cx.meter().set_route(Some(route));
-            let at = start..now_ns();
-            cx.meter().computed(Stream::Host, Phase::Copy, at);
-            cx.meter().set_route(before);
+            let added = 4 * (part.len()) as u64;
+            cx.meter().copying(Route::OnHost, added, || {
+                let at = start..now_ns();
+                cx.meter().computed(Stream::Host, Phase::Copy, at);
+            });
         });
         cx.backend.give_back(here);
         added

@@ -24,9 +24,10 @@ const LADDER: [(&str, &str); 3] = [
 ];
 
 /// Parts of an epoch's time.
-const PARTS: [(&str, &str, Ink); 4] = [
+const PARTS: [(&str, &str, Ink); 5] = [
     ("host to device", "h2d_ms", Ink::TRANSFER),
     ("device to host", "d2h_ms", Ink::HALO),
+    ("added up on the host", "host_add_ms", Ink::COMPUTE),
     ("within the device", "on_device_ms", Ink::COPY),
     ("waiting for the disk", "disk_wait_ms", Ink::WAIT),
 ];
@@ -42,7 +43,7 @@ const BYTES: [(&str, &str); 4] = [
 /// One rank: medians over its epochs.
 struct Moved {
     rank: u32,
-    ms: [f64; 4],
+    ms: [f64; 5],
     bytes: [f64; 4],
 }
 
@@ -66,7 +67,7 @@ pub fn transfers(case: &Case) -> Result<Plot, PlotError> {
     let found = found(case)?;
     let note = verdict(&found);
     let foot = stamp(&[&case.setting]);
-    let disk = found.ranks.iter().any(|rank| rank.ms[3] > 0.0);
+    let disk = found.ranks.iter().any(|rank| rank.ms[4] > 0.0);
     let shown = PARTS.iter().filter(|part| disk || part.1 != "disk_wait_ms");
     let head = Head {
         title: title.clone(),

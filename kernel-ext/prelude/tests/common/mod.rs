@@ -188,6 +188,7 @@ pub fn transfers(n: u32, p: u32) -> DataFrame {
         "rows_reused" => of(&|_, _| 200.0),
         "h2d_ms" => slow(3.0),
         "d2h_ms" => slow(2.0),
+        "host_add_ms" => slow(5.0),
         "on_device_ms" => slow(1.0),
         "disk_wait_ms" => disk(4.0),
         "h2d_bytes" => of(&|_, _| 1024.0),
