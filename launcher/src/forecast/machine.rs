@@ -201,9 +201,10 @@ fn rows(cpu: &Cpu) -> [f64; 3] {
     });
     let mut message = cpu.zeros(n, d);
     let peer = rate(bytes, || {
-        cpu.gather_rows(&x, &from, &mut message);
-        let (from, to) = (Corner::at(0), Corner::of(&to, 0));
-        cpu.copy_block(&message, from, (n, d), &mut y, to);
+        let from = Corner::of(&from, 0);
+        cpu.copy_block(&x, from, (n, d), &mut message, Corner::at(0));
+        let to = Corner::of(&to, 0);
+        cpu.copy_block(&message, Corner::at(0), (n, d), &mut y, to);
     });
     let reuse = rate(4.0 * (2 * n * d) as f64, || cpu.dot(&x, &x, &mut out));
     [host, peer, reuse]
