@@ -388,7 +388,7 @@ fn transfers_say_what_loading_once_saves_and_what_copying_takes() {
     let plot = checked(plot);
     for part in [
         "4 chunks a rank",
-        "saves 25 % of the rows, and keeping them 50 %",
+        "rows saved: 25 % by batches, 50 % by keeping",
         "2.00 KiB to devices, 1.00 KiB back",
         "disk: 100 B read, 50 B written",
     ] {

@@ -65,7 +65,7 @@ pub fn transfers(case: &Case) -> Result<Plot, PlotError> {
         return blank(&title, "No epoch is finished yet.", &[&case.setting]);
     }
     let found = found(case)?;
-    let note = verdict(&found);
+    let (note, disk_note) = (verdict(&found), of_disk(&found));
     let foot = stamp(&[&case.setting]);
     let disk = found.ranks.iter().any(|rank| rank.ms[4] > 0.0);
     let shown = PARTS.iter().filter(|part| disk || part.1 != "disk_wait_ms");
@@ -83,7 +83,8 @@ pub fn transfers(case: &Case) -> Result<Plot, PlotError> {
         let room = WIDTH - 2 * SIDE - ROWS;
         draw_times(&part(area, (SIDE + ROWS, 0), (room, HIGH)), &found.ranks)
     })?;
-    let text = twin(&title, &[note], &numbers(&found), &foot);
+    let notes: Vec<String> = [note].into_iter().chain(disk_note).collect();
+    let text = twin(&title, &notes, &numbers(&found), &foot);
     Ok(Plot { svg, text })
 }
 
@@ -131,18 +132,23 @@ fn verdict(found: &Found) -> String {
     let [original, peer, reused] = found.rows;
     let saved = |less: f64| units::percent((original - less) / original.max(1.0));
     let chunks = units::plural(found.chunks as usize, "chunk");
-    let mut note = format!(
-        "{chunks} a rank · loading once a batch saves {} of the rows, and keeping them {} · {} to devices, {} back an epoch",
+    format!(
+        "{chunks} a rank · rows saved: {} by batches, {} by keeping · an epoch {} to devices, {} back",
         saved(peer),
         saved(reused),
         units::bytes(total(found, 0)),
         units::bytes(total(found, 1)),
-    );
-    if total(found, 2) + total(found, 3) > 0.0 {
-        let disk = [2, 3].map(|k| units::bytes(total(found, k)));
-        note += &format!(" · disk: {} read, {} written", disk[0], disk[1]);
-    }
-    note
+    )
+}
+
+/// What was read and written, where there is a disk.
+fn of_disk(found: &Found) -> Option<String> {
+    let [read, written] = [2, 3].map(|k| total(found, k));
+    let note = || {
+        let [read, written] = [read, written].map(units::bytes);
+        format!("disk: {read} read, {written} written an epoch")
+    };
+    (read + written > 0.0).then(note)
 }
 
 fn known(v: f64) -> f64 {
