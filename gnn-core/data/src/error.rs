@@ -53,9 +53,11 @@ pub enum Error {
         /// What to do.
         help: String,
     },
-    /// A device's budget does not hold one more item.
-    #[error("{item}: asked for {asked} bytes of the device, {free} of {budget} are free")]
+    /// The budget of a device, or of a host, does not hold one more item.
+    #[error("{item}: asked for {asked} bytes of the {of}, {free} of {budget} are free")]
     Budget {
+        /// Whose it is: `device` or `host`.
+        of: &'static str,
         /// What was to be there.
         item: String,
         /// Bytes that it takes.
@@ -124,6 +126,9 @@ impl Error {
             Error::Data { help, .. }
             | Error::Spec { help, .. }
             | Error::Unsupported { help, .. } => help.clone(),
+            Error::Budget { of: "host", .. } => {
+                "use more ranks, or give each host more memory (host_mem)".into()
+            }
             Error::Budget { .. } => {
                 "use more chunks, more ranks, or a device with more memory (device_mem)".into()
             }

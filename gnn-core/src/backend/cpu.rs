@@ -1,4 +1,4 @@
-//! The CPU backend: kernels on this rank's threads.
+//! The CPU backend: kernels on this rank's threads. As long as the trait has methods: one each, of a call.
 
 use super::mat::Pool;
 use super::ops::{

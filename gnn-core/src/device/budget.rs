@@ -44,6 +44,7 @@ impl Budget {
         let books = &self.0;
         if bytes > self.free() {
             return Err(Error::Budget {
+                of: "device",
                 item: item.into(),
                 asked: bytes,
                 free: self.free(),

@@ -443,6 +443,16 @@ impl Meter {
         result
     }
 
+    /// [`Meter::copying`] by hand: the time is that of `f`.
+    pub fn copying_by_hand<T>(&self, route: Route, bytes: u64, f: impl FnOnce() -> T) -> T {
+        self.copying(route, bytes, || {
+            let start = now_ns();
+            let result = f();
+            self.computed(Stream::Host, Phase::Copy, start..now_ns());
+            result
+        })
+    }
+
     /// What was copied along every route since it was last taken.
     pub fn copies_so_far(&self) -> Copies {
         self.copies.get()

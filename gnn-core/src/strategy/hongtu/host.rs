@@ -74,11 +74,11 @@ pub(super) fn zeros(n: usize, d: usize) -> Mat {
 }
 
 impl Host {
-    /// Room for the inputs of all layers but the first, which is `features`, or room for them; `widths` has
+    /// Room for the inputs of all layers, but for features that are `sparse`; `widths` has
     /// the columns of every layer's input, `kept` whether its aggregate is.
     pub(super) fn new(
         (place, n): (Place, usize),
-        features: Option<kernels::Mat>,
+        sparse: bool,
         widths: &[usize],
         kept: &[bool],
     ) -> Host {
@@ -91,9 +91,9 @@ impl Host {
             gradients: (0..=widths.len()).map(|_| None).collect(),
             residual: [None, None],
         };
-        let features = match features {
-            None => host.zeros(Key::Input(0), widths[0]),
-            Some(x) => OnHost::Whole(Mat::from_host(x)),
+        let features = match sparse {
+            false => host.zeros(Key::Input(0), widths[0]),
+            true => OnHost::Whole(zeros(0, 0)),
         };
         let others = widths.iter().enumerate().skip(1);
         let others = others.map(|(l, &d)| host.zeros(Key::Input(l), d));

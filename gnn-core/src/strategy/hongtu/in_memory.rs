@@ -11,7 +11,6 @@ use crate::backend::Mat;
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
-use crate::strategy::ordered::Ordered;
 use crate::strategy::{Built, Setup, Strategy, halo, single};
 
 /// A rank's training within a budget.
@@ -45,6 +44,7 @@ pub(super) fn need(setup: &Setup, cx: &mut Ctx) -> Result<Need> {
 pub(super) fn build(setup: Setup, cx: &mut Ctx, (need, budget): (Need, u64)) -> Result<Built> {
     if need.fits(budget) != Some(true) {
         return Err(Error::Budget {
+            of: "device",
             item: "rows, gradients and edges of all vertices".into(),
             asked: need.matrices + need.chunks,
             free: budget,
@@ -69,12 +69,14 @@ pub(super) fn build(setup: Setup, cx: &mut Ctx, (need, budget): (Need, u64)) -> 
 
 /// What would be loaded otherwise, in one chunk.
 fn volumes(setup: &Setup, cx: &Ctx) -> Volumes {
-    let ordered = Ordered::of(setup, cx);
-    let batch = vec![0; ordered.ids().len()];
+    let graph = &setup.data.graph;
+    // Whatever the order of vertices.
+    let whole = graph.propagation(cx.plan.spec.model.propagation());
+    let all_one = vec![0; graph.n()];
     let levels = TwoLevels {
-        whole: ordered.whole.csr(),
-        device: &ordered.owner,
-        batch: &batch,
+        whole: whole.csr(),
+        device: setup.owner.as_ref().map_or(&all_one, |owner| owner),
+        batch: &all_one,
         devices: cx.size(),
         batches: 1,
         reads_own: false,
@@ -85,11 +87,7 @@ fn volumes(setup: &Setup, cx: &Ctx) -> Volumes {
 impl Strategy for InMemory {
     fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
         let loss = self.of.epoch(cx)?;
-        if self.budget > 0 {
-            let held = cx.meter().most_held() + self.need.chunks;
-            cx.meter().on_device(held);
-            assert!(held <= self.budget, "{held} bytes of {}", self.budget);
-        }
+        need::check(cx, self.need.chunks, self.budget)?;
         cx.row(TransfersRow::of_nothing(self.volumes));
         Ok(loss)
     }

@@ -177,8 +177,7 @@ impl Making<'_> {
         let kept = remembers.iter().map(|r| r.has_aggregate());
         let kept: Vec<bool> = kept.collect();
         // Sparse ones lie with the batches.
-        let none = self.sparse().then(|| kernels::Mat::zeros((0, 0)));
-        Host::new((place, n), none, &widths[..kept.len()], &kept)
+        Host::new((place, n), self.sparse(), &widths[..kept.len()], &kept)
     }
 
     /// Dense features of some vertices.
@@ -302,7 +301,8 @@ impl Making<'_> {
         }
         let Some(room) = bytes.checked_sub(fixed) else {
             return Err(Error::Budget {
-                item: "lists of what moves, and what is known of vertices (host_mem)".into(),
+                of: "host",
+                item: "lists of what moves, and what is known of vertices".into(),
                 asked: fixed,
                 free: bytes,
                 budget: bytes,

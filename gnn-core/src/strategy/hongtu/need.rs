@@ -38,12 +38,35 @@ impl Need {
     /// The refusal of what does not fit.
     pub(super) fn refused(self, chunks: usize, budget: u64) -> Error {
         Error::Budget {
+            of: "device",
             item: format!("rows, weights and edges of a chunk ({chunks} a device)"),
             asked: self.matrices + self.chunk,
             free: budget,
             budget,
         }
     }
+}
+
+/// Tells what the device has held with so many bytes of lists, and that it was no more than `budget`.
+///
+/// # Errors
+/// [`Error::Budget`] otherwise.
+pub(super) fn check(cx: &Ctx, lists: u64, budget: u64) -> Result<()> {
+    if budget == 0 {
+        return Ok(());
+    }
+    let matrices = cx.meter().most_held();
+    cx.meter().on_device(matrices + lists);
+    if matrices + lists <= budget {
+        return Ok(());
+    }
+    Err(Error::Budget {
+        of: "device",
+        item: "matrices of an epoch beside the edges".into(),
+        asked: matrices,
+        free: budget.saturating_sub(lists),
+        budget,
+    })
 }
 
 /// Does something on a device that computes nothing; the most that its matrices have taken, and the lists of

@@ -151,3 +151,32 @@ pub(super) const KNOBS: &[Knob] = &[
 pub(super) const IN_MEMORY: &[Knob] = &[device::device_mem(
     "bytes of the device that hold everything, as in 512MB; 0 is no limit",
 )];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ModelKind;
+    use crate::strategy::hongtu::ENTRY;
+
+    #[test]
+    fn throughputs_are_three_positive_numbers_and_kept_as_they_were_measured() {
+        assert_eq!(throughputs(" 12, 50,600"), Some(OF_PAPER));
+        for wrong in [
+            "auto", "1,2", "1,2,3,4", "1,0,3", "1,-2,3", "1,x,3", "1,2,inf",
+        ] {
+            assert_eq!(throughputs(wrong), None, "{wrong}");
+        }
+        let mut spec = crate::strategy::tests::spec(&ENTRY, ModelKind::Gcn, 2, 4);
+        assert_eq!(How::of(&spec).reorganise, Some(OF_PAPER));
+        let rates = Throughputs {
+            host: 9.06e9,
+            peer: 4.5e9,
+            reuse: 21e9,
+        };
+        measured(&mut spec, &rates);
+        assert_eq!(spec.knobs.word(THROUGHPUTS), "9.1,4.5,21.0");
+        // What a request says stays, also when it is decided again.
+        measured(&mut spec, &OF_PAPER);
+        assert_eq!(How::of(&spec).reorganise.map(|t| t.host), Some(9.1));
+    }
+}

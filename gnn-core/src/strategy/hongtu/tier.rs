@@ -8,7 +8,7 @@ use super::host::OnHost;
 use crate::backend::{Backend, Corner, Cpu, Kept, Mat, Metered, Picked};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::record::{Phase, Route, Stream, now_ns};
+use crate::record::Route;
 use kernels::Par;
 use std::ops::Range;
 use std::rc::Rc;
@@ -132,22 +132,17 @@ impl Tier {
     /// # Errors
     /// As [`Tier::load`].
     pub(super) fn store(&self, cx: &Ctx, x: &Mat, to: &mut OnHost, first: usize) -> Result<()> {
-        let (n, d) = x.dim();
-        let route = Route::DeviceToHost;
-        let here = self.apart.as_ref().map(|host| {
-            let down = || host.upload(cx.backend.download(x));
-            cx.meter().copying(route, bytes(n, d), down)
-        });
+        let d = x.ncols();
+        let here = self.down(cx, x);
         let store = |from: usize, n: usize, to: &mut Mat, at: usize| {
             let [from, at] = [from, at].map(|row| corner(Picked::From(row)));
-            // What a device apart gave is counted.
-            let counted = if here.is_some() { 0 } else { bytes(n, d) };
-            cx.meter()
-                .copying(route, counted, || match (&self.apart, &here) {
-                    (Some(host), Some(here)) => host.copy_block(here, from, (n, d), to, at),
-                    _ => cx.backend.copy_block(x, from, (n, d), to, at),
-                });
+            let copy = || match (&self.apart, &here) {
+                (Some(host), Some(here)) => host.copy_block(here, from, (n, d), to, at),
+                _ => cx.backend.copy_block(x, from, (n, d), to, at),
+            };
+            cx.meter().copying(Route::DeviceToHost, 0, copy);
         };
+        let n = x.nrows();
         match to {
             OnHost::Whole(to) => {
                 store(0, n, to, first);
@@ -159,34 +154,38 @@ impl Tier {
         }
     }
 
+    /// `x: [n, d]` as it comes to the host, where its bytes are counted: a copy from a device apart, which
+    /// nothing else comes from.
+    fn down(&self, cx: &Ctx, x: &Mat) -> Option<Mat> {
+        let copy = || {
+            let host = self.apart.as_ref()?;
+            Some(host.upload(cx.backend.download(x)))
+        };
+        let bytes = bytes(x.nrows(), x.ncols());
+        cx.meter().copying(Route::DeviceToHost, bytes, copy)
+    }
+
     /// Adds `x: [n, d]` on the device to rows on the host, in their order.
     ///
     /// # Errors
     /// As [`Tier::load`].
     pub(super) fn add(&self, cx: &Ctx, x: Mat, to: &mut OnHost, rows: &Kept<u32>) -> Result<()> {
         let (n, d) = x.dim();
-        let route = Route::DeviceToHost;
         let to = match to {
             OnHost::Whole(to) => {
-                let here = self.apart.as_ref().map(|host| {
-                    let down = || host.upload(cx.backend.download(&x));
-                    cx.meter().copying(route, bytes(n, d), down)
-                });
-                // Nothing else comes from a device that is a part of the host.
-                let counted = if here.is_some() { 0 } else { bytes(n, d) };
-                cx.meter().copying(route, counted, || ());
-                cx.meter()
-                    .copying(Route::OnHost, bytes(n, d), || match (&self.apart, &here) {
-                        (Some(host), Some(here)) => host.scatter_add_rows(here, rows, to),
-                        _ => cx.backend.scatter_add_rows(&x, rows, to),
-                    });
+                let here = self.down(cx, &x);
+                let add = || match (&self.apart, &here) {
+                    (Some(host), Some(here)) => host.scatter_add_rows(here, rows, to),
+                    _ => cx.backend.scatter_add_rows(&x, rows, to),
+                };
+                cx.meter().copying(Route::OnHost, bytes(n, d), add);
                 return Ok(());
             }
             OnHost::Paged(to) => to,
         };
         let here = cx
             .meter()
-            .copying(route, bytes(n, d), || cx.backend.take(x));
+            .copying(Route::DeviceToHost, bytes(n, d), || cx.backend.take(x));
         let from = here.as_slice().expect("rows behind each other");
         let (working, par) = (to.is_working(), Par::new(cx.plan.threads));
         let added = to.each(rows, Use::Change, |block, first, part| {
@@ -195,13 +194,9 @@ impl Tier {
             }
             let rows = within(&rows[part.clone()], first);
             let part = &from[part.start * d..part.end * d];
-            let start = now_ns();
-            kernels::rows::scatter_add_slice(&par, part, &rows, block.host_mut());
-            let added = 4 * (part.len()) as u64;
-            cx.meter().copying(Route::OnHost, added, || {
-                let at = start..now_ns();
-                cx.meter().computed(Stream::Host, Phase::Copy, at);
-            });
+            let add = || kernels::rows::scatter_add_slice(&par, part, &rows, block.host_mut());
+            let bytes = 4 * part.len() as u64;
+            cx.meter().copying_by_hand(Route::OnHost, bytes, add);
         });
         cx.backend.give_back(here);
         added

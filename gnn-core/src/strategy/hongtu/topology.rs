@@ -6,7 +6,7 @@ use crate::backend::Sparse;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
-use crate::record::{Phase, Route, Stream, now_ns};
+use crate::record::Route;
 use kernels::{Csr, CsrBuf};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -91,20 +91,21 @@ pub(super) fn on_device<'a>(
         Kept::Device => return lent(Cow::Borrowed(a)),
         _ => room.0.take().unwrap_or_else(|| CsrBuf::empty(0)),
     };
-    let start = now_ns();
     match kept {
-        Kept::Disk(lists) => lists.read(j, way, a, &mut to)?,
-        _ => copy(a.view(), &mut to),
+        Kept::Disk(lists) => lists.read(cx, (j, way), a, &mut to)?,
+        _ => copy(cx, a, &mut to),
     }
-    let edges = Sparse::brief(to);
-    let (route, meter) = (Route::HostToDevice, cx.meter());
-    meter.copying(route, bytes(&edges), || {
-        meter.computed(Stream::Host, Phase::Copy, start..now_ns());
-    });
-    lent(Cow::Owned(edges))
+    lent(Cow::Owned(Sparse::brief(to)))
 }
 
-fn copy(a: Csr<'_>, to: &mut CsrBuf) {
+/// Copies lists to the device.
+fn copy(cx: &Ctx, a: &Sparse, to: &mut CsrBuf) {
+    let copied = || refilled(a.view(), to);
+    cx.meter()
+        .copying_by_hand(Route::HostToDevice, bytes(a), copied);
+}
+
+fn refilled(a: Csr<'_>, to: &mut CsrBuf) {
     fn refill<T: Copy>(to: &mut Vec<T>, from: &[T]) {
         to.clear();
         to.reserve_exact(from.len());
@@ -206,11 +207,11 @@ impl Lists {
     }
 
     /// Reads the edges of a chunk, which `a` has where nothing is computed.
-    fn read(&self, j: usize, way: Way, a: &Sparse, csr: &mut CsrBuf) -> Result<()> {
+    fn read(&self, cx: &Ctx, (j, way): (usize, Way), a: &Sparse, csr: &mut CsrBuf) -> Result<()> {
         let span = &self.spans[j][way as usize];
         if !self.words.is_working() {
             self.words.each_in(span.words(), Use::Read, |_, _| ())?;
-            copy(a.view(), csr);
+            copy(cx, a, csr);
             return Ok(());
         }
         let (indptr, edges) = (span.indptr, span.edges);
@@ -226,14 +227,21 @@ impl Lists {
             let at = of.start - span.first;
             let mut first = 0;
             let weights = csr.weights.as_deref_mut().unwrap_or(&mut []);
-            for list in [
+            let lists = [
                 bytemuck::cast_slice_mut(&mut csr.indptr),
                 &mut csr.indices[..],
                 bytemuck::cast_slice_mut(weights),
-            ] {
-                overlap(words, at, list, first);
-                first += list.len();
-            }
+            ];
+            let spread = || {
+                for list in lists {
+                    overlap(words, at, list, first);
+                    first += list.len();
+                }
+            };
+            // Waiting for the disk is not copying to the device.
+            let bytes = 4 * words.len() as u64;
+            cx.meter()
+                .copying_by_hand(Route::HostToDevice, bytes, spread);
         })
     }
 }

@@ -5,7 +5,7 @@ use super::dedup::Dedup;
 use super::disk::Round;
 use super::frames;
 use super::host::{Host, OnHost};
-use super::need::Need;
+use super::need::{self, Need};
 use super::remember::Remember;
 use super::tier::Tier;
 use super::topology::{self, Lists, Room};
@@ -13,7 +13,7 @@ use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;
 use crate::comm::Label;
 use crate::ctx::Ctx;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::Block;
 use crate::head::Head;
 use crate::model::{Beside, Flow, Grad, Input, Model, Optimiser, Shape, Tape, Weights};
@@ -272,21 +272,7 @@ impl HongTu {
     /// # Errors
     /// [`Error::Budget`] otherwise.
     pub(super) fn check(&self, cx: &Ctx) -> Result<()> {
-        if self.budget == 0 {
-            return Ok(());
-        }
-        let (matrices, lists) = (cx.meter().most_held(), self.lists_on_device());
-        let held = matrices + lists;
-        cx.meter().on_device(held);
-        if held <= self.budget {
-            return Ok(());
-        }
-        Err(Error::Budget {
-            item: "matrices of an epoch beside the edges".into(),
-            asked: matrices,
-            free: self.budget.saturating_sub(lists),
-            budget: self.budget,
-        })
+        need::check(cx, self.lists_on_device(), self.budget)
     }
 
     /// An epoch and an evaluation of which nobody wants to know anything.

@@ -58,3 +58,9 @@ pub(crate) fn spot(chart: &Chart<'_, '_>, area: &Area<'_>, x: f64, y: f64) -> (i
     let ((px, py), (ox, oy)) = (chart.backend_coord(&(x, y)), area.get_base_pixel());
     ((px - ox) / U, (py - oy) / U)
 }
+
+/// The end of an axis: a little above the largest value that is known, and never 0.
+pub(crate) fn top(values: impl Iterator<Item = f64>) -> f64 {
+    let max = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
+    if max > 0.0 { max * 1.12 } else { 1.0 }
+}

@@ -4,7 +4,7 @@ use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
-use super::axes::{Named, axes, spot};
+use super::axes::{Named, axes, spot, top};
 use super::ink::Ink;
 use super::setting::stamp;
 use super::sheet::{Area, Head, Key, SIDE, Type, part, sheet, stroke, word};
@@ -132,11 +132,6 @@ fn key(ink: Ink) -> Key {
     } else {
         Key::Dot(ink)
     }
-}
-
-fn top(values: impl Iterator<Item = f64>) -> f64 {
-    let max = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
-    if max > 0.0 { max * 1.12 } else { 1.0 }
 }
 
 fn draw(area: &Area<'_>, loads: &[Load], has: &[bool; 3]) -> Result<(), PlotError> {

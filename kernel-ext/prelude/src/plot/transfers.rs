@@ -4,7 +4,7 @@ use plotters::chart::ChartBuilder;
 use plotters::element::Rectangle;
 use plotters::style::Color;
 
-use super::axes::{Named, axes, spot};
+use super::axes::{Chart, Named, axes, spot, top};
 use super::ink::Ink;
 use super::setting::stamp;
 use super::sheet::{Area, Head, Key, SIDE, Type, part, sheet, stroke, word};
@@ -155,33 +155,41 @@ fn known(v: f64) -> f64 {
     if v.is_finite() { v.max(0.0) } else { 0.0 }
 }
 
-/// A little above the largest, and never nothing.
-fn top(values: impl Iterator<Item = f64>) -> f64 {
-    match values.fold(0.0, |most, v| f64::max(most, known(v))) {
-        most if most > 0.0 => most * 1.15,
-        _ => 1.0,
-    }
-}
-
-fn draw_rows(area: &Area<'_>, rows: &[f64; 3]) -> Result<(), PlotError> {
+/// Room for `n` bars beside each other, as high as `high`, with an axis of this name.
+fn bars<'a>(area: &'a Area<'_>, n: f64, high: f64, name: &str) -> Result<Chart<'a, 'a>, PlotError> {
     let mut chart = ChartBuilder::on(area)
         .margin_top(8 * U)
-        .margin_right(14 * U)
+        .margin_right(12 * U)
         .x_label_area_size(38 * U)
         .y_label_area_size(66 * U)
-        .build_cartesian_2d(0.0..3.0, 0.0..top(rows.iter().copied()))
+        .build_cartesian_2d(0.0..n, 0.0..high)
         .map_err(PlotError::draw)?;
     let y = Named {
-        name: "rows that devices load in a layer",
+        name,
         ticks: 6,
         lines: true,
     };
     axes(&mut chart, Named::default(), y)?;
+    Ok(chart)
+}
+
+/// The bar `k`, or a part of it.
+fn bar(chart: &mut Chart<'_, '_>, k: usize, from: f64, to: f64, ink: Ink) -> Result<(), PlotError> {
+    if to <= from {
+        return Ok(());
+    }
+    let rect = [(k as f64 + 0.2, from), (k as f64 + 0.8, to)];
+    let fill = Rectangle::new(rect, ink.filled());
+    let rim = Rectangle::new(rect, stroke(Ink::TEXT, 6));
+    chart.draw_series([fill, rim]).map_err(PlotError::draw)?;
+    Ok(())
+}
+
+fn draw_rows(area: &Area<'_>, rows: &[f64; 3]) -> Result<(), PlotError> {
+    let high = top(rows.iter().copied());
+    let mut chart = bars(area, 3.0, high, "rows that devices load in a layer")?;
     for (k, &n) in rows.iter().enumerate() {
-        let rect = [(k as f64 + 0.2, 0.0), (k as f64 + 0.8, known(n))];
-        let fill = Rectangle::new(rect, Ink::OWNED.filled());
-        let rim = Rectangle::new(rect, stroke(Ink::TEXT, 6));
-        chart.draw_series([fill, rim]).map_err(PlotError::draw)?;
+        bar(&mut chart, k, 0.0, known(n), Ink::OWNED)?;
     }
     let face = Type::new(11).faint().centered();
     for (k, ((name, _), n)) in LADDER.iter().zip(rows).enumerate() {
@@ -196,29 +204,12 @@ fn draw_rows(area: &Area<'_>, rows: &[f64; 3]) -> Result<(), PlotError> {
 fn draw_times(area: &Area<'_>, ranks: &[Moved]) -> Result<(), PlotError> {
     let n = ranks.len() as f64;
     let high = top(ranks.iter().map(|rank| rank.ms.map(known).iter().sum()));
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(8 * U)
-        .margin_right(10 * U)
-        .x_label_area_size(38 * U)
-        .y_label_area_size(66 * U)
-        .build_cartesian_2d(0.0..n, 0.0..high)
-        .map_err(PlotError::draw)?;
-    let y = Named {
-        name: "copying in an epoch (ms, median)",
-        ticks: 6,
-        lines: true,
-    };
-    axes(&mut chart, Named::default(), y)?;
+    let mut chart = bars(area, n, high, "copying in an epoch (ms, median)")?;
     for (i, rank) in ranks.iter().enumerate() {
         let mut from = 0.0;
         for (ms, (_, _, ink)) in rank.ms.iter().zip(PARTS) {
             let to = from + known(*ms);
-            if to > from {
-                let rect = [(i as f64 + 0.2, from), (i as f64 + 0.8, to)];
-                let fill = Rectangle::new(rect, ink.filled());
-                let rim = Rectangle::new(rect, stroke(Ink::TEXT, 6));
-                chart.draw_series([fill, rim]).map_err(PlotError::draw)?;
-            }
+            bar(&mut chart, i, from, to, ink)?;
             from = to;
         }
     }

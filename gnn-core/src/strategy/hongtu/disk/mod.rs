@@ -9,14 +9,17 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | what is in memory, what leaves, what is read ahead | [`pages`] |
+//! | what is cut into blocks | [`block`] |
+//! | what is in memory, what leaves, what is read ahead | [`memory`], [`pages`] |
 //! | when a block is wanted next | [`order`] |
 //! | the file, and the thread that reads and writes it | [`scratch`] |
 //! | rows and lists of one matrix | [`rows`] |
 //!
-//! What is read and written depends on the order and the budget alone, not on how fast the disk is: a plan
-//! knows it to the byte.
+//! What is read and written depends on the order and the budget alone, not on how fast the disk is: whoever
+//! computes nothing counts the same bytes.
 
+mod block;
+mod memory;
 mod order;
 mod pages;
 mod rows;
@@ -24,6 +27,7 @@ mod scratch;
 #[cfg(test)]
 mod tests;
 
+pub(super) use block::{Key, rows_of_block};
 pub(super) use order::{Round, Use};
-pub(super) use pages::{Key, Pages, rows_of_block};
+pub(super) use pages::Pages;
 pub(super) use rows::{PagedRows, cut};

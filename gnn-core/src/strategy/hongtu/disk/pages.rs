@@ -1,167 +1,23 @@
-//! Blocks of the host's matrices: which are in memory, which leave, and which are read ahead.
+//! The blocks of a rank, for those who use them.
 
-use super::order::{Order, Round, Touch, Use};
-use super::scratch::{Job, Scratch};
+use super::block::{Block, Key};
+use super::memory::{Disk, Memory, Mode, STAGING};
+use super::order::{Round, Use};
+use super::scratch::Scratch;
 use crate::backend::Mat;
 use crate::error::{Error, Result};
-use crate::record::{Meter, Phase, Route, Stream, now_ns};
+use crate::record::Meter;
 use std::cell::RefCell;
-use std::collections::BinaryHeap;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Blocks that may be on their way to the disk.
-pub(super) const STAGING: u64 = 4;
-
-/// A block is at most so much of the room there is, ...
-const OF_ROOM: u64 = 64;
-
-/// ... and so many bytes.
-const BLOCK: u64 = 1 << 20;
-
-/// Which matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Key {
-    /// The input of a layer.
-    Input(usize),
-    /// What a layer aggregates.
-    Aggregate(usize),
-    /// Products of a layer's input, or their gradients.
-    Product(usize),
-    /// Gradients of a layer's input.
-    Gradient(usize),
-    /// The initial residual, and its gradients.
-    Residual(usize),
-    /// Edges of all chunks.
-    Edges,
-}
-
-/// A matrix in blocks.
-#[derive(Debug, Clone)]
-pub(super) struct Matrix {
-    key: Key,
-    /// The first row of each block, and the number of rows.
-    starts: Rc<[usize]>,
-    /// Its first block.
-    first: u32,
-}
-
-/// Where a block is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
-    /// Nowhere: it is zero.
-    Zero,
-    /// Nowhere: it was not worth writing.
-    Lost,
-    /// In the file.
-    Disk,
-    /// In memory, or on its way there.
-    Memory,
-}
-
-#[derive(Debug)]
-struct Block {
-    /// Elements.
-    len: usize,
-    /// Columns.
-    d: usize,
-    /// Where it is in the file.
-    offset: u64,
-    at: At,
-    /// Its elements, once they are in memory, and while nobody uses them.
-    data: Option<Mat>,
-    /// Whether they are being read.
-    comes: bool,
-    /// Whether the file has other elements, or none.
-    dirty: bool,
-    /// When it is wanted next, and how.
-    next: (u64, Use),
-}
-
-impl Block {
-    fn bytes(&self) -> u64 {
-        4 * self.len as u64
-    }
-
-    fn rows(&self) -> usize {
-        self.len / self.d.max(1)
-    }
-}
-
-/// What is done with blocks.
-enum Mode {
-    /// Their order is noted, by somebody who computes nothing.
-    Noting,
-    /// It is known; what is read and written is counted, and nothing else.
-    Counting,
-    /// It is known, and they are there.
-    Working(Scratch),
-}
-
-/// What the disk did since an epoch began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in super::super) struct Disk {
-    /// Bytes read.
-    pub(in super::super) read: u64,
-    /// Bytes written.
-    pub(in super::super) written: u64,
-    /// Nanoseconds of both.
-    pub(in super::super) ns: u64,
-    /// Nanoseconds for which somebody waited.
-    pub(in super::super) waited: u64,
-}
-
 /// All blocks of a rank.
-pub(in super::super) struct Pages(RefCell<Inner>);
-
-struct Inner {
-    mode: Mode,
-    meter: Rc<Meter>,
-    matrices: Vec<Matrix>,
-    blocks: Vec<Block>,
-    order: Order,
-    /// Bytes for blocks.
-    room: u64,
-    /// Bytes of the buffers of those that are in memory, and the most there were.
-    held: u64,
-    most: u64,
-    /// Blocks that are being written.
-    leaving: u64,
-    /// Bytes of the largest block, which every buffer has: whichever block leaves, the next one has room.
-    largest: u64,
-    /// Blocks that are in memory by when they are wanted; those whose time is another one are not meant.
-    farthest: BinaryHeap<(u64, u32)>,
-    /// How far the round was read ahead.
-    ahead: usize,
-    spare: Vec<Vec<f32>>,
-    disk: Disk,
-}
-
-/// Rows of a block that is `room / 64`, but no more than a mebibyte, where a row has `d` columns.
-pub(in super::super) fn rows_of_block(room: u64, d: usize) -> usize {
-    let bytes = (room / OF_ROOM).min(BLOCK);
-    ((bytes / (4 * d.max(1) as u64)) as usize).max(1)
-}
+pub(in super::super) struct Pages(RefCell<Memory>);
 
 impl Pages {
     /// Pages of which the order is noted.
     pub(in super::super) fn noting(meter: &Rc<Meter>) -> Pages {
-        Pages(RefCell::new(Inner {
-            mode: Mode::Noting,
-            meter: Rc::clone(meter),
-            matrices: Vec::new(),
-            blocks: Vec::new(),
-            order: Order::default(),
-            room: u64::MAX,
-            held: 0,
-            most: 0,
-            leaving: 0,
-            largest: 0,
-            farthest: BinaryHeap::new(),
-            ahead: 0,
-            spare: Vec::new(),
-            disk: Disk::default(),
-        }))
+        Pages(RefCell::new(Memory::new(Mode::Noting, meter, u64::MAX)))
     }
 
     /// The same, with their order known, in `room` bytes; what does not fit is in a file in `folder`, or
@@ -171,27 +27,11 @@ impl Pages {
     /// [`Error::Budget`] for less room than a few blocks take, [`Error::Io`] for a disk without room.
     pub(in super::super) fn known(&self, room: u64, folder: Option<&Path>) -> Result<Pages> {
         let noted = self.0.borrow();
-        let mut offset = 0;
-        let blocks: Vec<Block> = noted
-            .blocks
-            .iter()
-            .map(|block| {
-                let here = offset;
-                offset += block.bytes();
-                Block {
-                    offset: here,
-                    data: None,
-                    comes: false,
-                    at: At::Zero,
-                    dirty: false,
-                    ..*block
-                }
-            })
-            .collect();
         let staging = STAGING * noted.largest;
         // One that is used, and one that is read ahead.
         if room < staging + 2 * noted.largest {
             return Err(Error::Budget {
+                of: "host",
                 item: "rows that are used next, and those that are being written".into(),
                 asked: staging + 2 * noted.largest,
                 free: room,
@@ -199,25 +39,13 @@ impl Pages {
             });
         }
         let mode = match folder {
-            Some(folder) => Mode::Working(Scratch::create(folder, offset)?),
+            Some(folder) => {
+                let bytes = noted.blocks.iter().map(Block::bytes).sum();
+                Mode::Working(Scratch::create(folder, bytes)?)
+            }
             None => Mode::Counting,
         };
-        Ok(Pages(RefCell::new(Inner {
-            mode,
-            meter: Rc::clone(&noted.meter),
-            matrices: noted.matrices.clone(),
-            order: noted.order.clone().close(blocks.len()),
-            blocks,
-            room: room - staging,
-            held: 0,
-            most: 0,
-            leaving: 0,
-            largest: noted.largest,
-            farthest: BinaryHeap::new(),
-            ahead: 0,
-            spare: Vec::new(),
-            disk: Disk::default(),
-        })))
+        Ok(Pages(RefCell::new(noted.known(mode, room - staging))))
     }
 
     /// Whether blocks have elements.
@@ -287,314 +115,5 @@ impl Pages {
         };
         f(&mut data);
         self.0.borrow_mut().put(block, data)
-    }
-}
-
-impl Inner {
-    fn add(&mut self, key: Key, d: usize, starts: &Rc<[usize]>) -> usize {
-        let first = self.blocks.len() as u32;
-        for rows in starts.windows(2) {
-            let len = (rows[1] - rows[0]) * d;
-            self.largest = self.largest.max(4 * len as u64);
-            self.blocks.push(Block {
-                len,
-                d,
-                offset: 0,
-                at: At::Zero,
-                data: None,
-                comes: false,
-                dirty: false,
-                next: (super::order::NEVER, Use::Write),
-            });
-        }
-        let starts = Rc::clone(starts);
-        self.matrices.push(Matrix { key, starts, first });
-        self.matrices.len() - 1
-    }
-
-    fn begin(&mut self, round: Round) -> Result<()> {
-        self.order.begin(round);
-        if round == Round::Training {
-            self.disk = Disk::default();
-        }
-        if matches!(self.mode, Mode::Noting) {
-            return Ok(());
-        }
-        self.farthest.clear();
-        for id in 0..self.blocks.len() as u32 {
-            if self.blocks[id as usize].at == At::Memory {
-                let next = self.order.wanted(id);
-                self.is_wanted(id, next);
-            }
-        }
-        self.ahead = 0;
-        self.read_ahead()
-    }
-
-    /// A block that is in memory is wanted next at some time.
-    fn is_wanted(&mut self, id: u32, next: (u64, Use)) {
-        self.blocks[id as usize].next = next;
-        self.farthest.push((when(next), id));
-    }
-
-    /// A block's elements, for somebody who puts them back.
-    fn take(&mut self, id: u32, how: Use) -> Result<Mat> {
-        let touch = Touch { block: id, how };
-        if matches!(self.mode, Mode::Noting) {
-            self.order.note(touch);
-            let block = &mut self.blocks[id as usize];
-            if block.at != At::Memory {
-                block.at = At::Memory;
-                // As if it had no larger buffer.
-                self.held += self.blocks[id as usize].bytes();
-                self.most = self.most.max(self.held);
-            }
-            return Ok(self.hollow(id));
-        }
-        let next = self.order.step(touch);
-        self.ahead = self.ahead.max(self.order.at());
-        self.bring(id, how, None)?;
-        self.is_wanted(id, next);
-        let block = &mut self.blocks[id as usize];
-        block.dirty |= how != Use::Read;
-        let counting = matches!(self.mode, Mode::Counting);
-        if counting {
-            return Ok(self.hollow(id));
-        }
-        while self.blocks[id as usize].comes {
-            self.wait(Route::FromDisk)?;
-        }
-        let data = self.blocks[id as usize].data.take();
-        Ok(data.expect("it has come"))
-    }
-
-    /// A block of its shape, for somebody who computes nothing.
-    fn hollow(&self, id: u32) -> Mat {
-        let block = &self.blocks[id as usize];
-        Mat::from_host(kernels::Mat::zeros((block.rows(), block.d)))
-    }
-
-    fn put(&mut self, id: u32, data: Mat) -> Result<()> {
-        if matches!(self.mode, Mode::Working(_)) {
-            self.blocks[id as usize].data = Some(data);
-        }
-        self.read_ahead()
-    }
-
-    /// Sees to it that a block is in memory, or on its way there; false where everything else is wanted
-    /// before `until`, so that there is no room for it.
-    fn bring(&mut self, id: u32, how: Use, until: Option<u64>) -> Result<bool> {
-        let block = &self.blocks[id as usize];
-        let (at, bytes, offset) = (block.at, block.bytes(), block.offset);
-        if at == At::Memory {
-            return Ok(true);
-        }
-        if !self.make_room(until)? {
-            return Ok(false);
-        }
-        self.held += self.largest;
-        self.most = self.most.max(self.held);
-        let reads = at == At::Disk && how != Use::Write;
-        assert!(
-            at != At::Lost || how == Use::Write,
-            "nobody reads what was not worth writing"
-        );
-        if reads {
-            self.disk.read += bytes;
-            self.meter.copying(Route::FromDisk, bytes, || ());
-        }
-        let zero = at == At::Zero && how != Use::Write;
-        if let Mode::Working(_) = self.mode {
-            let buffer = self.buffer(id, zero)?;
-            self.blocks[id as usize].comes = reads;
-            match &self.mode {
-                Mode::Working(scratch) if reads => scratch.ask(Job::Read {
-                    block: id,
-                    at: offset,
-                    buffer,
-                }),
-                _ => self.blocks[id as usize].data = Some(self.shaped(id, buffer)),
-            }
-        }
-        let block = &mut self.blocks[id as usize];
-        block.at = At::Memory;
-        // What is zero is in no file.
-        block.dirty = !reads;
-        Ok(true)
-    }
-
-    fn shaped(&self, id: u32, buffer: Vec<f32>) -> Mat {
-        let block = &self.blocks[id as usize];
-        let data = kernels::Mat::from_shape_vec((block.rows(), block.d), buffer);
-        Mat::from_host(data.expect("a buffer of the block's length"))
-    }
-
-    /// A buffer for a block, of zeros if it must be.
-    fn buffer(&mut self, id: u32, zero: bool) -> Result<Vec<f32>> {
-        self.collect()?;
-        let len = self.blocks[id as usize].len;
-        let new = || Vec::with_capacity(self.largest as usize / 4);
-        let mut buffer = self.spare.pop().unwrap_or_else(new);
-        if zero {
-            buffer.clear();
-        }
-        buffer.resize(len, 0.0);
-        Ok(buffer)
-    }
-
-    /// Makes room for a block by those that are wanted later than `until`, the last ones first.
-    fn make_room(&mut self, until: Option<u64>) -> Result<bool> {
-        while self.held + self.largest > self.room {
-            let Some((when_wanted, id)) = self.farthest.pop() else {
-                return Ok(false);
-            };
-            let block = &self.blocks[id as usize];
-            if block.at != At::Memory || when(block.next) != when_wanted {
-                continue;
-            }
-            if until.is_some_and(|until| when_wanted <= until) {
-                self.farthest.push((when_wanted, id));
-                return Ok(false);
-            }
-            self.leave(id)?;
-        }
-        Ok(true)
-    }
-
-    /// A block leaves memory; it is written where somebody reads it later.
-    fn leave(&mut self, id: u32) -> Result<()> {
-        let read_later = self.blocks[id as usize].next.1 != Use::Write;
-        let data = self.taken(id)?;
-        let block = &mut self.blocks[id as usize];
-        let (bytes, offset) = (block.bytes(), block.offset);
-        let writes = block.dirty && read_later;
-        block.at = match block.dirty && !read_later {
-            true => At::Lost,
-            false => At::Disk,
-        };
-        self.held -= self.largest;
-        if !writes {
-            self.spare.extend(data);
-            return Ok(());
-        }
-        self.disk.written += bytes;
-        self.meter.copying(Route::ToDisk, bytes, || ());
-        if let Some(buffer) = data {
-            while self.leaving == STAGING {
-                self.wait(Route::ToDisk)?;
-            }
-            self.leaving += 1;
-            if let Mode::Working(scratch) = &self.mode {
-                scratch.ask(Job::Write { at: offset, buffer });
-            }
-        }
-        Ok(())
-    }
-
-    /// The elements of a block that is in memory or on its way there; none when nothing is computed.
-    fn taken(&mut self, id: u32) -> Result<Option<Vec<f32>>> {
-        if !matches!(self.mode, Mode::Working(_)) {
-            return Ok(None);
-        }
-        while self.blocks[id as usize].comes {
-            self.wait(Route::FromDisk)?;
-        }
-        let data = self.blocks[id as usize].data.take();
-        Ok(data.map(|data| data.into_host().into_raw_vec_and_offset().0))
-    }
-
-    fn clear(&mut self, matrix: usize) {
-        let Matrix { first, starts, .. } = &self.matrices[matrix];
-        let all = *first..first + starts.len() as u32 - 1;
-        for id in all {
-            let block = &self.blocks[id as usize];
-            if block.at == At::Memory {
-                self.held -= match self.mode {
-                    Mode::Noting => block.bytes(),
-                    _ => self.largest,
-                };
-                // What fails here fails the next one who waits.
-                let buffer = self.taken(id).unwrap_or_default();
-                self.spare.extend(buffer);
-            }
-            self.blocks[id as usize].at = At::Zero;
-        }
-    }
-
-    /// Reads what is wanted soon, as far as blocks that are wanted later make room for it.
-    fn read_ahead(&mut self) -> Result<()> {
-        if matches!(self.mode, Mode::Noting) {
-            return Ok(());
-        }
-        let window = (self.room / self.largest.max(1) / 4).clamp(1, 32) as usize;
-        let end = self.order.at() + window;
-        while self.ahead < end {
-            let Some(Touch { block, how }) = self.order.touch(self.ahead) else {
-                break;
-            };
-            let wanted = how != Use::Write && self.blocks[block as usize].at == At::Disk;
-            if wanted {
-                let until = self.ahead as u64;
-                if !self.bring(block, how, Some(until))? {
-                    break;
-                }
-                self.is_wanted(block, (until, how));
-            }
-            self.ahead += 1;
-        }
-        Ok(())
-    }
-
-    /// Waits for the next thing that the disk does; the time counts as that of a route.
-    fn wait(&mut self, route: Route) -> Result<()> {
-        let Mode::Working(scratch) = &self.mode else {
-            return Ok(());
-        };
-        let start = now_ns();
-        let done = scratch.wait();
-        let end = now_ns();
-        let before = self.meter.set_route(Some(route));
-        self.meter.computed(Stream::Host, Phase::Copy, start..end);
-        self.meter.set_route(before);
-        self.disk.waited += end - start;
-        let done = done?;
-        self.take_back(done);
-        Ok(())
-    }
-
-    /// Takes what the disk has done by now.
-    fn collect(&mut self) -> Result<()> {
-        loop {
-            let Mode::Working(scratch) = &self.mode else {
-                return Ok(());
-            };
-            let Some(done) = scratch.poll()? else {
-                return Ok(());
-            };
-            self.take_back(done);
-        }
-    }
-
-    fn take_back(&mut self, done: super::scratch::Done) {
-        self.disk.ns += done.ns;
-        match done.block {
-            None => {
-                self.leaving -= 1;
-                self.spare.push(done.buffer);
-            }
-            Some(id) => {
-                let data = self.shaped(id, done.buffer);
-                let block = &mut self.blocks[id as usize];
-                (block.data, block.comes) = (Some(data), false);
-            }
-        }
-    }
-}
-
-/// When a block is wanted by somebody who reads it; what is overwritten is not wanted.
-fn when((at, how): (u64, Use)) -> u64 {
-    match how {
-        Use::Write => super::order::NEVER,
-        _ => at,
     }
 }

@@ -1,7 +1,8 @@
 //! A matrix whose rows lie in blocks.
 
+use super::block::Key;
 use super::order::Use;
-use super::pages::{Key, Pages};
+use super::pages::Pages;
 use crate::backend::Mat;
 use crate::error::Result;
 use std::ops::Range;

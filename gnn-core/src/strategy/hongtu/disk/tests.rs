@@ -1,7 +1,9 @@
 //! Blocks against plain arrays, and what is read against the fewest reads there can be.
 
+use super::block::Key;
+use super::memory::{Disk, STAGING};
 use super::order::{NEVER, Round, Use};
-use super::pages::{Disk, Key, Pages, STAGING};
+use super::pages::Pages;
 use super::rows::PagedRows;
 use crate::record::Meter;
 use proptest::prelude::*;
