@@ -156,7 +156,7 @@ fn known(v: f64) -> f64 {
 }
 
 /// Room for `n` bars beside each other, as high as `high`, with an axis of this name.
-fn bars<'a>(area: &'a Area<'_>, n: f64, high: f64, name: &str) -> Result<Chart<'a, 'a>, PlotError> {
+fn bars<'a>(area: &Area<'a>, n: f64, high: f64, name: &str) -> Result<Chart<'a, 'a>, PlotError> {
     let mut chart = ChartBuilder::on(area)
         .margin_top(8 * U)
         .margin_right(12 * U)
