@@ -69,14 +69,43 @@ impl Mat {
         }
     }
 
-    /// A matrix in this process's memory that is only read, by other threads as well.
-    pub(super) fn shared(data: Arc<kernels::Mat>) -> Mat {
+    /// A matrix in this process's memory that other threads read as well; it is changed only while none does.
+    pub fn shared(data: Arc<kernels::Mat>) -> Mat {
         let (rows, cols) = data.dim();
         Mat {
             rows,
             cols,
             at: Storage::Shared(data),
             told: None,
+        }
+    }
+
+    /// The elements, for another thread to read, where that is possible.
+    pub(crate) fn shared_elements(&self) -> Option<&Arc<kernels::Mat>> {
+        match &self.at {
+            Storage::Shared(data) => Some(data),
+            _ => None,
+        }
+    }
+
+    /// Gives the elements away for a time, for another thread to write, where they are in this process's
+    /// memory; the matrix counts as before, and may only be dropped until [`Mat::have_back`].
+    pub(crate) fn lend(&mut self) -> Option<kernels::Mat> {
+        match &mut self.at {
+            Storage::Host { data, .. } => Some(std::mem::take(data)),
+            _ => None,
+        }
+    }
+
+    /// Has them back.
+    ///
+    /// # Panics
+    /// When they were not lent, or have another shape.
+    pub(crate) fn have_back(&mut self, elements: kernels::Mat) {
+        assert_eq!(self.dim(), elements.dim(), "{self:?} has its elements back");
+        match &mut self.at {
+            Storage::Host { data, .. } => *data = elements,
+            _ => panic!("{self:?}: nothing was lent"),
         }
     }
 
@@ -268,6 +297,7 @@ impl Mat {
                 let data = kernels::Mat::from_shape_vec(shape, buffer);
                 data.expect("matrices of a pool are in standard layout")
             }
+            Storage::Shared(data) => Arc::unwrap_or_clone(std::mem::take(data)),
             _ => panic!("{self:?}: expected `f32` in this process's memory"),
         }
     }
@@ -282,10 +312,17 @@ impl Mat {
     }
 
     /// The elements, to be changed, for a matrix in this process's memory.
+    ///
+    /// # Panics
+    /// When it is elsewhere, or another thread reads it.
     pub fn host_mut(&mut self) -> &mut kernels::Mat {
         let shape = self.dim();
         match &mut self.at {
             Storage::Host { data, .. } => data,
+            Storage::Shared(data) => match Arc::get_mut(data) {
+                Some(data) => data,
+                None => panic!("Mat {shape:?}: another thread reads it"),
+            },
             _ => panic!("Mat {shape:?}: expected `f32` in this process's memory"),
         }
     }

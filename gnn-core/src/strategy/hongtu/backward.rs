@@ -37,9 +37,17 @@ impl HongTu {
             }
             for j in (0..self.batches.all.len()).rev() {
                 cx.chunk(Some(j));
-                let passed = match self.passed[layer][j].take() {
+                let kept = self.passed[layer][j].take();
+                if let (None, Some(rows)) = (&kept, &mut rows) {
+                    cx.pass(Pass::Forward);
+                    self.fill(cx, (layer, Direction::Forward), j, false, rows)?;
+                }
+                if let Some(next) = j.checked_sub(1) {
+                    self.ahead_back(cx, (layer, next));
+                }
+                let passed = match kept {
                     Some(kept) => kept,
-                    None => self.once_more(cx, (layer, j), rows.as_mut())?,
+                    None => self.once_more(cx, (layer, j), rows.as_ref())?,
                 };
                 self.back(cx, (layer, j), passed, gradients.as_mut())?;
                 if let Some(gradients) = &mut gradients {
@@ -59,14 +67,11 @@ impl HongTu {
         &mut self,
         cx: &mut Ctx,
         (layer, j): (usize, usize),
-        mut rows: Option<&mut Mat>,
+        rows: Option<&Mat>,
     ) -> Result<Passed> {
         cx.pass(Pass::Forward);
         if self.remembers[layer] == Remember::Output {
             return self.as_kept(cx, (layer, j));
-        }
-        if let Some(rows) = rows.as_deref_mut() {
-            self.fill(cx, (layer, Direction::Forward), j, false, rows)?;
         }
         let known = self.host.aggregates[layer].as_ref();
         let source = match (rows, known) {

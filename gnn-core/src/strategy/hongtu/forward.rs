@@ -37,6 +37,7 @@ impl HongTu {
                 if let Some(buffer) = &mut buffer {
                     self.fill(cx, (layer, direction), j, true, buffer)?;
                 }
+                self.ahead(cx, (layer, j + 1), train);
                 let source = buffer.as_ref().map_or(Source::Nothing, Source::Buffer);
                 let (flow, passed) = self.over(cx, (layer, j), source, train)?;
                 self.passed[layer][j] = passed.filter(|_| self.remembers[layer] == Remember::All);
@@ -60,11 +61,15 @@ impl HongTu {
     /// Room for the rows that a layer reads; none for a layer that reads no others, or sparse ones, which
     /// have no places.
     pub(super) fn buffer(&self, cx: &Ctx, layer: usize) -> Option<Mat> {
-        let places = self.reads[layer] != Reads::Own && !self.reads_sparse(layer);
-        places.then(|| {
+        self.has_buffer(layer).then(|| {
             cx.backend
                 .fresh(self.batches.places, self.read_width(layer))
         })
+    }
+
+    /// Whether there is such room.
+    pub(super) fn has_buffer(&self, layer: usize) -> bool {
+        self.reads[layer] != Reads::Own && !self.reads_sparse(layer)
     }
 
     /// Whether a layer reads sparse rows of others.
@@ -137,7 +142,7 @@ impl HongTu {
     }
 
     /// What a layer reads of others: rows on the host, and whether elements of them are to be dropped.
-    fn read_rows(&self, layer: usize, train: bool) -> (&OnHost, bool) {
+    pub(super) fn read_rows(&self, layer: usize, train: bool) -> (&OnHost, bool) {
         match &self.host.products {
             Some(products) => (products, false),
             None => {
@@ -206,23 +211,32 @@ impl HongTu {
                 let features = features.expect("sparse rows have no buffer");
                 self.drop_in(cx, layer, train, features, &columns.ids)
             }
-            (Reads::Places, _) if !self.model.kind().reads_own_rows() => {
-                dense(cx.backend.fresh(0, self.widths[layer]))
-            }
-            (Reads::Product, _) if !self.keeps_rows(layer, train) => {
-                dense(cx.backend.fresh(0, self.widths[layer]))
-            }
+            _ if !self.reads_own(layer, train) => dense(cx.backend.fresh(0, self.widths[layer])),
             _ => self.own_rows(cx, (layer, j), train)?,
         };
         Ok(flow_of(x, self.residual(cx, layer, j)?))
+    }
+
+    /// Whether a layer reads a batch's own rows of its input as such.
+    pub(super) fn reads_own(&self, layer: usize, train: bool) -> bool {
+        match self.reads[layer] {
+            Reads::Own => true,
+            Reads::Places => self.model.kind().reads_own_rows(),
+            Reads::Product => self.keeps_rows(layer, train),
+            Reads::Columns => false,
+        }
     }
 
     /// Whether a layer that multiplies first reads its own rows beside the product, or keeps them.
     fn keeps_rows(&self, layer: usize, train: bool) -> bool {
         let keeps = train && self.remembers[layer] == Remember::All;
         // Sparse ones are there, and say by themselves that they are multiplied first.
-        let sparse = layer == 0 && !self.sparse.is_empty();
-        keeps || sparse || self.model.kind().reads_own_rows()
+        keeps || self.own_is_sparse(layer) || self.model.kind().reads_own_rows()
+    }
+
+    /// Whether the rows of its own that a layer reads are sparse features, which stay on the device.
+    pub(super) fn own_is_sparse(&self, layer: usize) -> bool {
+        layer == 0 && !self.sparse.is_empty()
     }
 
     /// A batch's own rows of a layer's input, on the device.
@@ -232,7 +246,7 @@ impl HongTu {
         (layer, j): (usize, usize),
         train: bool,
     ) -> Result<Input> {
-        let x = match layer == 0 && !self.sparse.is_empty() {
+        let x = match self.own_is_sparse(layer) {
             true => self.sparse[j].clone(),
             false => {
                 let (rows, own) = (&self.host.inputs[layer], self.batch(j).own.clone());

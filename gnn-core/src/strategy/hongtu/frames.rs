@@ -27,8 +27,10 @@ frame! {
         rows_fetched: u64,
         /// Bytes of rows from host to device.
         h2d_bytes: u64,
-        /// Time of them, ms.
+        /// Time of them, ms; of those that are made ahead (`overlap`), the time of waiting.
         h2d_ms: f64,
+        /// Time of copies that were made ahead, beside other work, ms.
+        h2d_hidden_ms: f64,
         /// Bytes of rows from device to host.
         d2h_bytes: u64,
         /// Time of them, ms.
@@ -67,6 +69,7 @@ impl TransfersRow {
             rows_fetched: 0,
             h2d_bytes: 0,
             h2d_ms: 0.0,
+            h2d_hidden_ms: 0.0,
             d2h_bytes: 0,
             d2h_ms: 0.0,
             host_add_ms: 0.0,
@@ -97,6 +100,7 @@ pub(super) fn note(cx: &Ctx, of: &HongTu) {
         rows_fetched: volumes.fetched,
         h2d_bytes: copies[Route::HostToDevice].bytes,
         h2d_ms: ms(Route::HostToDevice),
+        h2d_hidden_ms: of.tier.take_hidden() as f64 / 1e6,
         d2h_bytes: copies[Route::DeviceToHost].bytes,
         d2h_ms: ms(Route::DeviceToHost),
         host_add_ms: ms(Route::OnHost),

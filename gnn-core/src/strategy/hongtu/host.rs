@@ -7,6 +7,7 @@ use super::disk::{Key, PagedRows, Pages, cut, rows_of_block};
 use crate::backend::Mat;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Where rows lie.
 #[derive(Clone)]
@@ -68,9 +69,14 @@ pub(super) struct Host {
     pub(super) residual: [Option<OnHost>; 2],
 }
 
+/// A matrix on the host, which copies of rows are made of beside what is computed.
+pub(super) fn mat(elements: kernels::Mat) -> Mat {
+    Mat::shared(Arc::new(elements))
+}
+
 /// `[n, d]` of zeros on the host, which take no memory until they are written.
 pub(super) fn zeros(n: usize, d: usize) -> Mat {
-    Mat::from_host(kernels::Mat::zeros((n, d)))
+    mat(kernels::Mat::zeros((n, d)))
 }
 
 impl Host {

@@ -4,14 +4,13 @@
 use super::batches::{Batch, Batches, TwoLevels};
 use super::columns::{RowsOf, columns_of};
 use super::disk::{Pages, Use, rows_of_block};
-use super::host::{Cuts, Host, OnHost, Place};
+use super::host::{Cuts, Host, OnHost, Place, mat};
 use super::need::{self, Need};
 use super::remember::Remember;
 use super::setting::How;
 use super::tier::Tier;
 use super::topology::{Lists, Room};
 use super::trainer::{HongTu, Reads, bytes_of_lists};
-use crate::backend::Mat;
 use crate::ctx::Ctx;
 use crate::dataset::Features;
 use crate::error::{Error, Result};
@@ -137,7 +136,7 @@ impl Making<'_> {
             host: self.host(place, own.len(), (&widths, &remembers)),
             ids_of: ids_of.iter().map(|ids| ids.to_vec().into()).collect(),
             ids: own.into(),
-            tier: Tier::new(cx),
+            tier: Tier::new(cx, self.how.overlap),
             budget: 0,
             pinned: true,
             lists: None,
@@ -339,7 +338,7 @@ impl Making<'_> {
         }
         let features = &mut made.host.inputs[0];
         match features {
-            OnHost::Whole(x) => *x = Mat::from_host(self.features(&made.ids)),
+            OnHost::Whole(x) => *x = mat(self.features(&made.ids)),
             OnHost::Paged(x) => x.each_in(0..made.ids.len(), Use::Write, |block, rows| {
                 if cx.backend.keeps_elements() {
                     block.host_mut().assign(&self.features(&made.ids[rows]));

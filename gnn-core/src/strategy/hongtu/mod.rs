@@ -18,6 +18,7 @@
 //! | layers whose product is narrower than their input | [`product`] |
 //! | forward, backward (Algorithm 1) | [`forward`], [`backward`] |
 //! | between host and device | [`host`], [`tier`], [`topology`] |
+//! | copies beside what is computed | [`ahead`], [`stage`] |
 //! | what a request asks for | [`setting`] |
 //! | a device of so many bytes | [`need`], [`making`] |
 //! | a host of so many bytes, and a disk behind it | [`disk`] |
@@ -36,6 +37,7 @@
 //! # Exact when
 //! Always.
 
+mod ahead;
 mod backward;
 mod batches;
 mod columns;
@@ -51,6 +53,7 @@ mod product;
 mod remember;
 mod seams;
 mod setting;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod tier;

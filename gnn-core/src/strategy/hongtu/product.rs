@@ -24,6 +24,7 @@ impl HongTu {
         let mut products = self.host.zeros(Key::Product(layer), self.read_width(layer));
         for j in 0..self.batches.all.len() {
             cx.chunk(Some(j));
+            self.ahead_own(cx, (layer, j + 1));
             let x = self.own_rows(cx, (layer, j), train)?;
             let product = self.model.product(cx, layer, &x);
             drop(x);
@@ -43,6 +44,9 @@ impl HongTu {
         let mut buffer = cx.backend.zeros(self.batches.places, width);
         for j in (0..self.batches.all.len()).rev() {
             cx.chunk(Some(j));
+            if let Some(next) = j.checked_sub(1) {
+                self.ahead_passed(cx, (layer, next));
+            }
             self.gather(cx, (layer, j), &mut buffer)?;
             self.spill(cx, layer, j, &mut buffer)?;
             self.check(cx)?;
@@ -53,6 +57,9 @@ impl HongTu {
         }
         for j in (0..self.batches.all.len()).rev() {
             cx.chunk(Some(j));
+            if let Some(next) = j.checked_sub(1) {
+                self.ahead_rest(cx, (layer, next));
+            }
             self.rest(cx, (layer, j))?;
             self.check(cx)?;
         }

@@ -64,6 +64,8 @@ pub(super) struct How {
     pub(super) reorganise: Option<Throughputs>,
     /// Whether layers whose product is narrower than their input multiply first.
     pub(super) narrower: bool,
+    /// Whether rows of the next batch are copied to the device beside what is computed of this one.
+    pub(super) overlap: bool,
     /// Bytes of the device; 0 is no limit.
     pub(super) budget: u64,
     /// Bytes of the host, with a disk behind it; 0 is no limit, and no disk.
@@ -89,6 +91,7 @@ impl How {
                 .flag("reorganise")
                 .then(|| throughputs(knobs.word(THROUGHPUTS)).unwrap_or(OF_PAPER)),
             narrower: knobs.flag(NARROWER.name),
+            overlap: knobs.flag(OVERLAP.name),
             budget,
             host: device::bytes(knobs, HOST_MEM),
         }
@@ -105,6 +108,13 @@ const NARROWER: Knob = Knob {
     name: "narrower",
     default: "true",
     doc: "layers of GCN and SAGE whose product is narrower than their input multiply before they aggregate, instead of behind it, as in the paper",
+    check: |v| matches!(v, Value::Bool(_)),
+};
+
+const OVERLAP: Knob = Knob {
+    name: "overlap",
+    default: "false",
+    doc: "rows that the next batch reads are copied to the device beside what is computed of this one, by a thread of the host; the room they wait in is a part of device_mem. Rows with a disk behind them (host_mem) are read ahead from that instead",
     check: |v| matches!(v, Value::Bool(_)),
 };
 
@@ -145,6 +155,7 @@ pub(super) const KNOBS: &[Knob] = &[
         },
     },
     NARROWER,
+    OVERLAP,
 ];
 
 /// The settings of `hongtu-im`.

@@ -75,6 +75,7 @@ fn every_setting_gives_what_single_gives() {
                             ("dedup", word(dedup)),
                             ("memory", word(memory)),
                             ("narrower", Value::Bool(chunks != 3)),
+                            ("overlap", Value::Bool(ranks == 2)),
                         ],
                     );
                     let what =
@@ -153,6 +154,46 @@ fn bytes_of_products_are_those_of_the_closed_forms() {
             }
             assert_eq!(sum(&|r| r.h2d_bytes), 4 * to, "{model}, {ranks} ranks");
             assert_eq!(sum(&|r| r.d2h_bytes), 4 * back, "{model}, {ranks} ranks");
+        }
+    }
+}
+
+/// Copies made ahead are the same copies: the bits, the bytes that move and those that come from another device
+/// stay, and the room they wait in is the device's.
+#[test]
+fn copies_ahead_change_nothing_but_when_they_are_made() {
+    let data = Arc::new(random_dataset(60, 300, 8, 4, false, 4));
+    for &model in ENTRY.models.iter().filter(|&&m| m != ModelKind::Rgcn) {
+        for (ranks, memory, narrower) in [
+            (1, "hybrid", true),
+            (1, "cached", false),
+            (3, "recompute", true),
+            (2, "keep", true),
+        ] {
+            let what = format!("{model}, {ranks} ranks, {memory}");
+            let with = |overlap: bool| {
+                let request = request(
+                    model,
+                    &[
+                        ("chunks", Value::Int(4)),
+                        ("memory", word(memory)),
+                        ("narrower", Value::Bool(narrower)),
+                        ("overlap", Value::Bool(overlap)),
+                    ],
+                );
+                train(&ENTRY, &request, &data, owners(60, ranks), ranks)
+            };
+            for (without, with) in with(false).iter().zip(&with(true)) {
+                assert_eq!(without.losses, with.losses, "{what}");
+                assert_eq!(without.logits, with.logits, "{what}");
+                assert_eq!(without.gradients, with.gradients, "{what}");
+                let rows = |of: &Trained| of.rows::<TransfersRow>();
+                for (without, with) in rows(without).iter().zip(&rows(with)) {
+                    let of = |row: &TransfersRow| (row.h2d_bytes, row.d2h_bytes, row.rows_fetched);
+                    assert_eq!(of(without), of(with), "{what}");
+                    assert_eq!(without.h2d_hidden_ms, 0.0, "{what}");
+                }
+            }
         }
     }
 }
@@ -272,11 +313,21 @@ fn a_budget_holds_to_the_byte_or_is_refused_before_training() {
         (ModelKind::Gin, &sparse),
         (ModelKind::Rgcn, &typed),
     ] {
-        for (chunks, memory) in [(1, "hybrid"), (5, "hybrid"), (5, "keep"), (7, "recompute")] {
-            let what = format!("{model}, {chunks} chunks, {memory}");
+        for (chunks, memory, overlap) in [
+            (1, "hybrid", false),
+            (5, "hybrid", false),
+            (5, "cached", true),
+            (5, "keep", false),
+            (7, "recompute", true),
+        ] {
+            let what = format!("{model}, {chunks} chunks, {memory}, overlap {overlap}");
             let request = request(
                 model,
-                &[("chunks", Value::Int(chunks)), ("memory", word(memory))],
+                &[
+                    ("chunks", Value::Int(chunks)),
+                    ("memory", word(memory)),
+                    ("overlap", Value::Bool(overlap)),
+                ],
             );
             let holds = |budget: u64| held(data, &request, budget).expect(&what);
             let (all, losses, n) = holds(1 << 40);

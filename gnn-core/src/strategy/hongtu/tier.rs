@@ -5,6 +5,7 @@
 
 use super::disk::Use;
 use super::host::OnHost;
+use super::stage::{Rows, Stage};
 use crate::backend::{Backend, Corner, Cpu, Kept, Mat, Metered, Picked};
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -17,6 +18,8 @@ use std::rc::Rc;
 pub(super) struct Tier {
     /// What works on the host where the device is apart from it.
     apart: Option<Box<dyn Backend>>,
+    /// Copies that are made ahead.
+    stage: Option<Stage>,
 }
 
 /// Rows that follow each other from one on, or a list of them.
@@ -29,15 +32,52 @@ fn bytes(n: usize, d: usize) -> u64 {
 }
 
 impl Tier {
-    /// Between this rank's host and its device.
-    pub(super) fn new(cx: &Ctx) -> Tier {
+    /// Between this rank's host and its device, with copies that are made ahead or without.
+    pub(super) fn new(cx: &Ctx, overlap: bool) -> Tier {
         let host = || {
             let host = Metered::new(Cpu::new(cx.plan.threads), Rc::clone(cx.meter()));
             Box::new(host) as Box<dyn Backend>
         };
         Tier {
             apart: cx.backend.memory().map(|_| host()),
+            stage: overlap.then(Stage::default),
         }
+    }
+
+    /// Whether copies are made ahead.
+    pub(super) fn overlaps(&self) -> bool {
+        self.stage.is_some()
+    }
+
+    /// Nanoseconds of copies that were made ahead for which nobody waited, since the last call.
+    pub(super) fn take_hidden(&self) -> u64 {
+        self.stage.as_ref().map_or(0, Stage::take_hidden)
+    }
+
+    /// Whether copies were made ahead that nobody took.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.stage.as_ref().is_some_and(Stage::is_waiting)
+    }
+
+    /// Rows of the host that will be loaded before anybody changes them: they are copied beside whatever is
+    /// computed until then. Those with a disk behind them are read ahead from that instead.
+    pub(super) fn ahead(&self, cx: &Ctx, x: &OnHost, rows: Rows) {
+        if let (Some(stage), OnHost::Whole(x)) = (&self.stage, x)
+            && rows.len() > 0
+        {
+            let home = self.apart.as_deref().unwrap_or(cx.backend.as_ref());
+            stage.ask(home, x, rows);
+        }
+    }
+
+    /// What was copied ahead, on the device.
+    fn ready(&self, cx: &Ctx, x: &Mat, rows: &Rows) -> Option<Mat> {
+        let here = self.stage.as_ref()?.take(cx.meter(), x, rows)?;
+        let Some(host) = &self.apart else {
+            return Some(here);
+        };
+        let up = || cx.backend.upload(host.take(here));
+        Some(cx.meter().copying(Route::HostToDevice, 0, up))
     }
 
     /// Some rows of `x: [n, d]` on the host to places in `to: [m, d]` on the device.
@@ -54,7 +94,15 @@ impl Tier {
         let (from, to_places) = (Picked::List(rows), Picked::List(at));
         let x = match x {
             OnHost::Whole(x) => {
-                self.to_device(cx, (x, from), rows.len(), to, to_places);
+                let Some(ready) = self.ready(cx, x, &Rows::List(rows.clone())) else {
+                    self.to_device(cx, (x, from), rows.len(), to, to_places);
+                    return Ok(());
+                };
+                let (size, moved) = (ready.dim(), bytes(rows.len(), x.ncols()));
+                cx.meter().copying(Route::OnDevice, moved, || {
+                    cx.backend
+                        .copy_block(&ready, Corner::at(0), size, to, corner(to_places));
+                });
                 return Ok(());
             }
             OnHost::Paged(x) => x,
@@ -72,6 +120,11 @@ impl Tier {
     /// # Errors
     /// As [`Tier::load`].
     pub(super) fn load_range(&self, cx: &Ctx, x: &OnHost, rows: Range<usize>) -> Result<Mat> {
+        if let OnHost::Whole(x) = x
+            && let Some(ready) = self.ready(cx, x, &Rows::Range(rows.clone()))
+        {
+            return Ok(ready);
+        }
         let mut to = cx.backend.fresh(rows.len(), x.ncols());
         let mut load = |x: &Mat, from: usize, n: usize, at: usize| {
             let from = (x, Picked::From(from));
@@ -91,6 +144,11 @@ impl Tier {
     /// # Errors
     /// As [`Tier::load`].
     pub(super) fn load_list(&self, cx: &Ctx, x: &OnHost, rows: &Kept<u32>) -> Result<Mat> {
+        if let OnHost::Whole(x) = x
+            && let Some(ready) = self.ready(cx, x, &Rows::List(rows.clone()))
+        {
+            return Ok(ready);
+        }
         let mut to = cx.backend.fresh(rows.len(), x.ncols());
         let mut load = |x: &Mat, rows: &Kept<u32>, at: usize| {
             let from = (x, Picked::List(rows));

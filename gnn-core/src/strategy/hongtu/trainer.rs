@@ -117,10 +117,7 @@ impl HongTu {
 
     /// Columns of the rows that a layer reads of others.
     pub(super) fn read_width(&self, layer: usize) -> usize {
-        let product = || {
-            self.model
-                .product_width(layer, layer == 0 && !self.sparse.is_empty())
-        };
+        let product = || self.model.product_width(layer, self.own_is_sparse(layer));
         match self.reads[layer] {
             Reads::Product => product().expect("a layer that multiplies first"),
             _ => self.widths[layer],
@@ -170,12 +167,17 @@ impl HongTu {
         cx.comm.finish(ticket)
     }
 
+    /// The initial residual on the host, if a layer reads it.
+    pub(super) fn residual_of(&self, layer: usize) -> Option<&OnHost> {
+        let reads = self.model.layer(layer).beside() == Beside::ReadsResidual;
+        self.host.residual[0].as_ref().filter(|_| reads)
+    }
+
     /// What passes beside the rows into a layer.
     pub(super) fn residual(&self, cx: &Ctx, layer: usize, j: usize) -> Result<Option<Mat>> {
-        let reads = self.model.layer(layer).beside() == Beside::ReadsResidual;
-        let rows = self.host.residual[0].as_ref().filter(|_| reads);
         let own = self.batch(j).own.clone();
-        rows.map(|rows| self.tier.load_range(cx, rows, own))
+        self.residual_of(layer)
+            .map(|rows| self.tier.load_range(cx, rows, own))
             .transpose()
     }
 
@@ -201,7 +203,7 @@ impl HongTu {
             reduction: Reduction::new(&model.weights, cx),
             optimiser: Optimiser::new(spec, &model, cx.backend.as_ref()),
             model,
-            tier: Tier::new(cx),
+            tier: Tier::new(cx, self.tier.overlaps()),
             host,
             pinned,
             ..self
@@ -309,6 +311,7 @@ impl HongTu {
             Ok(())
         })?;
         self.backward(cx)?;
+        debug_assert!(!self.tier.is_ahead(), "copies were made for nobody");
         Ok(loss)
     }
 }
