@@ -15,6 +15,8 @@ frame! {
     TransfersRow in "transfers" {
         /// Chunks of each device.
         chunks: u32,
+        /// Time in which chunks were made and put into their order, before the first epoch (`reorganise`), ms.
+        reorganise_ms: f64,
         /// Rows that all devices load in a layer where each chunk loads all its neighbours: V_ori.
         rows_original: u64,
         /// The same where each batch loads them once: V_+p2p.
@@ -62,6 +64,7 @@ impl TransfersRow {
     pub(super) fn of_nothing(volumes: Volumes) -> TransfersRow {
         TransfersRow {
             chunks: 1,
+            reorganise_ms: 0.0,
             rows_original: volumes.original,
             rows_peer: volumes.peer,
             rows_reused: volumes.reused,
@@ -93,6 +96,7 @@ pub(super) fn note(cx: &Ctx, of: &HongTu) {
     let ms = |route: Route| copies[route].ns as f64 / 1e6;
     cx.row(TransfersRow {
         chunks: of.batches.all.len() as u32,
+        reorganise_ms: of.reorganise_ms,
         rows_original: volumes.original,
         rows_peer: volumes.peer,
         rows_reused: volumes.reused,

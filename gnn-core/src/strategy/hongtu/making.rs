@@ -23,6 +23,7 @@ use crate::strategy::reduce::Reduction;
 use crate::strategy::{Rows, Setup};
 use kernels::Par;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// What a layer reads of a batch.
 fn reads_of(model: &Model, layer: usize, sparse: bool) -> Reads {
@@ -64,7 +65,9 @@ impl Making<'_> {
     fn training(&self, cx: &mut Ctx, chunks: usize) -> Result<HongTu> {
         let (ordered, spec, data) = (self.ordered, self.spec, &self.setup.data);
         let (me, devices) = (cx.rank(), cx.size());
+        let began = Instant::now();
         let batch = self.batches(devices, chunks);
+        let reorganise_ms = began.elapsed().as_secs_f64() * 1e3;
         let model = Model::new(spec, cx.backend.as_ref(), self.shape);
         let layers = model.layers();
         let sparse = self.sparse();
@@ -148,6 +151,7 @@ impl Making<'_> {
             reads,
             widths,
             dedup,
+            reorganise_ms,
             remembers,
             batches,
         })
