@@ -4,7 +4,13 @@
 //! those of the models whose aggregation has fixed weights and whose features are dense: the narrower side
 //! of a layer's product travels, and a gradient of the features is not asked for.
 
+mod offload;
+
 use crate::run::Run;
+
+pub use offload::{
+    intermediate_bytes, to_devices_bytes, to_hosts_bytes, topology_bytes, vertex_data_bytes,
+};
 
 /// Bytes of a float.
 const FLOAT: f64 = 4.0;
