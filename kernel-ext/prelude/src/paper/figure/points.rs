@@ -12,11 +12,14 @@ use crate::plot::axes::{Named, axes, spot};
 use crate::plot::ink::Ink;
 use crate::plot::paper::{U, text_width};
 use crate::plot::sheet::{Area, SIDE, Type, part, stroke, word};
+use crate::plot::units::tick;
 
 /// Radius of a dot, px.
 const DOT: i32 = 4;
-/// So many places of an x axis are named each.
+/// So many places of an x axis are named each, ...
 const EACH: usize = 8;
+/// ... where they are whole numbers, and no closer to each other than this part of the axis.
+const APART: f64 = 0.04;
 
 /// A lane of dots for each series: which x it has, and no more.
 pub(super) fn lanes(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<(), PlotError> {
@@ -89,8 +92,8 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
         .y_label_area_size(LEFT * U)
         .build_cartesian_2d(left..right, bottom..top)
         .map_err(PlotError::draw)?;
-    // Few places are named each; many get round numbers.
-    let each = data.xs.is_none() || xs.len() <= EACH && figure.kind == Kind::Lines;
+    // Few places are named each; others get round numbers.
+    let each = data.xs.is_none() || figure.kind == Kind::Lines && are_few(&xs, right - left);
     let x = Named {
         name: figure.x_name(),
         ticks: if each { 0 } else { 10 },
@@ -138,13 +141,25 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
         let slot = f64::from(wide) / xs.len() as f64 - 4.0;
         for (x, group) in xs.iter().zip(&data.groups) {
             let (at, base) = spot(&chart, &area, *x, bottom);
-            for (k, line) in label(group, slot).iter().enumerate() {
+            let name = match data.xs {
+                Some(_) => tick(*x),
+                None => group.clone(),
+            };
+            for (k, line) in label(&name, slot).iter().enumerate() {
                 let at = (at, base + 13 + LINE * k as i32);
                 word(&area, line, at, Type::new(11).centered())?;
             }
         }
     }
     cross(&mut chart, &area, figure, right)
+}
+
+/// Whether places on an axis of length `wide` can each have their name.
+fn are_few(xs: &[f64], wide: f64) -> bool {
+    let mut sorted = xs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let apart = |pair: &[f64]| pair[1] - pair[0] >= APART * wide;
+    xs.len() <= EACH && xs.iter().all(|x| x.fract() == 0.0) && sorted.windows(2).all(apart)
 }
 
 /// From the smallest to the largest value, with a little room.
@@ -157,4 +172,19 @@ fn room(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
         most.abs().max(1.0)
     };
     (least - 0.05 * wide, most + 0.08 * wide)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_named_where_their_names_do_not_meet() {
+        assert!(are_few(&[2.0, 4.0, 8.0, 16.0, 32.0], 34.0));
+        assert!(are_few(&[32.0, 2.0], 34.0), "in any order");
+        assert!(!are_few(&[1.0, 2.0, 512.0], 560.0), "too close");
+        assert!(!are_few(&[4.18, 22.1], 20.0), "no whole numbers");
+        let many: Vec<f64> = (0..9).map(f64::from).collect();
+        assert!(!are_few(&many, 9.0), "too many");
+    }
 }
