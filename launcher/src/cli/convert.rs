@@ -6,7 +6,8 @@ use crate::tables::sound::Content;
 use crate::tables::{self, TableEdges};
 use crate::{Error, Result, sys};
 use gnn_core::convert::{
-    self as converting, EdgeSource, Ids, NpyEdges, Options, Relabel, Summary, TextEdges,
+    self as converting, EdgeSource, Ids, NpyEdges, NpyFeatures, Options, Relabel, Summary,
+    TextEdges,
 };
 use gnn_core::dataset::{self, Limit};
 use gnn_core::graph::SelfLoops;
@@ -35,6 +36,8 @@ pub const HELP: &str = "
       --vertices N        number of vertices, where the last ones have no edges
       --vertex-table FILE .parquet, .arrow or .csv beside an edge list, a row a vertex: columns id, label, split
                           (train, val, test), and features; held in memory
+      --features FILE     .npy [n, d] beside an edge list, a row a vertex, of any length: rows are read as they
+                          are written
       --names             vertices of a text list have names instead of numbers: the list and its dictionary
                           are held in memory, within --mem
       --name NAME         name as it is shown
@@ -70,6 +73,7 @@ pub fn convert(words: &[String]) -> Result<i32> {
             "ids",
             "vertices",
             "vertex-table",
+            "features",
             "name",
             "split",
             "seed",
@@ -300,24 +304,39 @@ fn options(words: &Words, list: bool) -> Result<Options> {
             "leave one of them out",
         ));
     }
-    let table = match words.value("vertex-table") {
-        None => None,
-        Some(_) if !list => {
-            return Err(Error::refused(
-                "--vertex-table: a data set has its own labels and features",
-                "leave --vertex-table out",
-            ));
-        }
-        Some(path) => {
-            let path = Path::new(path);
-            tables::sound::sound(path, Content::Vertices)?;
-            Some(Arc::new(tables::vertices(path)?))
+    let own = |flag: &str| {
+        let given = words.value(flag).map(Path::new);
+        match given {
+            Some(_) if !list => Err(Error::refused(
+                format!("--{flag}: a data set has its own labels and features"),
+                format!("leave --{flag} out"),
+            )),
+            given => Ok(given),
         }
     };
+    let table = own("vertex-table")?.map(|path| {
+        tables::sound::sound(path, Content::Vertices)?;
+        Ok::<_, Error>(Arc::new(tables::vertices(path)?))
+    });
+    let table = table.transpose()?;
+    let mem = words.value("mem").map_or(Ok(base.mem), size)?;
+    let block = Options {
+        mem,
+        ..base.clone()
+    }
+    .block();
+    let features = own("features")?.map(|path| NpyFeatures::open(path, block));
+    let features = features.transpose()?.map(Arc::new);
+    if features.is_some() && table.as_ref().is_some_and(|table| table.width() > 0) {
+        return Err(Error::refused(
+            "--features: the vertex table has features, too",
+            "leave one of them out",
+        ));
+    }
     let loops = [SelfLoops::Drop, SelfLoops::Add, SelfLoops::Keep];
     let relabels = [Relabel::None, Relabel::Compact, Relabel::Degree];
     Ok(Options {
-        mem: words.value("mem").map_or(Ok(base.mem), size)?,
+        mem,
         symmetrise: words.has("symmetrise"),
         dedup: words.has("dedup") || (base.dedup && !words.has("keep-duplicates")),
         self_loops: choose("self-loops", &["drop", "add", "keep"])?
@@ -331,6 +350,7 @@ fn options(words: &Words, list: bool) -> Result<Options> {
         },
         vertices: words.number("vertices")?,
         table,
+        features,
     })
 }
 

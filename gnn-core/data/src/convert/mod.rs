@@ -11,12 +11,14 @@
 //! | `rows` | keys in order become a stored graph |
 //! | `number` | which vertices stay, and their new numbers |
 //! | `vertices` | labels, split and features beside an edge list |
+//! | `features` | features beside it that are larger than memory |
 //! | `data` | the same options for a data set in memory |
 //!
 //! # Measured
 //! Time, disk and peak by the list's length: `notebooks/measured/data.md`.
 
 mod data;
+mod features;
 mod npy;
 mod number;
 mod rows;
@@ -28,6 +30,7 @@ mod vertices;
 mod tests;
 
 pub use data::apply;
+pub use features::NpyFeatures;
 pub use npy::NpyEdges;
 pub use text::TextEdges;
 pub use vertices::Vertices;
@@ -106,6 +109,8 @@ pub struct Options {
     pub vertices: Option<u64>,
     /// Labels, split and features of the vertices.
     pub table: Option<Arc<Vertices>>,
+    /// Features of the vertices; the table has none then.
+    pub features: Option<Arc<NpyFeatures>>,
 }
 
 impl Default for Options {
@@ -121,6 +126,7 @@ impl Default for Options {
             ids: Ids::U32,
             vertices: None,
             table: None,
+            features: None,
         }
     }
 }
@@ -217,6 +223,7 @@ fn narrow(
     let read = gathered.read;
     let bare = Options {
         table: None,
+        features: None,
         ..options.clone()
     };
     let plain = rows::write(gathered, name, &first.0, None, &bare, tell)?;
@@ -330,6 +337,10 @@ fn gather<K: Key>(
     let file = source.name();
     // One more than the largest id.
     let rows = options.table.as_ref().map_or(0, |t| t.end());
+    let rows = options
+        .features
+        .as_ref()
+        .map_or(rows, |x| x.rows().max(rows));
     let mut vertices = numbers.count().or(options.vertices).unwrap_or(rows);
     let fixed = numbers.count().or(options.vertices);
     let read = each_block(source, "reading edges", tell, |first, block| {

@@ -71,6 +71,9 @@ fn write_as<K: Key, W: Width>(
     if let Some(table) = &options.table {
         table.write(&mut out, vertices, ids)?;
     }
+    if let Some(features) = &options.features {
+        features.write(&mut out, vertices, ids)?;
+    }
     let mut rows = FilledRows::<W> {
         starts: out.section("indptr", starts),
         sources: out.last_section("indices"),
@@ -100,7 +103,10 @@ fn write_as<K: Key, W: Width>(
     out.close(rows.sources)?;
     let table = options.table.as_ref();
     let classes = table.map_or(0, |t| t.classes() as u64);
-    let width = table.map(|t| t.width() as u64).filter(|&w| w > 0);
+    let width = match &options.features {
+        Some(features) => Some(features.width() as u64),
+        None => table.map(|t| t.width() as u64).filter(|&w| w > 0),
+    };
     let bytes = out.finish(Header {
         name: name.into(),
         source: name.into(),

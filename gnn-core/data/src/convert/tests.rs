@@ -400,3 +400,89 @@ fn a_graph_nearly_all_of_whose_vertices_have_no_edge_is_refused() {
         assert_eq!(summary.vertices, graph.n() as u64);
     }
 }
+
+/// A file `[n, d]` of NumPy's, with elements of a type that `bytes` writes.
+fn array<const W: usize>(
+    (n, d): (usize, usize),
+    descr: &str,
+    of: impl Fn(usize) -> [u8; W],
+) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({n}, {d}), }}\n");
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend((0..n * d).flat_map(of));
+    file
+}
+
+/// Rows come to the vertices that they are of, however those are numbered and however few bytes are read at
+/// once.
+#[test]
+fn features_are_read_row_by_row() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("x.npy");
+    let list = [[7, 0], [7, 3], [0, 3], [3, 7], [2, 7]];
+    let files = [
+        array((9, 3), "<f4", |k| (k as f32 / 2.0).to_le_bytes()),
+        array((9, 3), ">f8", |k| (k as f64 / 2.0).to_be_bytes()),
+    ];
+    for (file, block) in files.iter().zip([12, 40]) {
+        std::fs::write(&path, file).expect("writable");
+        for relabel in [Relabel::None, Relabel::Compact, Relabel::Degree] {
+            let features = NpyFeatures::open(&path, block).expect("an array");
+            assert_eq!((features.rows(), features.width()), (9, 3));
+            let options = Options {
+                relabel,
+                features: Some(Arc::new(features)),
+                ..Options::default()
+            };
+            let (summary, stored, _) = converted(&list, &options).expect("converts");
+            let ids: Vec<u64> = match relabel {
+                Relabel::None => (0..9).collect(),
+                Relabel::Compact => vec![0, 2, 3, 7],
+                // Vertices 3 and 7 have two edges, 0 has one.
+                Relabel::Degree => vec![3, 7, 0, 1, 2, 4, 5, 6, 8],
+            };
+            assert_eq!(summary.vertices, ids.len() as u64, "{relabel:?}");
+            let data = stored.dataset().expect("a data set");
+            let got = data.features.into_memory();
+            let row = |&v: &u64| (0..3).map(move |c| (3 * v + c) as f32 / 2.0);
+            let expected: Vec<f32> = ids.iter().flat_map(row).collect();
+            let Features::Dense(got) = got else {
+                panic!("dense features");
+            };
+            assert_eq!(got.as_slice(), Some(&expected[..]), "{relabel:?}");
+        }
+    }
+}
+
+#[test]
+fn features_that_are_not_there_are_named() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("x.npy");
+    let refused = |file: &[u8]| {
+        std::fs::write(&path, file).expect("writable");
+        let features = NpyFeatures::open(&path, 64).map_err(|e| e.to_string())?;
+        let options = Options {
+            features: Some(Arc::new(features)),
+            ..Options::default()
+        };
+        let made = converted(&[[0, 1], [1, 2]], &options);
+        made.map(|_| ()).map_err(|e| e.to_string())
+    };
+    let whole = array((3, 2), "<f4", |k| (k as f32).to_le_bytes());
+    assert_eq!(refused(&whole), Ok(()));
+    let few = array((2, 2), "<f4", |k| (k as f32).to_le_bytes());
+    let nan = |k| if k == 5 { f32::NAN } else { 1.0 };
+    let odd = array((3, 2), "<f4", |k| nan(k).to_le_bytes());
+    let none = array((3, 0), "<f4", |k| (k as f32).to_le_bytes());
+    for (file, said) in [
+        (&few[..], "row 2: is missing: there are 2"),
+        (&odd[..], "row 2: has a number that is not finite"),
+        (&none[..], "has the shape [3, 0]; expected [n, d]"),
+        (&whole[..whole.len() - 1], "is truncated or longer"),
+    ] {
+        let got = refused(file).expect_err(said);
+        assert!(got.contains(said), "{got}");
+    }
+}

@@ -126,6 +126,13 @@ impl Head {
         self.element.width
     }
 
+    /// Elements as `f32`.
+    pub(crate) fn floats(&self, bytes: &[u8]) -> Vec<f32> {
+        let mut data = Data::of(self.element);
+        data.extend(bytes, self.element, bytes.len() / self.width());
+        data.into_floats()
+    }
+
     /// A whole element as an id; none when it is negative.
     pub(crate) fn id(&self, bytes: &[u8]) -> Option<u64> {
         let word = self.element.word(bytes);
@@ -216,12 +223,7 @@ pub(super) fn decode(header: &Header, mut from: impl Read, limit: &Limit) -> Res
         )));
     };
     limit.take(held, file, place)?;
-    let mut data = match (element.kind, element.width) {
-        (b'f', _) => Data::Floats(Vec::new()),
-        (kind, 1) => Data::Bytes(Vec::new(), kind == b'i'),
-        (b'u', 8) => Data::Words(Vec::new()),
-        _ => Data::Ints(Vec::new()),
-    };
+    let mut data = Data::of(element);
     let mut buffer = vec![0u8; CHUNK.min(bytes as usize)];
     let mut got = 0u64;
     while got < bytes {
@@ -288,6 +290,27 @@ fn room<T>(to: &mut Vec<T>, more: usize, left: usize) {
 }
 
 impl Data {
+    /// None yet, of a kind that holds such elements.
+    fn of(element: Element) -> Data {
+        match (element.kind, element.width) {
+            (b'f', _) => Data::Floats(Vec::new()),
+            (kind, 1) => Data::Bytes(Vec::new(), kind == b'i'),
+            (b'u', 8) => Data::Words(Vec::new()),
+            _ => Data::Ints(Vec::new()),
+        }
+    }
+
+    /// As `f32`, without a copy where they are floats.
+    fn into_floats(self) -> Vec<f32> {
+        match self {
+            Data::Floats(x) => x,
+            Data::Ints(x) => x.into_iter().map(|x| x as f32).collect(),
+            Data::Words(x) => x.into_iter().map(|x| x as f32).collect(),
+            Data::Bytes(x, true) => x.into_iter().map(|x| f32::from(x as i8)).collect(),
+            Data::Bytes(x, false) => x.into_iter().map(f32::from).collect(),
+        }
+    }
+
     /// Decodes more elements, of which `left` are to come with these.
     fn extend(&mut self, bytes: &[u8], element: Element, left: usize) {
         let width = element.width;
@@ -400,13 +423,7 @@ impl Array {
 
     /// The elements as `f32`, without a copy where they are floats.
     pub(super) fn into_floats(self) -> Vec<f32> {
-        match self.data {
-            Data::Floats(x) => x,
-            Data::Ints(x) => x.into_iter().map(|x| x as f32).collect(),
-            Data::Words(x) => x.into_iter().map(|x| x as f32).collect(),
-            Data::Bytes(x, true) => x.into_iter().map(|x| f32::from(x as i8)).collect(),
-            Data::Bytes(x, false) => x.into_iter().map(f32::from).collect(),
-        }
+        self.data.into_floats()
     }
 
     /// The elements as whole numbers.
