@@ -3,6 +3,7 @@
 use crate::spec::RunSpec;
 use crate::store::Verdicts;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// A resolved run. Written to `plan.json` by the launcher and read by every rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,4 +31,26 @@ pub struct Plan {
     /// Where it is kept which stored graphs were found sound.
     #[serde(default)]
     pub verdicts: Verdicts,
+    /// Where cuts within a part are kept by the content of what was cut; none where nothing is kept.
+    #[serde(default)]
+    pub cuts: Option<PathBuf>,
+}
+
+impl Plan {
+    /// The plan of ranks that are threads of this process and give way to each other, of one compute thread
+    /// each; nothing is kept of it, and nothing taken from what was kept.
+    pub fn in_threads(spec: RunSpec) -> Plan {
+        Plan {
+            spec,
+            start: 0,
+            threads: 1,
+            in_process: true,
+            oversubscribed: true,
+            partition_ms: 0.0,
+            partition_peak_bytes: 0,
+            partition_method: String::new(),
+            verdicts: Verdicts::none(),
+            cuts: None,
+        }
+    }
 }

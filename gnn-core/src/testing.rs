@@ -38,17 +38,7 @@ pub(crate) fn world_on<T: Send>(
     open: impl Fn(Rc<Meter>) -> Box<dyn Backend> + Sync,
     f: impl Fn(&mut Ctx, &Meter) -> T + Sync,
 ) -> Vec<T> {
-    let plan = Arc::new(Plan {
-        spec: spec.clone(),
-        start: 0,
-        threads: 1,
-        in_process: true,
-        oversubscribed: true,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: crate::store::Verdicts::none(),
-    });
+    let plan = Arc::new(Plan::in_threads(spec.clone()));
     std::thread::scope(|scope| {
         let ranks: Vec<_> = ThreadTransport::world(ranks)
             .into_iter()

@@ -81,17 +81,7 @@ fn run(folder: &Path, entries: &'static [Entry]) -> Result<gnn_core::Outcome> {
     .expect("valid pairs");
     let owner: Vec<u8> = (0..34u32).flat_map(|v| (v % 3).to_le_bytes()).collect();
     std::fs::write(folder.join("part.bin"), owner).expect("writes");
-    let plan = Plan {
-        spec,
-        start: 0,
-        threads: 1,
-        in_process: true,
-        oversubscribed: true,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: gnn_core::store::Verdicts::none(),
-    };
+    let plan = Plan::in_threads(spec);
     work(&plan, folder, World::Threads(3), entries)
 }
 

@@ -58,17 +58,7 @@ fn plan(data: &Path, ranks: usize, pairs: &[(&str, &str)]) -> Plan {
     let more = [("ranks", ranks.as_str()), ("epochs", "2"), ("dropout", "0")];
     let pairs = fixed.iter().chain(&more).chain(pairs);
     let pairs = pairs.map(|(k, v)| (*k, Value::from_word(v)));
-    Plan {
-        spec: RunSpec::from_pairs(pairs).expect("valid pairs"),
-        start: 0,
-        threads: 1,
-        in_process: true,
-        oversubscribed: true,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: gnn_core::store::Verdicts::none(),
-    }
+    Plan::in_threads(RunSpec::from_pairs(pairs).expect("valid pairs"))
 }
 
 /// Bytes that a run held at most beside what there was before, and those that its ranks foresaw.

@@ -52,15 +52,9 @@ fn trained(case: &Case) -> Vec<serde_json::Value> {
     let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
     let folder = tempfile::tempdir().expect("temporary folder");
     let plan = Plan {
-        spec,
-        start: 0,
         threads: 2,
-        in_process: true,
         oversubscribed: false,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: gnn_core::store::Verdicts::none(),
+        ..Plan::in_threads(spec)
     };
     work(&plan, folder.path(), World::Threads(1), STRATEGIES).expect("trains");
     let rows = std::fs::read_to_string(folder.path().join("rows/rank-0.jsonl")).expect("rows");

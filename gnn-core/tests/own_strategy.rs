@@ -36,15 +36,8 @@ fn plan(entries: &[Entry], pairs: &[(&str, &str)], start: usize) -> Plan {
     let mut spec = RunSpec::from_pairs_in(entries, pairs).expect("a request");
     spec.ranks = RANKS;
     Plan {
-        spec,
         start,
-        threads: 1,
-        in_process: true,
-        oversubscribed: true,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: gnn_core::store::Verdicts::none(),
+        ..Plan::in_threads(spec)
     }
 }
 

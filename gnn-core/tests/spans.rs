@@ -38,17 +38,7 @@ fn run(folder: &Path, ranks: usize, pairs: &[(&str, &str)]) -> Option<()> {
         let bytes = (0..VERTICES).flat_map(|v| part(v).to_le_bytes());
         std::fs::write(folder.join(name), bytes.collect::<Vec<u8>>()).expect("writes");
     }
-    let plan = Plan {
-        spec,
-        start: 0,
-        threads: 1,
-        in_process: true,
-        oversubscribed: true,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: gnn_core::store::Verdicts::none(),
-    };
+    let plan = Plan::in_threads(spec);
     work(&plan, folder, World::Threads(ranks), STRATEGIES).expect("trains");
     Some(())
 }

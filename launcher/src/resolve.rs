@@ -206,6 +206,7 @@ impl Decided {
                 partition_peak_bytes,
                 partition_method,
                 verdicts: store::verdicts(),
+                cuts: Some(crate::partition::folder()),
             },
             owner,
             nested,

@@ -48,15 +48,8 @@ fn run(folder: &Path, ranks: usize, pairs: Pairs<'_>, start: usize) -> Outcome {
         write("nested.bin", &|v| v / parts % nested);
     }
     let plan = Plan {
-        spec,
         start,
-        threads: 1,
-        in_process: true,
-        oversubscribed: true,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: crate::store::Verdicts::none(),
+        ..Plan::in_threads(spec)
     };
     work(&plan, folder, World::Threads(ranks), entries()).expect("trains")
 }

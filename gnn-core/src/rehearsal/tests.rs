@@ -10,17 +10,7 @@ use crate::testing::{random_dataset, world};
 
 fn plan(pairs: &[(&str, &str)]) -> Plan {
     let pairs = pairs.iter().map(|(k, v)| (*k, Value::from_word(v)));
-    Plan {
-        spec: RunSpec::from_pairs(pairs).expect("a request"),
-        start: 0,
-        threads: 1,
-        in_process: true,
-        oversubscribed: true,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: crate::store::Verdicts::none(),
-    }
+    Plan::in_threads(RunSpec::from_pairs(pairs).expect("a request"))
 }
 
 fn owner(n: usize, ranks: usize) -> Arc<Vec<u32>> {

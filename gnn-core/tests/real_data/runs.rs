@@ -64,15 +64,8 @@ pub fn train_rows(pairs: &[(&str, &str)]) -> Vec<serde_json::Value> {
         }
     }
     let plan = Plan {
-        spec,
-        start: 0,
-        threads: 1,
-        in_process: true,
         oversubscribed: ranks > 1,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: gnn_core::store::Verdicts::none(),
+        ..Plan::in_threads(spec)
     };
     work(&plan, folder.path(), World::Threads(ranks), STRATEGIES).expect("trains");
     let of_rank = |rank: usize| {

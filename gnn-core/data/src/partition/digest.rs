@@ -2,7 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::partition::{Nested, Request};
+use crate::graph::Graph;
+use crate::partition::{Nested, Request, Throughputs};
 use kernels::hash::mix64;
 
 /// Bytes hashed at a time; blocks are hashed on any thread and joined in order.
@@ -72,13 +73,35 @@ pub(super) fn of_request(request: &Request) -> Digest {
         Nested::Again(each) => d.bytes(b"again").word(each as u64),
         Nested::Ranges(each) => d.bytes(b"ranges").word(each as u64),
     };
-    d.word(request.parts as u64)
-        .word(request.seed)
-        .word(g.n() as u64)
-        .bytes(bytemuck::cast_slice(g.indptr()))
-        .bytes(bytemuck::cast_slice(g.indices()))
+    with_edges(d.word(request.parts as u64).word(request.seed), g)
         .bytes(&flags(request.train))
         .bytes(&flags(request.val))
         .bytes(&flags(request.test))
         .bytes(bytemuck::cast_slice(request.node_types))
+}
+
+/// The graph's edges.
+fn with_edges(d: Digest, g: &Graph) -> Digest {
+    d.word(g.n() as u64)
+        .bytes(bytemuck::cast_slice(g.indptr()))
+        .bytes(bytemuck::cast_slice(g.indices()))
+}
+
+/// Everything that decides in which order the chunks of devices go.
+pub(super) fn of_order(
+    graph: &Graph,
+    owner: &[u32],
+    [devices, chunks]: [usize; 2],
+    throughputs: &Throughputs,
+) -> Digest {
+    let Throughputs { host, peer, reuse } = throughputs;
+    let d = Digest::new()
+        .bytes(b"order of chunks")
+        .bytes(env!("CARGO_PKG_VERSION").as_bytes())
+        .word(devices as u64)
+        .word(chunks as u64);
+    let d = [host, peer, reuse]
+        .iter()
+        .fold(d, |d, x| d.word(x.to_bits()));
+    with_edges(d, graph).bytes(bytemuck::cast_slice(owner))
 }

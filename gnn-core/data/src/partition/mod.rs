@@ -17,6 +17,7 @@
 //! completion and the laws in the tests read that slice.
 
 mod balance;
+mod batched;
 mod border;
 mod bytegnn;
 mod cache;
@@ -46,6 +47,7 @@ mod undirected;
 mod view;
 
 pub use balance::BALANCES;
+pub use batched::Batched;
 pub use bytegnn::ByteGnn;
 pub use cache::Cache;
 pub use chunk::Chunk;

@@ -15,7 +15,8 @@ frame! {
     TransfersRow in "transfers" {
         /// Chunks of each device.
         chunks: u32,
-        /// Time in which chunks were made and put into their order, before the first epoch (`reorganise`), ms.
+        /// Time in which chunks were made and put into their order (`reorganise`), ms: before the first epoch,
+        /// or of an earlier run, since orders are kept like cuts.
         reorganise_ms: f64,
         /// Rows that all devices load in a layer where each chunk loads all its neighbours: V_ori.
         rows_original: u64,

@@ -16,14 +16,14 @@ use crate::dataset::Features;
 use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::model::{Input, Model, Optimiser, Shape, SparseInput};
-use crate::partition::TwoLevel;
+use crate::partition::{Batched, Cache};
 use crate::spec::{FeatureStorage, RunSpec};
 use crate::strategy::ordered::Ordered;
 use crate::strategy::reduce::Reduction;
 use crate::strategy::{Rows, Setup};
 use kernels::Par;
 use std::rc::Rc;
-use std::time::Instant;
+use std::sync::Arc;
 
 /// What a layer reads of a batch.
 fn reads_of(model: &Model, layer: usize, sparse: bool) -> Reads {
@@ -48,26 +48,24 @@ pub(super) struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// The batch of each vertex, by number.
-    fn batches(&self, devices: usize, chunks: usize) -> Vec<u32> {
+    /// The batch of each vertex, by number, and how long it took to find out, ms.
+    fn batches(&self, cx: &Ctx, chunks: usize) -> (Vec<u32>, f64) {
         let data = &self.setup.data;
-        let owner = match &self.setup.owner {
-            Some(owner) => owner.to_vec(),
-            None => vec![0; data.n()],
-        };
-        let throughputs = self.how.reorganise.as_ref();
-        let two = TwoLevel::of_chunks(&data.graph, owner, devices, chunks, throughputs);
-        let of = |&v: &u32| two.chunk[v as usize];
-        self.ordered.ids().iter().map(of).collect()
+        let all_one = || Arc::new(vec![0; data.n()]);
+        let owner = self.setup.owner.clone().unwrap_or_else(all_one);
+        let (shape, cache) = ([cx.size(), chunks], cx.plan.cuts.as_ref().map(Cache::new));
+        let rates = self.how.reorganise.as_ref();
+        let batched = Batched::of(&data.graph, &owner, shape, rates, cache.as_ref());
+        let of = |&v: &u32| batched.batch[v as usize];
+        let by_number = self.ordered.ids().iter().map(of).collect();
+        (by_number, batched.ms)
     }
 
     /// The training of this rank, in so many chunks.
     fn training(&self, cx: &mut Ctx, chunks: usize) -> Result<HongTu> {
         let (ordered, spec, data) = (self.ordered, self.spec, &self.setup.data);
         let (me, devices) = (cx.rank(), cx.size());
-        let began = Instant::now();
-        let batch = self.batches(devices, chunks);
-        let reorganise_ms = began.elapsed().as_secs_f64() * 1e3;
+        let (batch, reorganise_ms) = self.batches(cx, chunks);
         let model = Model::new(spec, cx.backend.as_ref(), self.shape);
         let layers = model.layers();
         let sparse = self.sparse();

@@ -13,7 +13,7 @@
 //! | part | where |
 //! |---|---|
 //! | who reads what, and from where (§5, Algorithms 2 and 3) | [`batches`], [`dedup`] |
-//! | which chunks follow each other (Algorithm 4) | [`crate::partition::TwoLevel`] |
+//! | which chunks follow each other (Algorithm 4) | [`crate::partition::TwoLevel`], [`crate::partition::Batched`] |
 //! | recomputation and caching (§4.2) | [`remember`] |
 //! | layers whose product is narrower than their input | [`product`] |
 //! | forward, backward (Algorithm 1) | [`forward`], [`backward`] |

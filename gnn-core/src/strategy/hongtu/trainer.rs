@@ -75,7 +75,7 @@ pub(super) struct HongTu {
     /// Columns of each layer's input, and of the output.
     pub(super) widths: Vec<usize>,
     pub(super) dedup: Dedup,
-    /// How long it took to make chunks and to put them into their order, ms.
+    /// How long it took to make chunks and to put them into their order, now or earlier, ms.
     pub(super) reorganise_ms: f64,
     /// By layer.
     pub(super) remembers: Vec<Remember>,

@@ -44,17 +44,7 @@ fn trained(folder: &Path, strategy: &str, ranks: usize) -> Result<Outcome> {
     ];
     let pairs = pairs.map(|(k, v)| (k.to_owned(), Value::from_word(v)));
     let spec = RunSpec::from_pairs_in(ENTRIES, pairs)?;
-    let plan = Plan {
-        spec,
-        start: 0,
-        threads: 1,
-        in_process: true,
-        oversubscribed: true,
-        partition_ms: 0.0,
-        partition_peak_bytes: 0,
-        partition_method: String::new(),
-        verdicts: crate::store::Verdicts::none(),
-    };
+    let plan = Plan::in_threads(spec);
     work(&plan, folder, World::Threads(ranks), ENTRIES)
 }
 
