@@ -255,7 +255,7 @@ fn cut(
         bytes: partition::machine_bytes(),
         ms: None,
     };
-    let method = Method::parse(&spec.partition)?;
+    let method = Method::parse(&spec.partition)?.for_layers(spec.layers);
     let cut = Request::of(method, data, parts.count, spec.seed)
         .nested(parts.nested)
         .within(limits)

@@ -67,6 +67,18 @@ impl Method {
         Method::new(name.trim(), pairs)
     }
 
+    /// The same for a model of so many layers, where a knob follows them.
+    #[must_use]
+    pub fn for_layers(&self, layers: usize) -> Method {
+        let follows = |value: &Value| matches!(value, Value::Str(word) if word == FOLLOWS);
+        let mut knobs = self.knobs.iter();
+        let knob = knobs.find(|(_, value)| follows(value));
+        match knob {
+            Some((knob, _)) => self.with(knob, &layers.to_string()),
+            None => self.clone(),
+        }
+    }
+
     /// The same with one knob set to a word that it allows.
     pub(super) fn with(&self, knob: &str, word: &str) -> Method {
         let mut method = self.clone();
@@ -98,6 +110,9 @@ impl std::fmt::Debug for Method {
         f.write_str(&self.label())
     }
 }
+
+/// The word of a knob that follows the layers of the model that a cut is for.
+pub(super) const FOLLOWS: &str = "layers";
 
 /// What a cut may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
