@@ -62,6 +62,7 @@ pub mod sparse_optim;
 pub mod spmm;
 pub mod spmm_bf16;
 mod spmm_tile;
+pub mod stream;
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod vector_x86;

@@ -43,10 +43,7 @@ impl Cpu {
         if let Some(x) = x.as_rounded() {
             return spmm_bf16::from_bf16(&self.par, &x[read], out);
         }
-        let x = &x.as_slice()[read];
-        self.par.rows_mut(out, 1, |first, to| {
-            to.copy_from_slice(&x[first..first + to.len()]);
-        });
+        kernels::stream::copy_run(&self.par, &x.as_slice()[read], out);
     }
 
     /// The elements of `x` as `f32`: those stored in 16 bits are widened into a buffer of the pool.
