@@ -60,8 +60,38 @@ pub fn scatter_add_rows(par: &Par, g: &Mat, idx: &[u32], out: &mut Mat) {
 /// # Panics
 /// As there.
 pub fn scatter_add_slice(par: &Par, g: &[f32], idx: &[u32], out: &mut Mat) {
+    expect_eq(
+        "scatter_add_rows",
+        "g of elements",
+        idx.len() * out.ncols(),
+        g.len(),
+    );
+    add(par, g, |i| i, idx, out);
+}
+
+/// [`scatter_add_rows`] of rows `at: [m]` of `x: [k, d]`.
+///
+/// # Panics
+/// As there, or when a place is not below `k`.
+pub fn scatter_add_picked(par: &Par, (x, at): (&Mat, &[u32]), idx: &[u32], out: &mut Mat) {
+    let (k, name) = (x.nrows(), "scatter_add_rows");
+    expect_eq(name, "x with columns", out.ncols(), x.ncols());
+    expect_eq(name, "places", idx.len(), at.len());
+    if let Some(p) = at.iter().find(|&&p| p as usize >= k) {
+        panic!("scatter_add_rows: expected places below {k}, got {p}");
+    }
+    add(par, flat(name, x), |i| at[i] as usize, idx, out);
+}
+
+/// Adds row `of(i)` of `g` to row `idx[i]` of `out`, in ascending order of `i`.
+fn add(
+    par: &Par,
+    g: &[f32],
+    of: impl Fn(usize) -> usize + Sync + Send,
+    idx: &[u32],
+    out: &mut Mat,
+) {
     let (n, d) = out.dim();
-    expect_eq("scatter_add_rows", "g of elements", idx.len() * d, g.len());
     if let Some(v) = idx.iter().find(|&&v| v as usize >= n) {
         panic!("scatter_add_rows: expected indices below {n}, got {v}");
     }
@@ -74,17 +104,21 @@ pub fn scatter_add_slice(par: &Par, g: &[f32], idx: &[u32], out: &mut Mat) {
         par.threads()
     };
     let bounds = split_rows(n, parts);
+    let ascends = idx.is_sorted();
     par.run(
         cut_mut(flat_mut("scatter_add_rows", out), d, &bounds),
         |(first, rows)| {
-            let mine = first..first + rows.len() / d;
-            for (from, &v) in g.chunks_exact(d).zip(idx) {
-                if mine.contains(&(v as usize)) {
-                    let at = (v as usize - first) * d;
-                    rows[at..at + d]
-                        .iter_mut()
-                        .zip(from)
-                        .for_each(|(o, g)| *o += g);
+            let end = first + rows.len() / d;
+            // Of a list that ascends, a thread's rows are a run.
+            let mine = match ascends {
+                true => [first, end].map(|v| idx.partition_point(|&x| (x as usize) < v)),
+                false => [0, idx.len()],
+            };
+            for (i, &v) in (mine[0]..).zip(&idx[mine[0]..mine[1]]) {
+                if (first..end).contains(&(v as usize)) {
+                    let (at, from) = ((v as usize - first) * d, of(i) * d);
+                    let sums = rows[at..at + d].iter_mut();
+                    sums.zip(&g[from..from + d]).for_each(|(o, g)| *o += g);
                 }
             }
         },
@@ -111,7 +145,18 @@ mod tests {
             let (mut sw, mut sg) = (x.clone(), x.clone());
             naive::scatter_add(&want, &idx, &mut sw);
             scatter_add_rows(&par, &got, &idx, &mut sg);
-            prop_assert_eq!(sg, sw);
+            prop_assert_eq!(&sg, &sw);
+            // Straight from where the rows lie; and of a list that ascends.
+            let (mut sp, mut sorted) = (x.clone(), idx.clone());
+            scatter_add_picked(&par, (&x, &idx), &idx, &mut sp);
+            prop_assert_eq!(&sp, &sw);
+            sorted.sort_unstable();
+            let (mut sp, mut sw) = (x.clone(), x.clone());
+            let mut rows = Mat::zeros((idx.len(), d));
+            naive::gather(&x, &idx, &mut rows);
+            naive::scatter_add(&rows, &sorted, &mut sw);
+            scatter_add_picked(&par, (&x, &idx), &sorted, &mut sp);
+            prop_assert_eq!(sp, sw);
         }
     }
 

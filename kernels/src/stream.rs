@@ -11,8 +11,8 @@
 use crate::par::Par;
 use crate::simd::Level;
 
-/// Elements of a thread's part from which on it goes past caches; less is wanted there by whoever reads it next.
-const LEAST: usize = 1 << 20;
+/// Elements from which on a run goes past caches; less is wanted there by whoever reads it next.
+const LEAST: usize = 1 << 21;
 
 /// Copies `from` to `to`, which are as long.
 ///
@@ -20,9 +20,10 @@ const LEAST: usize = 1 << 20;
 /// When they are not.
 pub fn copy_run(par: &Par, from: &[f32], to: &mut [f32]) {
     crate::expect_eq("copy_run", "to with elements", from.len(), to.len());
+    let large = from.len() >= LEAST;
     par.rows_mut(to, 1, |first, to| {
         let from = &from[first..first + to.len()];
-        match to.len() >= LEAST {
+        match large {
             true => past_caches(Level::detect(), from, to),
             false => to.copy_from_slice(from),
         }
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn runs_larger_than_caches_are_copied_by_any_number_of_threads() {
-        let n = if cfg!(miri) { 100 } else { 2 * LEAST + 5 };
+        let n = if cfg!(miri) { 100 } else { LEAST + 5 };
         let from: Vec<f32> = (0..n).map(|k| k as f32).collect();
         for threads in 1..4 {
             let mut to = vec![0.0; n];

@@ -24,14 +24,14 @@ impl HongTu {
             cx.layer(layer);
             if self.reads[layer] == Reads::Product {
                 self.back_by_product(cx, layer)?;
-                self.host.gradients[layer + 1] = None;
+                self.host.end_gradients(layer + 1);
                 continue;
             }
             let again = self.loads_again(layer);
             let mut rows = if again { self.buffer(cx, layer) } else { None };
             let mut gradients = None;
             if self.wanted(layer) {
-                self.host.begin_gradients(layer, self.widths[layer]);
+                self.begin_gradients(cx, layer, false);
                 let room = self.reads[layer] != Reads::Own;
                 gradients = room.then(|| cx.backend.zeros(self.batches.places, self.widths[layer]));
             }
@@ -56,7 +56,7 @@ impl HongTu {
                 self.check(cx)?;
             }
             cx.chunk(None);
-            self.host.gradients[layer + 1] = None;
+            self.host.end_gradients(layer + 1);
         }
         self.host.residual[1] = None;
         Ok(())
@@ -223,10 +223,9 @@ impl HongTu {
                 }
             }
         }
-        if !up.load.is_empty() {
-            let g = taken(cx, buffer, &up.load_at);
-            tier.add(cx, g, to, &up.load)?;
+        if up.load.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        tier.add_picked(cx, (buffer, &up.load_at), to, &up.load)
     }
 }

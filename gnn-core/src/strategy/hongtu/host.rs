@@ -67,6 +67,8 @@ pub(super) struct Host {
     pub(super) gradients: Vec<Option<OnHost>>,
     /// The initial residual and its gradients, for models that have one.
     pub(super) residual: [Option<OnHost>; 2],
+    /// What gradients have left, for others as large: giving it back to the system costs page faults.
+    idle: Vec<Mat>,
 }
 
 /// A matrix on the host, which copies of rows are made of beside what is computed.
@@ -96,6 +98,7 @@ impl Host {
             products: None,
             gradients: (0..=widths.len()).map(|_| None).collect(),
             residual: [None, None],
+            idle: Vec::new(),
         };
         let features = match sparse {
             false => host.zeros(Key::Input(0), widths[0]),
@@ -132,9 +135,22 @@ impl Host {
         }
     }
 
-    /// Gradients of a layer's input begin, all zero.
-    pub(super) fn begin_gradients(&mut self, layer: usize, d: usize) {
-        self.gradients[layer] = Some(self.zeros(Key::Gradient(layer), d));
+    /// Room for gradients of a layer's input, `[n, d]`, and whether it holds something else as yet; otherwise it
+    /// is all zero.
+    pub(super) fn room(&mut self, layer: usize, d: usize) -> (OnHost, bool) {
+        let fits = |x: &Mat| x.dim() == (self.n, d);
+        let found = self.idle.iter().position(fits);
+        match (found, &self.place) {
+            (Some(k), Place::Memory) => (OnHost::Whole(self.idle.swap_remove(k)), true),
+            _ => (self.zeros(Key::Gradient(layer), d), false),
+        }
+    }
+
+    /// Gradients of a layer's input are read no more.
+    pub(super) fn end_gradients(&mut self, layer: usize) {
+        if let Some(OnHost::Whole(room)) = self.gradients[layer].take() {
+            self.idle.push(room);
+        }
     }
 
     /// Gradients of a layer's input, which have begun.

@@ -53,7 +53,7 @@ impl HongTu {
         }
         drop(buffer);
         if self.wanted(layer) {
-            self.host.begin_gradients(layer, self.widths[layer]);
+            self.begin_gradients(cx, layer, true);
         }
         for j in (0..self.batches.all.len()).rev() {
             cx.chunk(Some(j));

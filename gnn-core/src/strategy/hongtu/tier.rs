@@ -11,6 +11,7 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::Route;
 use kernels::Par;
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -20,6 +21,8 @@ pub(super) struct Tier {
     apart: Option<Box<dyn Backend>>,
     /// Copies that are made ahead.
     stage: Option<Stage>,
+    /// What works on the host's rows where those are not the device's, made at first use.
+    par: OnceCell<Par>,
 }
 
 /// Rows that follow each other from one on, or a list of them.
@@ -41,7 +44,20 @@ impl Tier {
         Tier {
             apart: cx.backend.memory().map(|_| host()),
             stage: overlap.then(Stage::default),
+            par: OnceCell::new(),
         }
+    }
+
+    fn par(&self, cx: &Ctx) -> &Par {
+        self.par.get_or_init(|| Par::new(cx.plan.threads))
+    }
+
+    /// Sets rows on the host to zero.
+    pub(super) fn clear(&self, cx: &Ctx, x: &mut Mat) {
+        let (par, d) = (self.par(cx), x.ncols());
+        cx.meter().copying_by_hand(Route::OnHost, 0, || {
+            par.rows_mut(x.as_slice_mut(), d, |_, rows| rows.fill(0.0));
+        });
     }
 
     /// Whether copies are made ahead.
@@ -223,6 +239,40 @@ impl Tier {
         cx.meter().copying(Route::DeviceToHost, bytes, copy)
     }
 
+    /// Adds rows at places of `x: [m, d]` on the device to rows on the host, in their order.
+    ///
+    /// # Errors
+    /// As [`Tier::load`].
+    pub(super) fn add_picked(
+        &self,
+        cx: &Ctx,
+        (x, at): (&Mat, &Kept<u32>),
+        to: &mut OnHost,
+        rows: &Kept<u32>,
+    ) -> Result<()> {
+        let (backend, d) = (cx.backend.as_ref(), x.ncols());
+        match to {
+            // One memory: straight from one matrix to the other.
+            OnHost::Whole(to) if cx.plan.spec.backend == "cpu" => {
+                let bytes = bytes(rows.len(), d);
+                cx.meter().copying(Route::DeviceToHost, bytes, || ());
+                let add = || {
+                    if backend.keeps_elements() {
+                        let (x, to) = ((x.host(), &at[..]), to.host_mut());
+                        kernels::rows::scatter_add_picked(self.par(cx), x, rows, to);
+                    }
+                };
+                cx.meter().copying_by_hand(Route::OnHost, bytes, add);
+                Ok(())
+            }
+            to => {
+                let mut g = backend.fresh(rows.len(), d);
+                backend.gather_rows(x, at, &mut g);
+                self.add(cx, g, to, rows)
+            }
+        }
+    }
+
     /// Adds `x: [n, d]` on the device to rows on the host, in their order.
     ///
     /// # Errors
@@ -245,14 +295,14 @@ impl Tier {
             .meter()
             .copying(Route::DeviceToHost, bytes(n, d), || cx.backend.take(x));
         let from = here.as_slice().expect("rows behind each other");
-        let (working, par) = (to.is_working(), Par::new(cx.plan.threads));
+        let (working, par) = (to.is_working(), self.par(cx));
         let added = to.each(rows, Use::Change, |block, first, part| {
             if !working {
                 return;
             }
             let rows = within(&rows[part.clone()], first);
             let part = &from[part.start * d..part.end * d];
-            let add = || kernels::rows::scatter_add_slice(&par, part, &rows, block.host_mut());
+            let add = || kernels::rows::scatter_add_slice(par, part, &rows, block.host_mut());
             let bytes = 4 * part.len() as u64;
             cx.meter().copying_by_hand(Route::OnHost, bytes, add);
         });

@@ -183,6 +183,22 @@ impl HongTu {
             .transpose()
     }
 
+    /// Gradients of a layer's input begin: all zero, but where each row is `stored` before it is read.
+    pub(super) fn begin_gradients(&mut self, cx: &Ctx, layer: usize, stored: bool) {
+        let (mut room, used) = self.host.room(layer, self.widths[layer]);
+        if let (true, OnHost::Whole(x)) = (used, &mut room)
+            && cx.backend.keeps_elements()
+        {
+            match stored {
+                false => self.tier.clear(cx, x),
+                // Nobody relies on what it held.
+                true if cfg!(test) => x.host_mut().fill(f32::NAN),
+                true => (),
+            }
+        }
+        self.host.gradients[layer] = Some(room);
+    }
+
     /// The loss of a batch whose `logits` are there; its gradients lie on the host then.
     fn loss(&mut self, cx: &mut Ctx, j: usize, logits: &Mat) -> Result<f64> {
         let mut g = cx.backend.fresh(logits.nrows(), logits.ncols());
@@ -306,7 +322,7 @@ impl HongTu {
         self.begin(Round::Training)?;
         self.reduction.begin(cx);
         let layers = self.model.layers();
-        self.host.begin_gradients(layers, self.widths[layers]);
+        self.begin_gradients(cx, layers, true);
         let mut loss = 0.0;
         self.forward(cx, true, &mut |this, cx, j, output| {
             loss += this.loss(cx, j, output)?;
