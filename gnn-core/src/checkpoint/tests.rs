@@ -169,6 +169,8 @@ fn so_has_one_of_mini_batches() {
     for prefetch in ["0", "2"] {
         goes_on(3, &[sampled, &[("prefetch", prefetch)]].concat());
     }
+    // Each server has the moments of its own part.
+    goes_on(3, &[sampled, &[("gradients", "ps")]].concat());
 }
 
 #[test]

@@ -91,7 +91,17 @@ impl Optimiser {
 
     /// The optimiser of a request before its first step.
     pub fn new(spec: &RunSpec, model: &Model, backend: &dyn Backend) -> Optimiser {
-        let layers = model.weights.iter().zip(decays(spec, model));
+        Optimiser::over(spec, model, backend, &model.weights)
+    }
+
+    /// The same over parts of the weights, by layer.
+    pub(crate) fn over(
+        spec: &RunSpec,
+        model: &Model,
+        backend: &dyn Backend,
+        weights: &[Weights],
+    ) -> Optimiser {
+        let layers = weights.iter().zip(decays(spec, model));
         let rules = layers.map(|(layer, decay)| {
             let rule = |w| Rule::new(spec, decay, backend, w);
             layer.iter().map(rule).collect()

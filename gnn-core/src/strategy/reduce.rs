@@ -18,6 +18,34 @@ pub(super) struct Reduction {
     tickets: Vec<(usize, Ticket)>,
 }
 
+/// Adds a chunk's gradients of a layer to those of the chunks before, if there are any.
+pub(super) fn accumulate(cx: &Ctx, sums: &mut Weights, grads: Weights) {
+    if sums.is_empty() {
+        *sums = grads;
+        return;
+    }
+    for (sum, g) in sums.iter_mut().zip(&grads) {
+        cx.backend.axpby(1.0, g, 1.0, sum);
+    }
+}
+
+/// Bytes that leave this rank in a step whose sums are made in parts, by layer: each rank's begins at its
+/// bound.
+pub(super) fn lanes(cx: &Ctx, bounds: &[Vec<usize>]) -> Vec<(PredictedLane, u64)> {
+    let (me, ranks) = (cx.rank(), cx.size());
+    let mut lanes = Vec::new();
+    for (layer, bounds) in bounds.iter().enumerate() {
+        let len = |r: usize| bounds[r + 1] - bounds[r];
+        for dst in (0..ranks).filter(|&r| r != me) {
+            // My share of the peer's part goes to it, then what has become of my part.
+            let bytes = 4 * (len(dst) + len(me)) as u64;
+            let dst = cx.comm.world_rank(dst);
+            lanes.push(((layer as u16, Direction::Grad, dst as u32), bytes));
+        }
+    }
+    lanes
+}
+
 impl Reduction {
     /// Of `weights`, zero before the first step.
     pub(super) fn new(weights: &[Weights], cx: &Ctx) -> Reduction {
@@ -32,19 +60,9 @@ impl Reduction {
 
     /// Bytes that leave this rank in one step.
     pub(super) fn predict(&self, cx: &Ctx) -> Vec<(PredictedLane, u64)> {
-        let (me, ranks) = (cx.rank(), cx.size());
-        let mut lanes = Vec::new();
-        for (layer, gradients) in self.gradients.iter().enumerate() {
-            let bounds = split_rows(gradients.iter().map(Mat::len).sum(), ranks);
-            let len = |r: usize| bounds[r + 1] - bounds[r];
-            for dst in (0..ranks).filter(|&r| r != me) {
-                // My part of the peer's chunk goes to it, then my summed chunk.
-                let bytes = 4 * (len(dst) + len(me)) as u64;
-                let dst = cx.comm.world_rank(dst);
-                lanes.push(((layer as u16, Direction::Grad, dst as u32), bytes));
-            }
-        }
-        lanes
+        let layers = self.gradients.iter();
+        let of_layer = |g: &Weights| split_rows(g.iter().map(Mat::len).sum(), cx.size());
+        lanes(cx, &layers.map(of_layer).collect::<Vec<_>>())
     }
 
     /// A step begins.
@@ -58,14 +76,7 @@ impl Reduction {
     /// One chunk's gradients of a layer are there, and more chunks' follow; the last one's are
     /// [`Reduction::ready`].
     pub(super) fn add(&mut self, cx: &Ctx, layer: usize, grads: Weights) {
-        let sums = &mut self.added[layer];
-        if sums.is_empty() {
-            *sums = grads;
-            return;
-        }
-        for (sum, g) in sums.iter_mut().zip(&grads) {
-            cx.backend.axpby(1.0, g, 1.0, sum);
-        }
+        accumulate(cx, &mut self.added[layer], grads);
     }
 
     /// One chunk's gradients of a layer are there, of the last chunk or of one that others follow.

@@ -39,14 +39,14 @@
 //! changed by hand, which is what the tests do.
 
 use super::mini_batch::{
-    self, AllReduce, Base, CACHE, EMBEDDINGS, Foreseen, LINKS, NEIGHBOURS, PREFETCH, Settings,
-    TRAINERS, WORKERS, learning,
+    self, Base, CACHE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, Settings,
+    TRAINERS, WORKERS, learning, of_request,
 };
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::feed::{BatchRow, Halo, HopRow, LEAST, Launching, SeedsBy};
-use crate::model::{Model, ModelKind};
+use crate::model::ModelKind;
 use crate::record::Holds;
 use crate::record::frame::FrameRow;
 use crate::spec::RunSpec;
@@ -94,17 +94,17 @@ pub(super) fn build_as(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result
     let makers = beside.makers(cx)?;
     let launching = (ahead > 0).then(|| Launching::fixed(ahead, workers));
     let feed = beside.prefetched(makers, launching, cx)?;
-    let sync = |model: &Model, cx: &Ctx| Box::new(AllReduce::new(model, cx)) as _;
-    beside.finish(cx, Box::new(feed), sync, memory)
+    beside.finish(cx, Box::new(feed), of_request, memory)
 }
 
-const KNOBS: &[Knob] = &mini_batch::splice::<16>(&[
+const KNOBS: &[Knob] = &mini_batch::splice::<17>(&[
     &NEIGHBOURS,
     &TRAINERS,
     &LINKS,
     &PREFETCH,
     &CACHE,
     &WORKERS,
+    &GRADIENTS,
     &EMBEDDINGS,
 ]);
 

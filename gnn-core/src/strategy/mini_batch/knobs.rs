@@ -109,6 +109,16 @@ pub(in crate::strategy) const WORKERS: [Knob; 1] = [Knob {
     check: |v| matches!(v, Value::Int(i) if *i >= 1),
 }];
 
+/// How gradients are summed.
+pub(in crate::strategy) const GRADIENTS: [Knob; 1] = [Knob {
+    name: "gradients",
+    default: "allreduce",
+    doc: "how gradients of all ranks become a step: allreduce (every rank has the sums, and makes it), ps (each \
+          rank is the parameter server of a part of the weights, makes its step and gives it back); weights are \
+          the same bit by bit",
+    check: |v| matches!(v, Value::Str(s) if s == "allreduce" || s == "ps"),
+}];
+
 /// What is learnt of vertices.
 pub(in crate::strategy) const EMBEDDINGS: [Knob; 5] = [
     Knob {

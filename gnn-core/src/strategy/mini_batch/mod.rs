@@ -16,12 +16,14 @@
 //! | `foreseen`, `buffers` | bytes that a rank will hold |
 //! | `step` | one step on a batch |
 //! | `sync` | how gradients of all ranks become a step of the weights |
+//! | `parameter_server` | the same by servers of parts of the weights |
 
 mod base;
 mod beside;
 mod buffers;
 mod foreseen;
 mod knobs;
+mod parameter_server;
 mod part;
 mod settings;
 mod step;
@@ -33,12 +35,14 @@ mod training;
 pub(in crate::strategy) use base::Base;
 pub(in crate::strategy) use foreseen::Foreseen;
 pub(in crate::strategy) use knobs::{
-    CACHE, EMBEDDINGS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, splice,
+    CACHE, EMBEDDINGS, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, splice,
 };
 pub(in crate::strategy) use settings::{
     CacheSettings, LinkSettings, NeighbourSettings, Settings, learning,
 };
-pub(in crate::strategy) use sync::{AllReduce, GradientSync};
+#[cfg(test)]
+pub(in crate::strategy) use sync::AllReduce;
+pub(in crate::strategy) use sync::{GradientSync, of_request};
 
 use crate::backend::Mat;
 use crate::checkpoint::Snapshot;

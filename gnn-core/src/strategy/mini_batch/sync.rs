@@ -1,5 +1,6 @@
 //! How the gradients of all ranks become a step of the weights.
 
+use super::parameter_server::ParameterServer;
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -44,6 +45,14 @@ pub(in crate::strategy) trait GradientSync {
     /// # Errors
     /// [`crate::Error::Data`] when something is missing.
     fn restore(&mut self, cx: &Ctx, snapshot: &mut Snapshot) -> Result<()>;
+}
+
+/// The one that a request asks for (`gradients`).
+pub(in crate::strategy) fn of_request(model: &Model, cx: &Ctx) -> Box<dyn GradientSync> {
+    match cx.plan.spec.knobs.word("gradients") {
+        "ps" => Box::new(ParameterServer::new(model, cx)),
+        _ => Box::new(AllReduce::new(model, cx)),
+    }
 }
 
 /// An all-reduce a layer; every rank runs the optimiser on the same sums.

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::feed::{BatchRange, Flight, Launcher, Launching};
 use crate::model::{Model, ModelKind, Optimiser, Weights};
 use crate::record::PredictedLane;
+use crate::spec::{RunSpec, Value};
 use crate::strategy::mini_batch::{AllReduce, Base, GradientSync};
 use crate::strategy::{Built, Entry, Setup, distdgl};
 use crate::testing::random_dataset;
@@ -184,5 +185,40 @@ fn gradients_may_be_summed_otherwise() {
             );
         }
         assert!(!got[0].gradients.is_empty());
+    }
+}
+
+/// Servers of parts of the weights give the bits of the all-reduce, and send as many bytes.
+#[test]
+fn a_parameter_server_gives_the_bits_of_the_all_reduce() {
+    let data = Arc::new(random_dataset(90, 700, 6, 3, false, 21));
+    for (model, optimizer, trainers) in [
+        (ModelKind::Sage, "adam", 1),
+        (ModelKind::Gcn, "adamw", 2),
+        (ModelKind::Gat, "sgd", 1),
+    ] {
+        for ranks in 1..=4 {
+            let of = |gradients: &str| {
+                let mut pairs = sampled(model, 0.4).to_pairs();
+                pairs.retain(|(key, _)| key != "optimizer");
+                pairs.push(("optimizer".into(), Value::Str(optimizer.into())));
+                let mut spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+                spec.weight_decay = 0.01;
+                if optimizer == "sgd" {
+                    spec.momentum = 0.9;
+                }
+                spec.knobs.set("gradients", Value::Str(gradients.into()));
+                spec.knobs.set("trainers", Value::Int(trainers));
+                let owner = (ranks > 1).then(|| random_owner(90, ranks, true, 3));
+                train(&distdgl::ENTRY, &spec, &data, owner, ranks)
+            };
+            let what = format!("{model}, {optimizer}, {ranks} ranks");
+            for (a, b) in of("allreduce").iter().zip(&of("ps")) {
+                assert_eq!(a.losses, b.losses, "{what}");
+                assert!(a.logits == b.logits, "{what}");
+                assert_eq!(a.sent, b.sent, "{what}");
+                b.assert_predicted(&what);
+            }
+        }
     }
 }
