@@ -199,3 +199,30 @@ fn what_the_machine_has_no_memory_for_is_refused_unasked() -> Outcome {
     ensure!(store.runs().is_empty(), "a refused run has left a folder");
     Ok(())
 }
+
+/// A device or a host that is too small is known before a rank starts; with --force a rank finds out.
+#[test]
+fn budgets_that_are_too_small_are_refused_before_a_rank_starts() -> Outcome {
+    let store = Store::new()?;
+    for (run, of) in [
+        ("-s hongtu -n 2 --set device_mem=400", "device"),
+        ("-s hongtu-im --set device_mem=400", "device"),
+        ("-s hongtu --set host_mem=400", "host"),
+    ] {
+        let train = format!("train --data karate --epochs 2 --launch threads {run}");
+        let ended = store.halobook(&train)?;
+        ensure!(ended.status.code() == Some(2), "{run}: {ended}");
+        let says = format!("bytes of the {of}, 400 of 400 are free");
+        let lines: Vec<&str> = ended.stderr.lines().collect();
+        let [error, help] = lines.as_slice() else {
+            anyhow::bail!("not two lines: {ended}");
+        };
+        ensure!(
+            error.contains(&says) && help.starts_with("help: "),
+            "{ended}"
+        );
+        let forced = store.halobook(&format!("{train} --force"))?;
+        ensure!(forced.stderr.contains("HaloRankFailed"), "{run}: {forced}");
+    }
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! Which runs are rehearsed before they start, and what comes of it.
 
 use super::{Foreseen, Machine, foresee, limit};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::resolve::Resolved;
 use gnn_core::dataset::Dataset;
 use gnn_core::partition::machine_bytes;
@@ -57,7 +57,8 @@ impl Foresight {
 /// refused. Nothing is said of a strategy that cannot be rehearsed.
 ///
 /// # Errors
-/// [`crate::Error::PlanRefused`] for what does not fit; with a limit, as [`foresee()`].
+/// [`crate::Error::PlanRefused`] for what does not fit, [`gnn_core::Error::Budget`] for what does not fit into
+/// a device or a host that has a budget; with a limit, as [`foresee()`].
 pub fn expected(
     resolved: &Resolved,
     data: &Arc<Dataset>,
@@ -73,6 +74,10 @@ pub fn expected(
     let ranks = match seen {
         Ok(ranks) => ranks,
         Err(error) if limited => return Err(error),
+        // What a budget cannot hold need not be tried.
+        Err(error @ Error::Core(gnn_core::Error::Budget { .. })) if !foresight.force => {
+            return Err(error);
+        }
         Err(_) => Vec::new(),
     };
     if !foresight.force {
