@@ -123,7 +123,7 @@ const ONCE_MS: f64 = 100.0;
 
 /// What ByteGNN's blocks take of an edge for every time that a pass of LDG takes of it, and how much more where
 /// some vertices have most of the edges.
-const BLOCKS: [f64; 2] = [2.1, 3.2];
+const BLOCKS: [f64; 2] = [1.3, 1.95];
 
 /// What METIS needs to cut a graph of these levels.
 fn whole(levels: &Levels, task: Task) -> Need {
