@@ -70,7 +70,7 @@ impl Mat {
     }
 
     /// A matrix in this process's memory that other threads read as well; it is changed only while none does.
-    pub fn shared(data: Arc<kernels::Mat>) -> Mat {
+    pub(crate) fn shared(data: Arc<kernels::Mat>) -> Mat {
         let (rows, cols) = data.dim();
         Mat {
             rows,
@@ -194,7 +194,7 @@ impl Mat {
     }
 
     /// The elements, to be changed; panics like [`Mat::buf`].
-    pub(super) fn buf_mut(&mut self) -> &mut Buf<f32> {
+    pub(crate) fn buf_mut(&mut self) -> &mut Buf<f32> {
         let shape = self.dim();
         match &mut self.at {
             Storage::Device(data) => data,

@@ -30,7 +30,8 @@ unsafe impl Plain for u64 {}
 /// A device that executes [`super::ops`].
 ///
 /// Memory that a [`Buf`] gives back is kept and handed out again: work is done in order on one
-/// stream, so nobody still reads it when the next owner writes.
+/// stream, so nobody still reads it when the next owner writes. Copies beside that stream begin behind it, and
+/// it goes on behind them ([`Device::upload_beside`]).
 pub struct Device {
     driver: Box<dyn Driver>,
     memory: Memory,
@@ -111,6 +112,25 @@ impl Device {
         // SAFETY: `to` has room for as many.
         self.must(unsafe { self.driver.upload(bytes, to.at) });
         to
+    }
+
+    /// Copies `from` to `to` beside whatever the device does, once what was asked for before `behind` is done.
+    /// The marks are of the copy's beginning and end: `to` may be read, written or let go only behind
+    /// [`Device::wait_for`] the end.
+    ///
+    /// # Panics
+    /// When they have different lengths, or the device fails.
+    pub fn upload_beside<T: Plain>(&self, from: &[T], to: &mut Buf<T>, behind: &Mark) -> [Mark; 2] {
+        assert_eq!(from.len(), to.len(), "upload_beside: elements");
+        // SAFETY: `T: Plain` has no padding.
+        let bytes = unsafe { bytes_of(from) };
+        // SAFETY: `to` has as many bytes, and its owner was told to keep it.
+        self.must(unsafe { self.driver.upload_beside(bytes, to.at, behind) })
+    }
+
+    /// Whatever is asked for from now on is done after what `mark` stands for; returns at once.
+    pub fn wait_for(&self, mark: &Mark) {
+        self.must(self.driver.wait_for(mark));
     }
 
     /// Zeros.

@@ -55,7 +55,8 @@ pub struct Gemm {
 /// A moment on the device's stream.
 pub type Mark = Box<dyn Any + Send + Sync>;
 
-/// Executes launches in order, on one stream. Memory is addresses; [`super::Device`] owns it.
+/// Executes launches in order, on one stream, and copies beside them on another. Memory is addresses;
+/// [`super::Device`] owns it.
 ///
 /// Calls return before the device is done, except those that bring something back.
 pub trait Driver: Send + Sync {
@@ -94,6 +95,23 @@ pub trait Driver: Send + Sync {
     /// # Safety
     /// `to` has room for `from`.
     unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Error>;
+
+    /// Copies to the device beside what it does, once everything that was asked for before `behind` is done;
+    /// `from` may change after the call. The marks are of the copy's beginning and end, and what comes to `to`
+    /// is there for whatever is asked for behind [`Driver::wait_for`] its end.
+    ///
+    /// # Errors
+    /// When the device failed, or `behind` is a mark of another driver.
+    /// # Safety
+    /// `to` has room for `from`, and stays until the copy's end was waited for.
+    unsafe fn upload_beside(&self, from: &[u8], to: u64, behind: &Mark)
+    -> Result<[Mark; 2], Error>;
+
+    /// Whatever is asked for from now on is done after what `mark` stands for; returns at once.
+    ///
+    /// # Errors
+    /// When the device failed, or it is a mark of another driver.
+    fn wait_for(&self, mark: &Mark) -> Result<(), Error>;
 
     /// Copies from the device, after everything before is done.
     ///

@@ -6,7 +6,8 @@ use super::source::FAMILIES;
 use super::{Arg, Driver, Error, Gemm, Launch, Mark, cache};
 use cudarc::cublas::{CudaBlas, result as cublas, sys as blas};
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaFunction, CudaStream, LaunchConfig, PushKernelArg, result, sys,
+    CudaContext, CudaEvent, CudaFunction, CudaStream, LaunchConfig, PinnedHostSlice, PushKernelArg,
+    result, sys,
 };
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -17,8 +18,18 @@ pub struct Nvidia {
     name: String,
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
+    /// What copies go on that are made beside the work.
+    beside: Arc<CudaStream>,
+    pinned: Mutex<Vec<Pinned>>,
     kernels: HashMap<&'static str, CudaFunction>,
     blas: Mutex<CudaBlas>,
+}
+
+/// Host memory that the GPU reads by itself.
+struct Pinned {
+    bytes: PinnedHostSlice<u8>,
+    /// When what was copied last out of it has been read.
+    read: CudaEvent,
 }
 
 fn failed<E: std::fmt::Debug>(op: &'static str) -> impl FnOnce(E) -> Error {
@@ -58,6 +69,7 @@ impl Nvidia {
         }
         let context = CudaContext::new(ordinal).map_err(failed("opening the GPU"))?;
         let stream = context.new_stream().map_err(failed("making a stream"))?;
+        let beside = context.new_stream().map_err(failed("making a stream"))?;
         let (major, minor) = context
             .compute_capability()
             .map_err(failed("asking the GPU"))?;
@@ -75,9 +87,28 @@ impl Nvidia {
             name,
             context,
             stream,
+            beside,
+            pinned: Mutex::default(),
             kernels,
             blas: Mutex::new(handle),
         })
+    }
+
+    /// Pinned memory of at least `bytes` bytes that nobody reads any more, among `all` or new.
+    fn pinned<'a>(&self, all: &'a mut Vec<Pinned>, bytes: usize) -> Result<&'a mut Pinned, Error> {
+        let free = |p: &Pinned| p.bytes.len() >= bytes && p.read.is_complete();
+        if let Some(k) = all.iter().position(free) {
+            return Ok(&mut all[k]);
+        }
+        let room = bytes.next_power_of_two();
+        // SAFETY: bytes are written before they are read.
+        let made = unsafe { self.context.alloc_pinned::<u8>(room) };
+        let read = self.beside.record_event(None);
+        all.push(Pinned {
+            bytes: made.map_err(failed("pinned memory"))?,
+            read: read.map_err(failed("mark"))?,
+        });
+        Ok(all.last_mut().expect("pushed one line above"))
     }
 
     /// Makes the GPU that of this thread, as every call needs.
@@ -86,6 +117,12 @@ impl Nvidia {
             .bind_to_thread()
             .map_err(failed("reaching the GPU"))
     }
+}
+
+/// The event that a mark of this driver is.
+fn event(mark: &Mark) -> Result<&CudaEvent, Error> {
+    let event = mark.downcast_ref::<CudaEvent>();
+    event.ok_or_else(|| Error::call("wait", "a mark of another driver"))
 }
 
 /// Looks for the libraries: cudarc panics where one is missing.
@@ -178,6 +215,38 @@ impl Driver for Nvidia {
         // SAFETY: the caller's. From pageable memory the call returns when `from` has been read.
         unsafe { result::memcpy_htod_async(to, from, self.stream.cu_stream()) }
             .map_err(failed("upload"))
+    }
+
+    unsafe fn upload_beside(
+        &self,
+        from: &[u8],
+        to: u64,
+        behind: &Mark,
+    ) -> Result<[Mark; 2], Error> {
+        self.here()?;
+        let mut all = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        let pinned = self.pinned(&mut all, from.len())?;
+        let block = pinned.bytes.as_mut_slice();
+        let block = &mut block.map_err(failed("pinned memory"))?[..from.len()];
+        block.copy_from_slice(from);
+        self.beside
+            .wait(event(behind)?)
+            .map_err(failed("copies beside"))?;
+        let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let mark = || self.beside.record_event(timed).map_err(failed("mark"));
+        let begun = mark()?;
+        // SAFETY: the caller's; `block` is written again only when the event behind it is done.
+        unsafe { result::memcpy_htod_async(to, block, self.beside.cu_stream()) }
+            .map_err(failed("copies beside"))?;
+        let (read, ended) = (mark()?, mark()?);
+        pinned.read = read;
+        Ok([Box::new(begun), Box::new(ended)])
+    }
+
+    fn wait_for(&self, mark: &Mark) -> Result<(), Error> {
+        self.stream
+            .wait(event(mark)?)
+            .map_err(failed("copies beside"))
     }
 
     unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<(), Error> {

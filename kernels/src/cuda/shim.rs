@@ -29,7 +29,17 @@ pub struct Shim {
     reverse: bool,
     /// Sizes of what was allocated.
     sizes: Mutex<HashMap<u64, usize>>,
+    /// Copies that were asked for beside the work, each with its end: as late as can be, they are made when
+    /// somebody waits for them, so that whoever forgets to meets NaN.
+    beside: Mutex<Vec<Beside>>,
     start: Instant,
+}
+
+/// Bytes on their way to an address.
+struct Beside {
+    end: u64,
+    bytes: Vec<u8>,
+    to: u64,
 }
 
 impl Shim {
@@ -54,6 +64,7 @@ impl Shim {
             library,
             reverse,
             sizes: Mutex::default(),
+            beside: Mutex::default(),
             start: Instant::now(),
         })
     }
@@ -95,6 +106,12 @@ fn compile(compiler: &str, program: &str, to: &Path) -> Result<(), Error> {
         compiler: compiler.into(),
         log: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// The nanosecond that a mark of this driver is.
+fn moment(mark: &Mark) -> Result<u64, Error> {
+    let at = mark.downcast_ref::<u64>().copied();
+    at.ok_or_else(|| Error::call("mark", "a mark of another driver"))
 }
 
 fn layout(bytes: usize) -> Layout {
@@ -152,6 +169,32 @@ impl Driver for Shim {
     unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Error> {
         // SAFETY: the caller's.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) };
+        Ok(())
+    }
+
+    unsafe fn upload_beside(
+        &self,
+        from: &[u8],
+        to: u64,
+        behind: &Mark,
+    ) -> Result<[Mark; 2], Error> {
+        let begun = moment(behind)?.max(self.start.elapsed().as_nanos() as u64);
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ends differ.
+        let last = beside.last().map_or(0, |copy| copy.end);
+        let end = begun.max(last) + 1;
+        let bytes = from.to_vec();
+        beside.push(Beside { end, bytes, to });
+        Ok([Box::new(begun), Box::new(end)])
+    }
+
+    fn wait_for(&self, mark: &Mark) -> Result<(), Error> {
+        let until = moment(mark)?;
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        for copy in beside.extract_if(.., |copy| copy.end <= until) {
+            // SAFETY: whoever asked for it keeps the memory until now.
+            unsafe { self.upload(&copy.bytes, copy.to) }?;
+        }
         Ok(())
     }
 
@@ -260,11 +303,7 @@ impl Driver for Shim {
     }
 
     fn between(&self, from: &Mark, to: &Mark) -> Result<u64, Error> {
-        let at = |mark: &Mark| mark.downcast_ref::<u64>().copied();
-        match (at(from), at(to)) {
-            (Some(from), Some(to)) => Ok(to.saturating_sub(from)),
-            _ => Err(Error::call("between", "marks of another driver")),
-        }
+        Ok(moment(to)?.saturating_sub(moment(from)?))
     }
 
     fn finish(&self) -> Result<(), Error> {

@@ -105,7 +105,7 @@ pub(super) fn note(cx: &Ctx, of: &HongTu) {
         rows_fetched: volumes.fetched,
         h2d_bytes: copies[Route::HostToDevice].bytes,
         h2d_ms: ms(Route::HostToDevice),
-        h2d_hidden_ms: of.tier.take_hidden() as f64 / 1e6,
+        h2d_hidden_ms: of.tier.take_hidden(cx) as f64 / 1e6,
         d2h_bytes: copies[Route::DeviceToHost].bytes,
         d2h_ms: ms(Route::DeviceToHost),
         host_add_ms: ms(Route::OnHost),

@@ -114,7 +114,7 @@ const NARROWER: Knob = Knob {
 const OVERLAP: Knob = Knob {
     name: "overlap",
     default: "false",
-    doc: "rows that the next batch reads are copied to the device beside what is computed of this one, by a thread of the host; the room they wait in is a part of device_mem. Rows with a disk behind them (host_mem) are read ahead from that instead",
+    doc: "rows that the next batch reads are copied to the device beside what is computed of this one, by a thread of the host, and to a GPU on a stream of their own; the room they wait in is a part of device_mem. Rows with a disk behind them (host_mem) are read ahead from that instead",
     check: |v| matches!(v, Value::Bool(_)),
 };
 

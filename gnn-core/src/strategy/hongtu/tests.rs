@@ -3,6 +3,7 @@
 
 use super::frames::TransfersRow;
 use super::{ENTRY, IN_MEMORY};
+use crate::backend::{Backend, Cuda, Metered};
 use crate::dataset::{Dataset, Features};
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
@@ -10,9 +11,9 @@ use crate::record::Pass;
 use crate::record::frame::Noted;
 use crate::rng;
 use crate::spec::{RunSpec, Value};
-use crate::strategy::tests::{Trained, assert_same, spec, train};
+use crate::strategy::tests::{Trained, assert_same, spec, train, train_on};
 use crate::strategy::{Entry, STRATEGIES, Setup};
-use crate::testing::{random_dataset, rows_of, with_relations, world};
+use crate::testing::{random_dataset, rows_of, shim, with_relations, world};
 use std::sync::Arc;
 
 /// A request for `hongtu` with further settings.
@@ -194,6 +195,39 @@ fn copies_ahead_change_nothing_but_when_they_are_made() {
                     assert_eq!(without.h2d_hidden_ms, 0.0, "{what}");
                 }
             }
+        }
+    }
+}
+
+/// A device apart from the host, which is the host shim here: it trains what the host's own memory trains, copies
+/// made ahead or not. The shim makes those as late as can be.
+#[test]
+fn a_device_apart_trains_the_same_with_copies_beside_its_work() {
+    let Some(device) = shim() else { return };
+    let data = Arc::new(random_dataset(60, 300, 8, 4, false, 4));
+    for model in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gat] {
+        let expected = reference(model, &data);
+        for (overlap, memory, narrower) in [
+            (false, "hybrid", true),
+            (true, "hybrid", true),
+            (true, "cached", false),
+            (true, "recompute", true),
+        ] {
+            let more = [
+                ("chunks", Value::Int(3)),
+                ("memory", word(memory)),
+                ("narrower", Value::Bool(narrower)),
+                ("overlap", Value::Bool(overlap)),
+            ];
+            let mut request = request(model, &more);
+            request.backend = "cuda".into();
+            let open = |meter| {
+                let device = Cuda::new(Arc::clone(&device));
+                Box::new(Metered::new(device, meter)) as Box<dyn Backend>
+            };
+            let got = train_on(&ENTRY, &request, &data, None, (1, 3), open);
+            let what = format!("{model}, {memory}, overlap {overlap}");
+            assert_same(&what, model, &expected, &got);
         }
     }
 }

@@ -66,8 +66,9 @@ impl Tier {
     }
 
     /// Nanoseconds of copies that were made ahead for which nobody waited, since the last call.
-    pub(super) fn take_hidden(&self) -> u64 {
-        self.stage.as_ref().map_or(0, Stage::take_hidden)
+    pub(super) fn take_hidden(&self, cx: &Ctx) -> u64 {
+        let stage = self.stage.as_ref();
+        stage.map_or(0, |stage| stage.take_hidden(cx))
     }
 
     /// Whether copies were made ahead that nobody took.
@@ -81,19 +82,13 @@ impl Tier {
         if let (Some(stage), OnHost::Whole(x)) = (&self.stage, x)
             && rows.len() > 0
         {
-            let home = self.apart.as_deref().unwrap_or(cx.backend.as_ref());
-            stage.ask(home, x, rows);
+            stage.ask(cx, self.apart.as_deref(), x, rows);
         }
     }
 
     /// What was copied ahead, on the device.
     fn ready(&self, cx: &Ctx, x: &Mat, rows: &Rows) -> Option<Mat> {
-        let here = self.stage.as_ref()?.take(cx.meter(), x, rows)?;
-        let Some(host) = &self.apart else {
-            return Some(here);
-        };
-        let up = || cx.backend.upload(host.take(here));
-        Some(cx.meter().copying(Route::HostToDevice, 0, up))
+        self.stage.as_ref()?.take(cx, x, rows)
     }
 
     /// Some rows of `x: [n, d]` on the host to places in `to: [m, d]` on the device.
@@ -231,6 +226,9 @@ impl Tier {
     /// `x: [n, d]` as it comes to the host, where its bytes are counted: a copy from a device apart, which
     /// nothing else comes from.
     fn down(&self, cx: &Ctx, x: &Mat) -> Option<Mat> {
+        if let Some(stage) = &self.stage {
+            stage.send(cx);
+        }
         let copy = || {
             let host = self.apart.as_ref()?;
             Some(host.upload(cx.backend.download(x)))
@@ -251,9 +249,11 @@ impl Tier {
         rows: &Kept<u32>,
     ) -> Result<()> {
         let (backend, d) = (cx.backend.as_ref(), x.ncols());
+        // What has no elements stands for what the request asks for.
+        let on_host = backend.keeps_elements() || cx.plan.spec.backend == "cpu";
         match to {
             // One memory: straight from one matrix to the other.
-            OnHost::Whole(to) if cx.plan.spec.backend == "cpu" => {
+            OnHost::Whole(to) if self.apart.is_none() && on_host => {
                 let bytes = bytes(rows.len(), d);
                 cx.meter().copying(Route::DeviceToHost, bytes, || ());
                 let add = || {
