@@ -42,14 +42,7 @@ impl NpyFeatures {
             _ => return wrong(format!("has the shape {:?}; expected [n, d]", head.shape)),
         };
         let there = file.metadata().map_err(io)?.len() - start;
-        let bytes = (head.width() as u64).checked_mul(width as u64);
-        let bytes = bytes.and_then(|row| row.checked_mul(rows as u64));
-        if bytes != Some(there) {
-            return wrong(format!(
-                "is truncated or longer than its shape {:?}: {there} bytes",
-                head.shape
-            ));
-        }
+        head.expect_bytes(there, &name, help)?;
         Ok(NpyFeatures {
             path: path.to_owned(),
             file,

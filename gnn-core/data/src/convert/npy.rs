@@ -41,13 +41,7 @@ impl NpyEdges {
             return wrong("holds floats; expected integers".into());
         }
         let there = from.get_ref().metadata().map_err(io)?.len() - start;
-        let claimed = (edges as u64).checked_mul(2 * head.width() as u64);
-        if claimed != Some(there) {
-            return wrong(format!(
-                "is truncated or longer than its shape {:?}: {there} bytes",
-                head.shape
-            ));
-        }
+        head.expect_bytes(there, &file, help)?;
         Ok(NpyEdges {
             path: path.to_owned(),
             block,

@@ -126,6 +126,21 @@ impl Head {
         self.element.width
     }
 
+    /// Refuses a file that has `there` bytes behind its header, and whose shape has more or fewer.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`].
+    pub(crate) fn expect_bytes(&self, there: u64, file: &str, help: &str) -> Result<()> {
+        let times = |bytes: u64, &side: &usize| bytes.checked_mul(side as u64);
+        let claimed = self.shape.iter().try_fold(self.width() as u64, times);
+        if claimed == Some(there) {
+            return Ok(());
+        }
+        let shape = &self.shape;
+        let reason = format!("is truncated or longer than its shape {shape:?}: {there} bytes");
+        Err(bad(file, "array", reason, help))
+    }
+
     /// Elements as `f32`.
     pub(crate) fn floats(&self, bytes: &[u8]) -> Vec<f32> {
         let mut data = Data::of(self.element);
