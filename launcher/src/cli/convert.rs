@@ -1,21 +1,19 @@
 //! `halobook convert`: any data set, or an edge list of any length, to a stored graph.
 
+mod options;
+
 use super::pace::Pace;
 use super::words::Words;
 use crate::tables::sound::Content;
 use crate::tables::{self, TableEdges};
 use crate::{Error, Result, sys};
-use gnn_core::convert::{
-    self as converting, EdgeSource, Ids, NpyEdges, NpyFeatures, Options, Relabel, Summary,
-    TextEdges,
-};
+use gnn_core::convert::{self as converting, EdgeSource, NpyEdges, Options, Summary, TextEdges};
 use gnn_core::dataset::{self, Limit};
-use gnn_core::graph::SelfLoops;
 use gnn_core::record::clock::peak_memory_bytes;
 use gnn_core::store::{self, Stored, Verdicts};
+use options::options;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 /// What `--help` says beyond the first lines.
@@ -280,122 +278,6 @@ fn target(to: &Path) -> Result<PathBuf> {
     })
 }
 
-fn options(words: &Words, list: bool) -> Result<Options> {
-    let base = if list {
-        Options::default()
-    } else {
-        Options::as_is()
-    };
-    let choose = |flag: &str, known: &[&str]| -> Result<Option<usize>> {
-        let Some(word) = words.value(flag) else {
-            return Ok(None);
-        };
-        let found = known.iter().position(|k| *k == word);
-        found.map(Some).ok_or_else(|| {
-            Error::refused(
-                format!("{flag}: expected {}, got {word}", known.join(", ")),
-                format!("write --{flag} {}", known[0]),
-            )
-        })
-    };
-    if words.has("dedup") && words.has("keep-duplicates") {
-        return Err(Error::refused(
-            "--dedup and --keep-duplicates exclude each other",
-            "leave one of them out",
-        ));
-    }
-    let own = |flag: &str| {
-        let given = words.value(flag).map(Path::new);
-        match given {
-            Some(_) if !list => Err(Error::refused(
-                format!("--{flag}: a data set has its own labels and features"),
-                format!("leave --{flag} out"),
-            )),
-            given => Ok(given),
-        }
-    };
-    let table = own("vertex-table")?.map(|path| {
-        tables::sound::sound(path, Content::Vertices)?;
-        Ok::<_, Error>(Arc::new(tables::vertices(path)?))
-    });
-    let table = table.transpose()?;
-    let mem = words.value("mem").map_or(Ok(base.mem), size)?;
-    let block = Options {
-        mem,
-        ..base.clone()
-    }
-    .block();
-    let features = own("features")?.map(|path| NpyFeatures::open(path, block));
-    let features = features.transpose()?.map(Arc::new);
-    if features.is_some() && table.as_ref().is_some_and(|table| table.width() > 0) {
-        return Err(Error::refused(
-            "--features: the vertex table has features, too",
-            "leave one of them out",
-        ));
-    }
-    let loops = [SelfLoops::Drop, SelfLoops::Add, SelfLoops::Keep];
-    let relabels = [Relabel::None, Relabel::Compact, Relabel::Degree];
-    Ok(Options {
-        mem,
-        symmetrise: words.has("symmetrise"),
-        dedup: words.has("dedup") || (base.dedup && !words.has("keep-duplicates")),
-        self_loops: choose("self-loops", &["drop", "add", "keep"])?
-            .map_or(base.self_loops, |k| loops[k]),
-        induce: words.value("induce").map(ids).transpose()?,
-        relabel: choose("relabel", &["none", "compact", "degree"])?
-            .map_or(base.relabel, |k| relabels[k]),
-        ids: match choose("ids", &["u32", "u64"])? {
-            Some(1) => Ids::U64,
-            _ => Ids::U32,
-        },
-        vertices: words.number("vertices")?,
-        table,
-        features,
-    })
-}
-
-/// Vertex ids from a file, one a line.
-fn ids(path: &str) -> Result<Vec<u64>> {
-    let text = std::fs::read_to_string(path).map_err(Error::io(Path::new(path)))?;
-    let lines = text.lines().map(str::trim).enumerate();
-    lines
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(k, line)| {
-            line.parse().map_err(|_| {
-                Error::refused(
-                    format!("induce: {path}: line {}: expected a vertex id", k + 1),
-                    "write one vertex id a line",
-                )
-            })
-        })
-        .collect()
-}
-
-/// A number of bytes: a number, perhaps with a decimal or binary unit.
-fn size(text: &str) -> Result<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => Some(1.0),
-        "k" | "kb" => Some(1e3),
-        "m" | "mb" => Some(1e6),
-        "g" | "gb" => Some(1e9),
-        "t" | "tb" => Some(1e12),
-        "kib" => Some(f64::from(1 << 10)),
-        "mib" => Some(f64::from(1 << 20)),
-        "gib" => Some(f64::from(1 << 30)),
-        _ => None,
-    };
-    let number = digits.trim().parse::<f64>().ok().filter(|x| *x >= 0.0);
-    unit.zip(number)
-        .map(|(unit, x)| (unit * x) as u64)
-        .ok_or_else(|| {
-            Error::refused(
-                format!("mem: expected a size, got {text}"),
-                "write --mem 1GB or --mem 500MiB",
-            )
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,21 +285,6 @@ mod tests {
     fn run(line: &str) -> Result<i32> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         convert(&words)
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in [
-            ("1GB", 1_000_000_000),
-            ("1.5 MiB", 3 << 19),
-            ("200", 200),
-            ("64mib", 64 << 20),
-        ] {
-            assert_eq!(size(text).expect(text), bytes);
-        }
-        for text in ["", "GB", "1XB", "-1GB", "NaN"] {
-            assert!(size(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -327,6 +327,14 @@ fn methods_are_read_and_written_with_their_knobs() {
         let again = Method::parse(label).expect("its own label");
         assert_eq!(again.knobs, method.knobs);
     }
+    for (text, label) in [
+        ("bytegnn", "bytegnn:hops=3"),
+        ("bytegnn:hops=1", "bytegnn:hops=1"),
+        ("metis:starts=auto", "metis"),
+    ] {
+        let method = Method::parse(text).expect("known").for_layers(3);
+        assert_eq!(method.label(), label, "of a model of three layers");
+    }
     for (text, says) in [
         ("metis:balance=trian", "balance: trian is not a value"),
         ("ldg:balance=train", "balance with partitioner ldg"),

@@ -261,10 +261,7 @@ impl HongTu {
                     _ => 0,
                 });
                 let residual: usize = residual.sum();
-                // Of two layers at once.
-                let pairs = self.widths.windows(2);
-                let gradients = pairs.map(|pair| 4 * self.host.n * (pair[0] + pair[1]));
-                let gradients = gradients.max().unwrap_or(0);
+                let gradients = 4 * self.host.n * columns_of_rooms(&self.widths);
                 (4 * features.len(), rows + residual + gradients)
             }
             Some(pages) => (0, pages.room() as usize),
@@ -332,6 +329,21 @@ impl HongTu {
         debug_assert!(!self.tier.is_ahead(), "copies were made for nobody");
         Ok(loss)
     }
+}
+
+/// Columns of all rooms for gradients, of layers' inputs and of the output: two layers have theirs at once, and a
+/// room is kept for later ones of its width.
+fn columns_of_rooms(widths: &[usize]) -> usize {
+    let (mut idle, mut all) = (Vec::new(), 0);
+    let mut held = None;
+    for &width in widths[1..].iter().rev() {
+        match idle.iter().position(|&room| room == width) {
+            Some(k) => drop(idle.swap_remove(k)),
+            None => all += width,
+        }
+        idle.extend(held.replace(width));
+    }
+    all
 }
 
 /// Bytes of the lists of all chunks, with what was made of them.
@@ -432,5 +444,18 @@ impl Strategy for HongTu {
         let backend = cx.backend.as_ref();
         self.model.restore(backend, &mut snapshot.shared)?;
         self.optimiser.restore(backend, &mut snapshot.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::columns_of_rooms;
+
+    #[test]
+    fn rooms_are_kept_for_later_layers_of_their_width() {
+        assert_eq!(columns_of_rooms(&[100, 8]), 8);
+        assert_eq!(columns_of_rooms(&[100, 64, 64, 64, 8]), 8 + 64 + 64);
+        assert_eq!(columns_of_rooms(&[100, 32, 64, 8]), 8 + 64 + 32);
+        assert_eq!(columns_of_rooms(&[8, 8, 8, 8, 8]), 8 + 8);
     }
 }
