@@ -330,7 +330,7 @@ fn methods_are_read_and_written_with_their_knobs() {
     for (text, label) in [
         ("bytegnn", "bytegnn:hops=3"),
         ("bytegnn:hops=1", "bytegnn:hops=1"),
-        ("metis:starts=auto", "metis"),
+        ("metis:starts=auto", "metis:starts=auto"),
     ] {
         let method = Method::parse(text).expect("known").for_layers(3);
         assert_eq!(method.label(), label, "of a model of three layers");
