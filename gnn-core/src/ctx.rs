@@ -5,6 +5,7 @@ use crate::comm::{Communicator, MailLane, Post, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::frame::{FrameRow, Noted};
+use crate::record::trace::Span;
 use crate::record::{
     Direction, Label, Lane, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic,
     now_ns,
@@ -147,6 +148,13 @@ impl Ctx {
     pub fn letters(&self, sent: BTreeMap<MailLane, Traffic>) {
         for (lane, traffic) in sent {
             self.meter.letters(lane, traffic);
+        }
+    }
+
+    /// Keeps what threads beside this one have done, where spans are kept.
+    pub fn beside(&self, spans: Vec<Span>) {
+        if let Some(trace) = self.meter.trace() {
+            spans.into_iter().for_each(|span| trace.keep(span));
         }
     }
 

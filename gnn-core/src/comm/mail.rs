@@ -92,8 +92,10 @@ impl Post {
         let sent = self.out.send(Command::Open(number, to));
         sent.map_err(|_| self.board.gone("mail"))?;
         Ok(Mailbox {
-            number,
-            post: self.clone(),
+            outbox: Outbox {
+                number,
+                post: self.clone(),
+            },
             inbox,
         })
     }
@@ -114,23 +116,20 @@ impl Post {
 
 /// One reader's letters.
 pub struct Mailbox {
-    number: u32,
-    post: Post,
+    outbox: Outbox,
     inbox: Receiver<Letter>,
 }
 
-impl Mailbox {
-    /// This rank.
-    pub fn rank(&self) -> usize {
-        self.post.world[0]
-    }
+/// Sends letters whose answers come to one mailbox, from any thread.
+#[derive(Clone)]
+pub struct Outbox {
+    number: u32,
+    post: Post,
+}
 
-    /// Number of ranks.
-    pub fn size(&self) -> usize {
-        self.post.world[1]
-    }
-
-    /// Sends a letter to an address on another rank; an answer comes here. It counts for the epoch `epoch`.
+impl Outbox {
+    /// Sends a letter to an address on another rank; an answer comes to the mailbox. It counts for the epoch
+    /// `epoch`.
     ///
     /// # Errors
     /// [`Error::Comm`] when the rank is ending.
@@ -149,6 +148,48 @@ impl Mailbox {
         sent.map_err(|_| post.board.gone("mail"))
     }
 
+    /// Says that one more answer is waited for, by a reader that also waits when there is none.
+    pub fn awaits(&self) {
+        let waiting = &self.post.board.waiting;
+        waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says that it has come.
+    pub fn answered(&self) {
+        let waiting = &self.post.board.waiting;
+        waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Mailbox {
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.outbox.post.world[0]
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.outbox.post.world[1]
+    }
+
+    /// What sends letters whose answers come here.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Sends a letter, as [`Outbox::send`].
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when the rank is ending.
+    pub fn send(&self, label: (Label, u64), to: Address, words: Words) -> Result<()> {
+        self.outbox.send(label, to, words)
+    }
+
+    /// A letter that has come already, if any.
+    pub fn try_recv(&self) -> Option<Letter> {
+        self.inbox.try_recv().ok()
+    }
+
     /// Waits for the next letter.
     ///
     /// # Errors
@@ -157,10 +198,10 @@ impl Mailbox {
         if let Ok(letter) = self.inbox.try_recv() {
             return Ok(letter);
         }
-        self.post.board.waiting.fetch_add(1, Ordering::Relaxed);
+        self.outbox.awaits();
         let letter = self.inbox.recv();
-        self.post.board.waiting.fetch_sub(1, Ordering::Relaxed);
-        letter.map_err(|_| self.post.board.gone("mail"))
+        self.outbox.answered();
+        letter.map_err(|_| self.outbox.post.board.gone("mail"))
     }
 
     /// [`Mailbox::recv`] of a reader that nobody waits for, such as a server without requests.
@@ -168,7 +209,8 @@ impl Mailbox {
     /// # Errors
     /// As [`Mailbox::recv`].
     pub fn recv_idle(&self) -> Result<Letter> {
-        self.inbox.recv().map_err(|_| self.post.board.gone("mail"))
+        let letter = self.inbox.recv();
+        letter.map_err(|_| self.outbox.post.board.gone("mail"))
     }
 }
 

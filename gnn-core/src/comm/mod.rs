@@ -30,7 +30,7 @@ pub use crate::spec::Link;
 pub use communicator::{Communicator, GIVEN_UP, Ticket};
 pub(crate) use hub::with_hub;
 pub(crate) use link::{behind_link, same_clock};
-pub use mail::{Address, Letter, MailLane, Mailbox, Post, unreadable};
+pub use mail::{Address, Letter, MailLane, Mailbox, Outbox, Post, unreadable};
 pub use threads::ThreadTransport;
 pub(crate) use transport::NOTICE_TAG;
 pub use transport::{Handle, Progress, Settle, Transport, Words};

@@ -32,6 +32,22 @@ pub(crate) struct Wants {
     pub(crate) learnt: bool,
 }
 
+impl MadeInput {
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            MadeInput::Nothing => 0,
+            MadeInput::Rows(rows, transposed) => {
+                rows.bytes() + transposed.as_ref().map_or(0, CsrBuf::bytes)
+            }
+            MadeInput::InPlace(parts, fetched, own) => {
+                let edges: usize = parts.iter().map(|(_, a)| a.bytes()).sum();
+                edges + fetched.bytes() + own.as_ref().map_or(0, RowData::bytes)
+            }
+        }
+    }
+}
+
 /// Where rows of features lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -145,13 +161,25 @@ impl Collector {
         kept.map(|row| (Source::Cache, row))
     }
 
-    /// Begins to collect the feature rows of `numbers`, which are distinct.
-    pub(super) fn rows_of(
+    /// What the first layer reads, whose rows are `rows`: a hop from them where it is summed in place, or
+    /// else the rows themselves; none where it reads no features.
+    pub(super) fn reads(
         &mut self,
-        at: (u64, u64),
-        numbers: &[u32],
+        in_place: Option<Hop>,
+        rows: &[u32],
         stats: &mut Stats,
-    ) -> Result<Collecting> {
+    ) -> Option<Reading> {
+        match in_place {
+            Some(hop) => {
+                self.count_local(&hop.sources, rows, stats);
+                Some(self.in_place(hop, rows, stats))
+            }
+            None => self.wants.features.then(|| self.rows_of(rows, stats)),
+        }
+    }
+
+    /// The feature rows of `numbers`, which are distinct.
+    pub(super) fn rows_of(&self, numbers: &[u32], stats: &mut Stats) -> Reading {
         let mut missing = Vec::new();
         let mut places = Vec::with_capacity(numbers.len());
         for &v in numbers {
@@ -166,10 +194,17 @@ impl Collector {
             }
             places.push((source as u32, row));
         }
-        let fetch = RowsTask::start(&mut self.reach, at, missing)?;
-        Ok(Collecting {
-            fetch,
+        Reading {
+            missing,
             as_what: As::Rows(places),
+        }
+    }
+
+    /// Begins to collect what is read.
+    pub(super) fn fetch(&mut self, at: (u64, u64), reading: Reading) -> Result<Collecting> {
+        Ok(Collecting {
+            fetch: RowsTask::start(&mut self.reach, at, reading.missing)?,
+            as_what: reading.as_what,
         })
     }
 
@@ -183,12 +218,31 @@ impl Collector {
         }
     }
 
-    fn pick(&self, fetched: &RowData, places: &[(u32, u32)]) -> RowData {
+    fn rows_input(&self, rows: RowData) -> MadeInput {
+        let transposed = match &rows {
+            RowData::Sparse(x) if self.wants.trains && !self.wants.learnt => {
+                Some(x.view().transpose())
+            }
+            _ => None,
+        };
+        MadeInput::Rows(rows, transposed)
+    }
+
+    /// Rows from wherever they lie: this rank's, copies that it keeps, and what was fetched, in parts.
+    fn pick(&self, fetched: &[&RowData], places: &[(u32, u32)]) -> RowData {
         let Reach {
             rows, cache, par, ..
         } = &self.reach;
-        rows.pick(&[rows, &cache.rows, fetched], places, par)
+        let sources = [&[rows, &cache.rows], fetched].concat();
+        rows.pick(&sources, places, par)
     }
+}
+
+/// What a first layer reads.
+pub(super) struct Reading {
+    /// Numbers of rows that have to be fetched.
+    pub(super) missing: Vec<u32>,
+    pub(super) as_what: As,
 }
 
 /// What a layer reads, some of which is on its way.
@@ -214,19 +268,20 @@ impl Collecting {
             return Ok(None);
         };
         let as_what = std::mem::replace(&mut self.as_what, As::Rows(Vec::new()));
-        Ok(Some(match as_what {
-            As::Rows(places) => {
-                let rows = by.pick(&fetched, &places);
-                let transposed = match &rows {
-                    RowData::Sparse(x) if by.wants.trains && !by.wants.learnt => {
-                        Some(x.view().transpose())
-                    }
-                    _ => None,
-                };
-                MadeInput::Rows(rows, transposed)
-            }
+        as_what.input(by, fetched).map(Some)
+    }
+}
+
+impl As {
+    /// The input, out of the rows that were fetched.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] for edges that leave the rows.
+    fn input(self, by: &Collector, fetched: RowData) -> Result<MadeInput> {
+        match self {
+            As::Rows(places) => Ok(by.rows_input(by.pick(&[&fetched], &places))),
             As::InPlace(parts, own) => {
-                let own = own.map(|places| by.pick(&fetched, &places));
+                let own = own.map(|places| by.pick(&[&fetched], &places));
                 let mut of = Vec::with_capacity(3);
                 let kinds = [Source::Store, Source::Cache, Source::Fetched];
                 for (kind, part) in kinds.into_iter().zip(*parts) {
@@ -235,9 +290,41 @@ impl Collecting {
                         of.push((kind, checked(part)?));
                     }
                 }
-                MadeInput::InPlace(of, fetched, own)
+                Ok(MadeInput::InPlace(of, fetched, own))
             }
-        }))
+        }
+    }
+
+    /// The input, out of fetched rows that lie in several `parts`: by missing row, the part and the row in
+    /// it.
+    ///
+    /// # Errors
+    /// As [`As::input`].
+    pub(super) fn input_of(
+        self,
+        by: &Collector,
+        parts: &[&RowData],
+        lies: &[(u32, u32)],
+    ) -> Result<MadeInput> {
+        match self {
+            As::Rows(mut places) => {
+                for place in &mut places {
+                    if place.0 == Source::Fetched as u32 {
+                        let (part, row) = lies[place.1 as usize];
+                        *place = (Source::Fetched as u32 + part, row);
+                    }
+                }
+                Ok(by.rows_input(by.pick(parts, &places)))
+            }
+            in_place => {
+                let Reach { rows, par, .. } = &by.reach;
+                let fetched = match parts {
+                    [] => rows.none(),
+                    _ => rows.pick(parts, lies, par),
+                };
+                in_place.input(by, fetched)
+            }
+        }
     }
 }
 

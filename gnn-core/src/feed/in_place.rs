@@ -1,22 +1,14 @@
 //! A first layer that reads aggregates of features alone: its in-edges by where the features lie, so that
 //! they are summed there and not copied first.
 
-use super::collect::{As, Collecting, Collector, Source};
+use super::collect::{As, Collector, Reading, Source};
 use super::stats::Stats;
-use super::task::RowsTask;
-use crate::error::Result;
 use crate::sample::Hop;
 use kernels::CsrBuf;
 
 impl Collector {
-    /// Begins to collect what the first layer's hop from `rows` reads, by where its sources lie.
-    pub(super) fn in_place(
-        &mut self,
-        at: (u64, u64),
-        hop: Hop,
-        rows: &[u32],
-        stats: &mut Stats,
-    ) -> Result<Collecting> {
+    /// What the first layer's hop from `rows` reads, by where its sources lie.
+    pub(super) fn in_place(&mut self, hop: Hop, rows: &[u32], stats: &mut Stats) -> Reading {
         // Own rows that are missing come first.
         let mut own_places = Vec::new();
         let mut missing = Vec::new();
@@ -38,12 +30,11 @@ impl Collector {
             stats.rows_remote += missing.len() as u64;
             stats.hops[0].columns += missing.len() as u64;
         }
-        let fetch = RowsTask::start(&mut self.reach, at, missing)?;
         let own = self.wants.own.then_some(own_places);
-        Ok(Collecting {
-            fetch,
+        Reading {
+            missing,
             as_what: As::InPlace(Box::new(parts), own),
-        })
+        }
     }
 
     /// A hop of `n` rows by where its sources lie; those to be fetched keep their numbers.

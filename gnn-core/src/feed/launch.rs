@@ -1,11 +1,36 @@
 //! When batches are begun.
 
+use super::pool::PoolSettings;
+use super::stats::LaunchRow;
+use std::time::Duration;
+
 /// What a launcher may go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Flight {
-    /// Batches that were begun, and those of them that training has taken.
+    /// Batches that were begun, and those of them that are finished and that training has taken.
     pub(crate) begun: u64,
+    pub(crate) finished: u64,
     pub(crate) taken: u64,
+    /// Finished batches that training can take one after the other, from the next one on.
+    pub(crate) ready: u64,
+    /// Bytes of finished batches that were not taken, and of the largest one so far.
+    pub(crate) bytes: u64,
+    pub(crate) largest: u64,
+    /// Mean time from the beginning of a batch to its end, of the last [`WINDOW`] of them; none before the
+    /// first.
+    pub(crate) sample_ns: Option<u64>,
+    /// Mean time that training takes for one, likewise: until it asks for the next one of the epoch.
+    pub(crate) train_ns: Option<u64>,
+}
+
+/// Batches that means are over.
+pub(crate) const WINDOW: usize = 8;
+
+impl Flight {
+    /// Batches that were begun and are not finished.
+    pub(crate) fn flying(&self) -> u64 {
+        self.begun - self.finished
+    }
 }
 
 /// Which batches a run has, numbered over its epochs.
@@ -41,14 +66,33 @@ impl BatchRange {
 pub(crate) trait Launcher: Send {
     /// The batch to begin now, each once, by its number in the run; none for not yet, or for no more. The
     /// batch that training waits for must not be held back for ever.
-    fn next(&mut self, flight: Flight) -> Option<u64>;
+    fn next(&mut self, flight: &Flight) -> Option<u64>;
+
+    /// How soon it wants to be asked again though nothing has happened; none for never.
+    fn again(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What it has noted since it was last asked.
+    fn noted(&mut self) -> Vec<LaunchRow> {
+        Vec::new()
+    }
 }
 
 /// How batches are made ahead, once it is known which a run has.
 pub(crate) struct Launching {
     pub(crate) launcher: Box<dyn FnOnce(BatchRange) -> Box<dyn Launcher>>,
-    /// Batches that a thread may be making at once.
-    pub(crate) abreast: usize,
+    pub(crate) how: How,
+}
+
+/// How threads share batches that are being made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum How {
+    /// Each makes batches of its own, so many at once: it goes on with another while it waits for one's
+    /// answers.
+    Each(usize),
+    /// Every thread works on every batch.
+    Pool(PoolSettings),
 }
 
 /// In order, a fixed number ahead of the one that is trained on.
@@ -63,7 +107,7 @@ impl Launching {
     pub(crate) fn fixed(ahead: usize, workers: usize) -> Launching {
         Launching {
             launcher: Box::new(move |range| Box::new(FixedAhead::new(ahead, workers, range))),
-            abreast: 1,
+            how: How::Each(1),
         }
     }
 }
@@ -80,7 +124,7 @@ impl FixedAhead {
 }
 
 impl Launcher for FixedAhead {
-    fn next(&mut self, flight: Flight) -> Option<u64> {
+    fn next(&mut self, flight: &Flight) -> Option<u64> {
         let room = flight.begun < flight.taken + self.ahead;
         (room && flight.begun < self.count).then_some(flight.begun)
     }
@@ -102,7 +146,7 @@ mod tests {
         let mut begun = Vec::new();
         for taken in 0..=6 {
             flight.taken = taken;
-            while let Some(k) = launcher.next(flight) {
+            while let Some(k) = launcher.next(&flight) {
                 begun.push((taken, range.at(k)));
                 assert_eq!(range.number(range.at(k).0, range.at(k).1), k);
                 flight.begun += 1;

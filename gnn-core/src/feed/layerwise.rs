@@ -187,14 +187,15 @@ impl Layerwise {
         layers[layer].rows = own.clone();
         let (at, stats) = ((Post::SETUP, layer as u64), &mut super::Stats::new(1));
         let collector = &mut self.collector;
-        let mut collecting = if collector.wants.in_place {
-            collector.in_place(at, hop, &numbers, stats)?
+        let reading = if collector.wants.in_place {
+            collector.in_place(hop, &numbers, stats)
         } else {
             let made = collector.block(hop, &numbers)?;
             layers[layer].block = Some(made.block);
             layers[layer].columns = ids(&made.columns);
-            collector.rows_of(at, &made.columns, stats)?
+            collector.rows_of(&made.columns, stats)
         };
+        let mut collecting = collector.fetch(at, reading)?;
         let input = collector.finish(&mut collecting)?;
         let inputs = layers[layer].columns.clone();
         Ok((input, Hops { inputs, layers }, own))

@@ -1,7 +1,7 @@
 //! A whole batch: where it begins, and what it is once its blocks, its features and its labels are there.
 
 use super::collect::{Collector, MadeInput};
-use super::hops::Hops;
+use super::hops::{Hops, LayerBlock};
 use super::links::EdgeSeeds;
 use super::seeds::Seeds;
 use super::stats::Stats;
@@ -9,6 +9,7 @@ use super::task::DrawAt;
 use crate::backend::Kept;
 use crate::dataset::Rows;
 use crate::error::Result;
+use crate::graph::Block;
 use crate::head::PairBatch;
 use crate::sample::Without;
 use std::sync::Arc;
@@ -23,6 +24,18 @@ pub(crate) struct MadeBatch {
     pub(crate) rows: Rows,
     pub(crate) pairs: Option<PairBatch>,
     pub(crate) stats: Stats,
+}
+
+impl MadeBatch {
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_layer = |layer: &LayerBlock| {
+            let block = layer.block.as_ref().map_or(0, Block::bytes);
+            block + 4 * (layer.rows.len() + layer.columns.len())
+        };
+        let layers: usize = self.hops.layers.iter().map(of_layer).sum();
+        layers + self.input.bytes() + 4 * (self.hops.inputs.len() + self.read.len())
+    }
 }
 
 /// Makes batches.

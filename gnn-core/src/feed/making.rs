@@ -1,7 +1,7 @@
 //! A batch in the making, as a value: whoever makes it goes on with it as far as answers have come, and
 //! meanwhile may go on with another.
 
-use super::collect::{Collecting, Collector, MadeInput, NamedBlock};
+use super::collect::{Collecting, Collector, MadeInput, NamedBlock, Reading};
 use super::hops::{Hops, LayerBlock};
 use super::make::{MadeBatch, Maker};
 use super::stats::{HopStats, Stats};
@@ -16,25 +16,27 @@ use std::ops::Range;
 
 /// A batch in the making.
 pub(crate) struct Making {
-    at: (u64, u64),
+    pub(super) at: (u64, u64),
     labels: Option<Rows>,
     pairs: Option<PairBatch>,
     without: Option<Without>,
     /// Numbers and ids of the rows of the layer at hand, and what is being done for it.
     rows: Vec<u32>,
     ids: Kept<u32>,
-    layer: usize,
+    pub(super) layer: usize,
     stage: Stage,
+    /// The first layer's hop, where that one is summed in place.
+    pub(super) in_place: Option<Hop>,
     /// Last layer first.
     layers: Vec<LayerBlock>,
-    stats: Stats,
+    pub(super) stats: Stats,
 }
 
 enum Stage {
     /// Some of the layer's rows each.
     Hop(Vec<Piece>),
-    /// All blocks are made, but for a first layer in place, whose hop this is.
-    Drawn(Option<Hop>),
+    /// All blocks are made, but for a first layer in place.
+    Drawn,
     /// None where no features are read.
     Input(Option<Collecting>),
 }
@@ -55,9 +57,20 @@ impl Maker {
         let start = now_ns();
         self.collector.reach.counted = epoch;
         self.collector.reach.take_waited();
+        let mut making = self.seeded(epoch, step)?;
+        self.start_hop(&mut making)?;
+        making.stats.draw_ns += now_ns() - start;
+        Ok(making)
+    }
+
+    /// A batch of which nothing is known but its seeds.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] for pairs that leave the vertices.
+    pub(super) fn seeded(&mut self, epoch: u64, step: u64) -> Result<Making> {
         let begun = self.begin(epoch, step)?;
         let layers = self.collector.wants.layers;
-        let mut making = Making {
+        Ok(Making {
             at: (epoch, step),
             labels: Some(begun.labels),
             pairs: begun.pairs,
@@ -66,16 +79,14 @@ impl Maker {
             rows: begun.rows,
             layer: layers - 1,
             stage: Stage::Hop(Vec::new()),
+            in_place: None,
             layers: Vec::with_capacity(layers),
             stats: Stats {
                 batches: 1,
                 seeds: begun.seeds as u64,
                 ..Stats::new(layers)
             },
-        };
-        self.start_hop(&mut making)?;
-        making.stats.draw_ns += now_ns() - start;
-        Ok(making)
+        })
     }
 
     /// Goes on as far as answers have come; the batch, once it is whole.
@@ -98,9 +109,8 @@ impl Maker {
             self.end_hop(making, hop)?;
         }
         making.stats.draw_ns += lap();
-        if let Stage::Drawn(hop) = &mut making.stage {
-            let hop = hop.take();
-            self.start_input(making, hop)?;
+        if let Stage::Drawn = making.stage {
+            self.start_input(making)?;
         }
         let input = match &mut making.stage {
             Stage::Input(Some(collecting)) => collecting.poll(&mut self.collector)?,
@@ -145,6 +155,17 @@ impl Maker {
 
     /// Makes the layer's block, and begins with the next hop, if there is one.
     fn end_hop(&mut self, making: &mut Making, hop: Hop) -> Result<()> {
+        self.make_block(making, hop)?;
+        if making.layer > 0 {
+            making.layer -= 1;
+            return self.start_hop(making);
+        }
+        making.stage = Stage::Drawn;
+        Ok(())
+    }
+
+    /// Makes the block of the layer at hand; a first layer in place has none, and its hop is kept.
+    pub(super) fn make_block(&mut self, making: &mut Making, hop: Hop) -> Result<()> {
         let Maker { collector, .. } = self;
         let layer = making.layer;
         making.stats.hops[layer] = HopStats {
@@ -153,12 +174,12 @@ impl Maker {
             edges: hop.sources.len() as u64,
         };
         if layer == 0 && collector.wants.in_place {
-            making.stage = Stage::Drawn(Some(hop));
             making.layers.push(LayerBlock {
                 block: None,
                 rows: std::mem::take(&mut making.ids),
                 columns: Kept::default(),
             });
+            making.in_place = Some(hop);
             return Ok(());
         }
         let NamedBlock {
@@ -184,32 +205,20 @@ impl Maker {
             rows: std::mem::replace(&mut making.ids, below),
             columns: ids,
         });
-        if layer > 0 {
-            making.layer -= 1;
-            return self.start_hop(making);
-        }
-        making.stage = Stage::Drawn(None);
         Ok(())
     }
 
     /// Begins to collect what the first layer reads.
-    fn start_input(&mut self, making: &mut Making, in_place: Option<Hop>) -> Result<()> {
+    fn start_input(&mut self, making: &mut Making) -> Result<()> {
         let collector = &mut self.collector;
-        let (at, rows, stats) = (making.at, &making.rows, &mut making.stats);
-        let collecting = match in_place {
-            Some(hop) => {
-                collector.count_local(&hop.sources, rows, stats);
-                Some(collector.in_place(at, hop, rows, stats)?)
-            }
-            None if collector.wants.features => Some(collector.rows_of(at, rows, stats)?),
-            None => None,
-        };
-        making.stage = Stage::Input(collecting);
+        let reading = making.read(collector);
+        let collecting = reading.map(|reading| collector.fetch(making.at, reading));
+        making.stage = Stage::Input(collecting.transpose()?);
         Ok(())
     }
 
     /// The batch, now that all of it is there.
-    fn whole(&self, making: &mut Making, input: MadeInput) -> MadeBatch {
+    pub(super) fn whole(&self, making: &mut Making, input: MadeInput) -> MadeBatch {
         let mut layers = std::mem::take(&mut making.layers);
         layers.reverse();
         let learnt = self.collector.wants.learnt;
@@ -228,6 +237,23 @@ impl Maker {
             pairs: making.pairs.take(),
             stats: std::mem::take(&mut making.stats),
         }
+    }
+}
+
+impl Making {
+    /// Numbers of the rows of the layer at hand.
+    pub(super) fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// What the first layer reads.
+    pub(super) fn read(&mut self, by: &mut Collector) -> Option<Reading> {
+        by.reads(self.in_place.take(), &self.rows, &mut self.stats)
+    }
+
+    /// Takes the edges that are left out.
+    pub(super) fn take_without(&mut self) -> Option<Without> {
+        self.without.take()
     }
 }
 

@@ -25,13 +25,16 @@
 //! | `table` | learnt rows at their owner |
 //! | `learnt` | those as training reads and changes them |
 //! | `launch` | when batches are begun |
-//! | `queue` | batches made ahead by threads beside the one that trains, handed over in order |
+//! | `queue` | batches made ahead by threads beside the one that trains |
+//! | `board` | what those threads know of each other: who begins what, and what waits for its turn |
+//! | `pool` | threads that share every batch, split into small operations |
 //! | `on_device` | what a layer reads, on the device |
 //! | `prefetched` | batches out of a queue, with their features on the device |
 //!
 //! A strategy trains on whatever implements [`Feed`]. What is drawn does not depend on ranks, threads
 //! or how far ahead it is drawn ([`crate::sample`]).
 
+mod board;
 mod cache;
 mod collect;
 mod cut;
@@ -48,6 +51,7 @@ mod make;
 mod making;
 mod on_device;
 mod pieces;
+mod pool;
 mod prefetched;
 mod queue;
 mod reach;
@@ -71,9 +75,7 @@ pub(crate) use desk::Desk;
 pub(crate) use expect::{Draws, Expected};
 pub(crate) use hidden::Hidden;
 pub use hops::{Batch, Hops, LayerBlock};
-pub(crate) use launch::Launching;
-#[cfg(test)]
-pub(crate) use launch::{BatchRange, Flight, Launcher};
+pub(crate) use launch::{BatchRange, Flight, How, Launcher, Launching};
 pub(crate) use layerwise::Layerwise;
 pub(crate) use learnt::Learnt;
 pub(crate) use links::{EdgeSeeds, number_of_ids};
@@ -81,13 +83,14 @@ pub(crate) use links::{EdgeSeeds, number_of_ids};
 pub(crate) use make::MadeBatch;
 pub(crate) use make::Maker;
 pub(crate) use pieces::{LEAST, Pieces};
+pub(crate) use pool::PoolSettings;
 pub(crate) use prefetched::Prefetched;
 pub(crate) use reach::{Halo, Reach};
 pub(crate) use rows::RowData;
 pub(crate) use seeds::{SeedChoice, Seeds, SeedsBy};
-pub(crate) use server::{SERVER, Served, Server};
+pub(crate) use server::{SERVER, Served, Server, Turn};
 pub(crate) use shard::{Numbers, Shard};
-pub use stats::{BatchRow, HopRow, HopStats, Stats};
+pub use stats::{BatchRow, HopRow, HopStats, LaunchRow, Stats};
 pub(crate) use table::{Learning, RowOptimiser, Table};
 
 use crate::backend::Mat;

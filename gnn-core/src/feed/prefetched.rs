@@ -83,12 +83,13 @@ impl Prefetched {
             };
             let queue = match launching {
                 None => Queue::inline(makers.pop().expect("a feed has a maker")),
-                Some(Launching { launcher, abreast }) => Queue::ahead(Crew {
+                Some(Launching { launcher, how }) => Queue::ahead(Crew {
                     makers,
                     launcher: launcher(range),
-                    abreast,
+                    how,
                     range,
                     post: self.post.clone(),
+                    traced: cx.meter().trace().is_some(),
                 })?,
             };
             self.queue = Some(queue);
@@ -191,6 +192,11 @@ impl Feed for Prefetched {
     fn close(&mut self, cx: &mut Ctx) {
         if let Some(post) = &self.post {
             cx.letters(post.take_sent(cx.epoch));
+        }
+        if let Some(queue) = &self.queue {
+            let (launches, spans) = queue.noted();
+            launches.into_iter().for_each(|row| cx.row(row));
+            cx.beside(spans);
         }
         let Some(stats) = self.stats.take() else {
             return;

@@ -1,15 +1,19 @@
 //! Batches made ahead, by threads beside the one that trains, and handed over in order.
 //!
-//! Threads begin batches as a [`Launcher`] says, several at once if they may, and finish them in any order;
-//! one that is finished early waits in a buffer until those before it have been taken.
+//! Threads begin batches as a [`Launcher`] says, and finish them in any order; one that is finished early
+//! waits on the [`Board`] until those before it have been taken. How threads share the work is for them to
+//! say: each its own batches ([`Worker`]), or all of them every batch ([`Pool`]).
 
-use super::launch::{BatchRange, Flight, Launcher};
+use super::board::Board;
+use super::launch::{BatchRange, How, Launcher};
 use super::make::{MadeBatch, Maker};
 use super::making::Making;
+use super::pool::Pool;
+use super::stats::LaunchRow;
 use crate::comm::Post;
 use crate::error::{Error, Result};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use crate::record::trace::Span;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Batches in order.
@@ -23,6 +27,7 @@ pub(crate) enum Queue {
 /// Threads that make batches ahead.
 pub(crate) struct Ahead {
     board: Arc<Board>,
+    pool: Option<Arc<Pool>>,
     threads: Vec<JoinHandle<()>>,
     range: BatchRange,
     post: Option<Post>,
@@ -33,28 +38,12 @@ pub(crate) struct Crew {
     /// One a thread.
     pub(crate) makers: Vec<Maker>,
     pub(crate) launcher: Box<dyn Launcher>,
-    /// Batches that a thread may be making at once: it goes on with another while it waits for one's answers.
-    pub(crate) abreast: usize,
+    pub(crate) how: How,
     pub(crate) range: BatchRange,
     /// What the makers' letters come from.
     pub(crate) post: Option<Post>,
-}
-
-/// What the threads and the one that trains know of each other.
-struct Board {
-    state: Mutex<BoardState>,
-    changed: Condvar,
-}
-
-struct BoardState {
-    launcher: Box<dyn Launcher>,
-    flight: Flight,
-    /// Finished batches that have not been taken, by number.
-    made: BTreeMap<u64, Result<MadeBatch>>,
-    /// Threads that may still finish one; whether one ended without finishing what it had begun.
-    alive: usize,
-    broken: bool,
-    closed: bool,
+    /// Whether what threads do is to be seen in a trace.
+    pub(crate) traced: bool,
 }
 
 impl Queue {
@@ -66,39 +55,40 @@ impl Queue {
     /// Begins to make batches ahead.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is no thread to be had.
+    /// [`Error::Io`] when there is no thread to be had, [`Error::Comm`] when the rank is ending.
     pub(crate) fn ahead(crew: Crew) -> Result<Queue> {
-        let state = BoardState {
-            launcher: crew.launcher,
-            flight: Flight::default(),
-            made: BTreeMap::new(),
-            alive: crew.makers.len(),
-            broken: false,
-            closed: false,
+        let threads = match crew.how {
+            How::Each(_) => crew.makers.len(),
+            How::Pool(_) => Pool::threads(&crew.makers),
         };
+        let board = Arc::new(Board::new(crew.launcher, threads));
         let mut queue = Ahead {
-            board: Arc::new(Board {
-                state: Mutex::new(state),
-                changed: Condvar::new(),
-            }),
-            threads: Vec::with_capacity(crew.makers.len()),
+            board: Arc::clone(&board),
+            pool: None,
+            threads: Vec::new(),
             range: crew.range,
             post: crew.post,
         };
-        for maker in crew.makers {
-            let name = format!("rank-{}", maker.collector.reach.shard.rank);
-            let mut worker = Worker {
-                maker,
-                board: Arc::clone(&queue.board),
-                range: crew.range,
-                abreast: crew.abreast.max(1),
-                flying: Vec::new(),
-            };
-            let thread = std::thread::Builder::new().name(name);
-            let thread = thread.spawn(move || worker.work());
-            queue
-                .threads
-                .push(thread.map_err(|e| Error::io("thread", e))?);
+        match crew.how {
+            How::Each(abreast) => {
+                for maker in crew.makers {
+                    let mut worker = Worker {
+                        maker,
+                        board: Arc::clone(&board),
+                        range: crew.range,
+                        abreast: abreast.max(1),
+                        flying: Vec::new(),
+                    };
+                    let rank = worker.maker.collector.reach.shard.rank;
+                    queue.threads.push(thread(rank, move || worker.work())?);
+                }
+            }
+            How::Pool(settings) => {
+                let with = (settings, crew.traced);
+                let (pool, threads) = Pool::start(with, crew.makers, (board, crew.range))?;
+                queue.pool = Some(pool);
+                queue.threads = threads;
+            }
         }
         Ok(Queue::Ahead(queue))
     }
@@ -110,66 +100,32 @@ impl Queue {
     pub(crate) fn take(&mut self, epoch: u64, step: u64) -> Result<MadeBatch> {
         match self {
             Queue::Inline(maker) => maker.make(epoch, step),
-            Queue::Ahead(queue) => queue.board.take(queue.range.number(epoch, step)),
+            Queue::Ahead(queue) => {
+                let number = queue.range.number(epoch, step);
+                queue.board.take(number, step == 0)
+            }
+        }
+    }
+
+    /// What launches have been noted since the last call, and what threads have done.
+    pub(crate) fn noted(&self) -> (Vec<LaunchRow>, Vec<Span>) {
+        match self {
+            Queue::Inline(_) => Default::default(),
+            Queue::Ahead(queue) => {
+                let spans = queue.pool.as_ref().map(|pool| pool.take_spans());
+                (queue.board.noted(), spans.unwrap_or_default())
+            }
         }
     }
 }
 
-impl Board {
-    fn state(&self) -> MutexGuard<'_, BoardState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for batch `number`, which leaves room for another.
-    fn take(&self, number: u64) -> Result<MadeBatch> {
-        let mut state = self.state();
-        loop {
-            if let Some(made) = state.made.remove(&number) {
-                state.flight.taken += 1;
-                self.changed.notify_all();
-                return made;
-            }
-            if state.broken || state.alive == 0 {
-                return Err(Error::Comm {
-                    op: "batch".into(),
-                    peer: None,
-                    reason: "the thread that makes batches has ended".into(),
-                });
-            }
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// The next batch to begin. Waits for one where nothing else is to be done; none once there will be none.
-    fn begin(&self, idle: bool) -> Option<u64> {
-        let mut state = self.state();
-        loop {
-            if state.closed {
-                return None;
-            }
-            let flight = state.flight;
-            if let Some(number) = state.launcher.next(flight) {
-                state.flight.begun += 1;
-                return Some(number);
-            }
-            if !idle {
-                return None;
-            }
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn put(&self, number: u64, made: Result<MadeBatch>) {
-        self.state().made.insert(number, made);
-        self.changed.notify_all();
-    }
-
-    fn close(&self) {
-        self.state().closed = true;
-        self.changed.notify_all();
-    }
+/// A thread of a rank.
+///
+/// # Errors
+/// [`Error::Io`] when there is none to be had.
+pub(super) fn thread(rank: usize, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(format!("rank-{rank}"));
+    thread.spawn(work).map_err(|e| Error::io("thread", e))
 }
 
 /// A thread that makes batches.
@@ -244,11 +200,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let mut state = self.board.state();
-        state.alive -= 1;
-        state.broken |= !self.flying.is_empty() || std::thread::panicking();
-        drop(state);
-        self.board.changed.notify_all();
+        let broken = !self.flying.is_empty() || std::thread::panicking();
+        self.board.leave(broken);
     }
 }
 
@@ -256,6 +209,9 @@ impl Drop for Ahead {
     fn drop(&mut self) {
         // Threads that wait for room or for a letter must not wait any more.
         self.board.close();
+        if let Some(pool) = &self.pool {
+            pool.close();
+        }
         if let Some(post) = &self.post {
             post.close();
         }

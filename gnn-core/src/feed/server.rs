@@ -2,19 +2,22 @@
 //! them and what is learnt of them.
 //!
 //! The owner computes: what a rank draws for another is what it would draw for itself. One thread
-//! answers letter by letter, in the order in which they come; every request says for which epoch and step it
-//! is and what it is expected to cost.
+//! answers letter by letter: in the order in which they come, or of those that are there the one for the
+//! oldest batch first and then the cheapest ([`Turn`]). Every request says for which epoch and step it is and
+//! what it is expected to cost. What is learnt changes with every push, so its requests keep their order.
 
 use super::hidden::Hidden;
 use super::rows::RowData;
 use super::shard::Shard;
 use super::table::{AskedRows, Pushed, Table};
-use super::wire::{Query, What, pack};
+use super::wire::{Head, Query, What, pack};
 use crate::comm::{Letter, Mailbox, Post, Words, unreadable};
 use crate::error::{Error, Result};
 use crate::sample::Without;
 use kernels::Mat;
 use kernels::par::Par;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -30,6 +33,9 @@ pub(crate) struct Served {
     pub(crate) hidden: Arc<Hidden>,
     /// What is learnt of them.
     pub(crate) table: Option<Arc<Table>>,
+    /// What random waits before answers are made of.
+    #[cfg(test)]
+    pub(crate) delays: Option<u64>,
 }
 
 impl Drop for Served {
@@ -41,10 +47,76 @@ impl Drop for Served {
     }
 }
 
+/// Who is answered first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Who came first.
+    Arrival,
+    /// Who asks for the oldest batch, and of those for what is cheapest.
+    Cost,
+}
+
+/// Whether it may wait, the epoch and the step that it is for, its cost, and when it came.
+type Place = (bool, u64, u64, u32, usize);
+
+/// Letters that have come and were not answered, the first one to answer on top.
+#[derive(Default)]
+struct Waiting {
+    heap: BinaryHeap<Reverse<Place>>,
+    letters: HashMap<usize, Letter>,
+    count: usize,
+}
+
+impl Waiting {
+    /// Takes a letter in. One that cannot be read comes first: it ends the rank.
+    fn push(&mut self, letter: Letter) {
+        let query = Query::read(letter.from, &letter.words);
+        let place = match query.map(|query| query.head) {
+            Ok(Head { what, at, cost, .. }) if what.in_any_order() => {
+                (true, at.0, at.1, cost, self.count)
+            }
+            _ => (false, 0, 0, 0, self.count),
+        };
+        self.heap.push(Reverse(place));
+        self.letters.insert(self.count, letter);
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<Letter> {
+        let Reverse((.., number)) = self.heap.pop()?;
+        self.letters.remove(&number)
+    }
+}
+
+/// The next letter to answer; none once there will be none.
+fn next(mailbox: &Mailbox, waiting: &mut Waiting, turn: Turn) -> Option<Letter> {
+    if turn == Turn::Arrival {
+        return mailbox.recv_idle().ok();
+    }
+    if waiting.heap.is_empty() {
+        waiting.push(mailbox.recv_idle().ok()?);
+    }
+    while let Some(letter) = mailbox.try_recv() {
+        waiting.push(letter);
+    }
+    waiting.pop()
+}
+
 /// The thread that answers.
 pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
     post: Post,
+}
+
+/// Ends the rank's waiting threads if the one that answers panics: nobody else would.
+struct Closes(Post);
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.close();
+        }
+    }
 }
 
 impl Server {
@@ -52,17 +124,19 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::Comm`] when the rank is ending, [`Error::Io`] when there is no thread to be had.
-    pub(crate) fn start(post: &Post, of: Served) -> Result<Server> {
+    pub(crate) fn start(post: &Post, of: Served, turn: Turn) -> Result<Server> {
         let mailbox = post.open(SERVER)?;
         let name = format!("rank-{}", mailbox.rank());
-        let closes = post.clone();
+        let closes = Closes(post.clone());
         let serve = move || {
-            let par = Par::new(1);
+            let (par, mut waiting) = (Par::new(1), Waiting::default());
             // Ends when letters do; one that cannot be read ends the rank's waiting threads as well.
-            while let Ok(letter) = mailbox.recv_idle() {
+            while let Some(letter) = next(&mailbox, &mut waiting, turn) {
+                #[cfg(test)]
+                super::tests::delay(of.delays);
                 if let Err(e) = of.answer(&mailbox, &par, &letter) {
                     eprintln!("error: {e}");
-                    closes.close();
+                    closes.0.close();
                 }
             }
         };

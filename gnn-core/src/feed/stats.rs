@@ -116,3 +116,39 @@ frame! {
         redundancy: f64,
     }
 }
+
+frame! {
+    /// The batches that one rank began in one epoch, for this one or later ones, where a score says when
+    /// (ByteGNN's Algorithm 1).
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    LaunchRow in "schedule" by launch {
+        /// The batch's number in the run, from 0 on; a run that goes on from a checkpoint counts anew.
+        launch: u64,
+        /// Time since the run's first launch.
+        at_ms: f64,
+        /// Why it was begun: score, cold (no batch has been trained on yet) or idle (none is on its way, and
+        /// none waits).
+        reason: String,
+        /// The launch score; none before there are times to make it of.
+        score: Option<f64>,
+        /// The score that is enough.
+        threshold: f64,
+        /// Finished batches that training could take one after the other.
+        queue: u64,
+        /// Batches on their way, without this one.
+        flying: u64,
+        /// Bytes of batches that are finished, and of those on their way if each is as large as the largest
+        /// one so far.
+        in_flight_bytes: u64,
+        /// Processor time of the rank over its share of the cores, of late.
+        utilisation_pct: f64,
+        /// Time since the launch before.
+        gap_ms: f64,
+        /// Mean time from the beginning of a batch to its end, of the last eight.
+        sample_ms: Option<f64>,
+        /// Mean time that training takes for one, of the last eight.
+        train_ms: Option<f64>,
+        /// How often the score was computed since the launch before.
+        polls: u64,
+    }
+}

@@ -17,6 +17,17 @@ use std::sync::Arc;
 /// By row: its sources by the data set's ids, the bits of their weights, and their types.
 type Drawn = Vec<Vec<(u32, u32, u16)>>;
 
+/// Waits a little, or not at all, as the clock and `seed` will have it.
+pub(super) fn delay(seed: Option<u64>) {
+    let Some(seed) = seed else { return };
+    let drawn = rng::below(seed, crate::record::now_ns(), 8);
+    match drawn {
+        0 => std::thread::sleep(std::time::Duration::from_micros(400)),
+        1..4 => std::thread::yield_now(),
+        _ => {}
+    }
+}
+
 fn spec() -> RunSpec {
     let pairs = [("strategy", Value::Str("distdgl".into()))];
     RunSpec::from_pairs(pairs).expect("valid pairs")
@@ -75,8 +86,9 @@ fn drawn(
             rows: rows.clone(),
             hidden: Arc::default(),
             table: None,
+            delays: None,
         };
-        let server = Server::start(&post, served).expect("a thread");
+        let server = Server::start(&post, served, Turn::Cost).expect("a thread");
         let all = Arc::clone(&shard.numbers);
         let mut reach = Reach {
             cache: Arc::new(Cache::none(&rows)),

@@ -65,6 +65,11 @@ impl What {
         }
     }
 
+    /// Whether an answer is the same whatever is answered before it.
+    pub(super) fn in_any_order(self) -> bool {
+        matches!(self, What::Draw(_) | What::Rows | What::Hidden(_))
+    }
+
     /// In one word: the layer above a number for the rest.
     fn word(self) -> u32 {
         let (kind, layer) = match self {

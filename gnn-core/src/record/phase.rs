@@ -141,6 +141,8 @@ labels! {
         Device => "device",
         /// Messages, whatever the rank does meanwhile.
         Net => "net",
+        /// Threads beside the one that trains, which make mini-batches: spans of several of them may overlap.
+        Sampler => "sampler",
     }
 }
 

@@ -16,6 +16,7 @@ mod request;
 pub mod written;
 
 mod broadcast;
+mod bytegnn;
 mod depcache;
 mod distdgl;
 mod gnnpipe;
@@ -50,6 +51,7 @@ pub const STRATEGIES: &[Entry] = &[
     sancus::SKIPG,
     depcache::ENTRY,
     distdgl::ENTRY,
+    bytegnn::ENTRY,
     gnnpipe::ENTRY,
     hongtu::ENTRY,
     hongtu::IN_MEMORY,

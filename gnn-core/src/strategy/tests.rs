@@ -8,7 +8,7 @@
 mod bytes;
 mod decoupled;
 mod features;
-mod feeds;
+pub(super) mod feeds;
 mod frames;
 mod learnt;
 mod order;

@@ -44,8 +44,8 @@ use super::mini_batch::{
 };
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
-use crate::error::{Error, Result};
-use crate::feed::{BatchRow, Halo, HopRow, LEAST, Launching, SeedsBy};
+use crate::error::Result;
+use crate::feed::{BatchRow, HopRow, Launching};
 use crate::model::ModelKind;
 use crate::record::Holds;
 use crate::record::frame::FrameRow;
@@ -53,21 +53,12 @@ use crate::spec::RunSpec;
 
 /// What the knobs say, read.
 pub(super) fn settings(spec: &RunSpec) -> Result<Settings> {
-    let neighbours = mini_batch::NeighbourSettings::of(spec)?;
     let prefetch = spec.knobs.count("prefetch");
     Ok(Settings {
-        neighbours,
-        trainers: spec.knobs.count("trainers"),
-        links: mini_batch::LinkSettings::of(spec),
-        cache: mini_batch::CacheSettings::of(spec)?,
-        seeds: SeedsBy::Share,
-        halo: Halo::Drawn,
         workers: spec.knobs.count("workers").clamp(1, prefetch.max(1)),
         background: prefetch > 0,
         ahead: prefetch,
-        grain: usize::MAX,
-        learning: learning(spec),
-        least: LEAST,
+        ..Settings::of(spec)?
     })
 }
 
@@ -108,39 +99,6 @@ const KNOBS: &[Knob] = &mini_batch::splice::<17>(&[
     &EMBEDDINGS,
 ]);
 
-fn refuse(spec: &RunSpec) -> Result<()> {
-    let unsupported = |what: &str, reason: &str, help: &str| {
-        Err(Error::Unsupported {
-            what: format!("{what} with strategy distdgl"),
-            reason: reason.into(),
-            help: help.into(),
-        })
-    };
-    if spec.decoupled {
-        return unsupported(
-            "decoupled = true",
-            "it draws a neighbourhood for every layer, and dense layers read none",
-            "set decoupled = false, or use neutrontp",
-        );
-    }
-    if spec.knobs.flag("embedding_alone") && learning(spec).is_none() {
-        return unsupported(
-            "embedding_alone = true",
-            "nothing is learnt of vertices, so they would have no input",
-            "set vertex_embedding to a width, for example 64",
-        );
-    }
-    let read = settings(spec)?;
-    if read.trainers > 1 && read.learning.is_some_and(|l| l.synchronous) {
-        return unsupported(
-            "embedding_sync = true and several trainers",
-            "embeddings of vertices are pulled and pushed by the batch, not by the step",
-            "set trainers = 1, or embedding_sync = false",
-        );
-    }
-    Ok(())
-}
-
 /// Its entry.
 pub const ENTRY: Entry = Entry {
     name: "distdgl",
@@ -159,7 +117,7 @@ pub const ENTRY: Entry = Entry {
     determinism,
     background: true,
     resumes: true,
-    refuse,
+    refuse: |spec| settings(spec)?.refuse(spec),
     build,
     ..Entry::BASE
 };

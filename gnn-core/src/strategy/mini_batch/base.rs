@@ -108,8 +108,10 @@ impl Base {
                 rows: data.clone(),
                 hidden: Arc::clone(&hidden),
                 table: table.clone(),
+                #[cfg(test)]
+                delays: self.settings.delays,
             };
-            Server::start(post, served)
+            Server::start(post, served, self.settings.turn)
         };
         let server = post.as_ref().map(serve).transpose()?;
         let store = match &data {

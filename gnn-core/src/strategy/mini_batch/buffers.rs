@@ -18,7 +18,7 @@ pub(in crate::strategy) struct Sizes<'a> {
 
 impl Sizes<'_> {
     /// Bytes of one batch.
-    fn batch(&self) -> f64 {
+    pub(in crate::strategy) fn batch(&self) -> f64 {
         let Expected {
             rows,
             columns,

@@ -1,7 +1,8 @@
 //! Bytes that a rank of mini-batch training holds at its fullest moment, by formula.
 //!
 //! With `n` vertices, `o` owned by the rank, `h` remote ones that they read, `E` in-edges of the owned,
-//! `T` training vertices of the rank, `W` threads that make batches and `P` batches made ahead; with
+//! `T` training vertices of the rank, `W` threads that make batches and `P` batches made ahead, as far as
+//! they are bounded; with
 //! `r`, `c`, `m` rows, columns and edges of a batch's layer ([`Expected`]):
 //!
 //! | part | bytes | |
@@ -118,7 +119,12 @@ impl Foreseen {
         // A run has no more batches than its epochs.
         let left = (spec.epochs - cx.plan.start.min(spec.epochs)) as u64;
         let run = left * base.training.seeds.batches();
-        let ahead = settings.ahead.min(run.saturating_sub(1) as usize);
+        let fit = settings
+            .room
+            .map(|room| room as f64 / sizes.batch().max(1.0));
+        // One is begun however large it is.
+        let fit = fit.map_or(settings.ahead, |fit| (fit as usize).max(1));
+        let ahead = settings.ahead.min(fit).min(run.saturating_sub(1) as usize);
         let moments = match spec.optimizer {
             OptimiserKind::Adam | OptimiserKind::Adamw => 2,
             OptimiserKind::Sgd => usize::from(spec.momentum > 0.0),

@@ -37,9 +37,7 @@ pub(in crate::strategy) use foreseen::Foreseen;
 pub(in crate::strategy) use knobs::{
     CACHE, EMBEDDINGS, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, splice,
 };
-pub(in crate::strategy) use settings::{
-    CacheSettings, LinkSettings, NeighbourSettings, Settings, learning,
-};
+pub(in crate::strategy) use settings::{Settings, learning};
 #[cfg(test)]
 pub(in crate::strategy) use sync::AllReduce;
 pub(in crate::strategy) use sync::{GradientSync, of_request};

@@ -1,9 +1,9 @@
 //! What the family's knobs say, read.
 
 #[cfg(doc)]
-use super::{CACHE, EMBEDDINGS, LINKS, NEIGHBOURS};
+use super::{CACHE, EMBEDDINGS, LINKS, NEIGHBOURS, TRAINERS};
 use crate::error::{Error, Result};
-use crate::feed::{Halo, Learning, Room, RowOptimiser, SeedsBy};
+use crate::feed::{Halo, LEAST, Learning, Room, RowOptimiser, SeedsBy, Turn};
 use crate::sample::FanOut;
 use crate::spec::RunSpec;
 
@@ -22,12 +22,83 @@ pub(in crate::strategy) struct Settings {
     pub(in crate::strategy) background: bool,
     /// Batches that may be ahead of the one that is trained on.
     pub(in crate::strategy) ahead: usize,
+    /// Bytes of those batches at most; none for any number.
+    pub(in crate::strategy) room: Option<u64>,
     /// Rows of a hop that are asked for in one go.
     pub(in crate::strategy) grain: usize,
+    /// Who of other ranks is answered first.
+    pub(in crate::strategy) turn: Turn,
     /// What is learnt of vertices.
     pub(in crate::strategy) learning: Option<Learning>,
     /// Evaluation takes no fewer rows apart.
     pub(in crate::strategy) least: usize,
+    /// What random waits before answers are made of.
+    #[cfg(test)]
+    pub(in crate::strategy) delays: Option<u64>,
+}
+
+impl Settings {
+    /// What [`NEIGHBOURS`], [`TRAINERS`], [`LINKS`], [`CACHE`] and [`EMBEDDINGS`] say: seeds are shared out
+    /// evenly, owners draw, and a batch is made when it is needed.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for what cannot be read.
+    pub(in crate::strategy) fn of(spec: &RunSpec) -> Result<Settings> {
+        Ok(Settings {
+            neighbours: NeighbourSettings::of(spec)?,
+            trainers: spec.knobs.count("trainers"),
+            links: LinkSettings::of(spec),
+            cache: CacheSettings::of(spec)?,
+            seeds: SeedsBy::Share,
+            halo: Halo::Drawn,
+            workers: 1,
+            background: false,
+            ahead: 0,
+            room: None,
+            grain: usize::MAX,
+            turn: Turn::Arrival,
+            learning: learning(spec),
+            least: LEAST,
+            #[cfg(test)]
+            delays: None,
+        })
+    }
+
+    /// Refuses combinations that cannot be run.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with what to do instead.
+    pub(in crate::strategy) fn refuse(&self, spec: &RunSpec) -> Result<()> {
+        let unsupported = |what: &str, reason: &str, help: &str| {
+            Err(Error::Unsupported {
+                what: format!("{what} with strategy {}", spec.strategy),
+                reason: reason.into(),
+                help: help.into(),
+            })
+        };
+        if spec.decoupled {
+            return unsupported(
+                "decoupled = true",
+                "it draws a neighbourhood for every layer, and dense layers read none",
+                "set decoupled = false, or use neutrontp",
+            );
+        }
+        if spec.knobs.flag("embedding_alone") && self.learning.is_none() {
+            return unsupported(
+                "embedding_alone = true",
+                "nothing is learnt of vertices, so they would have no input",
+                "set vertex_embedding to a width, for example 64",
+            );
+        }
+        if self.trainers > 1 && self.learning.is_some_and(|l| l.synchronous) {
+            return unsupported(
+                "embedding_sync = true and several trainers",
+                "embeddings of vertices are pulled and pushed by the batch, not by the step",
+                "set trainers = 1, or embedding_sync = false",
+            );
+        }
+        Ok(())
+    }
 }
 
 /// What [`NEIGHBOURS`] say.

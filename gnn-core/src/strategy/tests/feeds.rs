@@ -44,7 +44,7 @@ fn bits(made: &MadeBatch) -> Bits {
     (edges.collect(), ids.collect(), input)
 }
 
-pub(super) fn sampled(model: ModelKind, dropout: f64) -> RunSpec {
+pub(in crate::strategy) fn sampled(model: ModelKind, dropout: f64) -> RunSpec {
     let entry = find("distdgl").expect("registered");
     let mut pairs = spec(entry, model, 2, 8).to_pairs();
     pairs.retain(|(key, _)| !["fanout", "batch", "dropout"].contains(&key.as_str()));

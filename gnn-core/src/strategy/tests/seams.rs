@@ -7,7 +7,7 @@ use super::{random_owner, train};
 use crate::checkpoint::Snapshot;
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::feed::{BatchRange, Flight, Launcher, Launching};
+use crate::feed::{BatchRange, Flight, How, Launcher, Launching};
 use crate::model::{Model, ModelKind, Optimiser, Weights};
 use crate::record::PredictedLane;
 use crate::spec::{RunSpec, Value};
@@ -23,7 +23,7 @@ struct Swapped {
 }
 
 impl Launcher for Swapped {
-    fn next(&mut self, flight: Flight) -> Option<u64> {
+    fn next(&mut self, flight: &Flight) -> Option<u64> {
         if self.next >= self.count || flight.begun >= flight.taken + 4 {
             return None;
         }
@@ -68,7 +68,7 @@ fn batches_begun_out_of_order_are_taken_in_order() {
     let build = |setup: Setup, cx: &mut Ctx| {
         let launching = Launching {
             launcher: Box::new(swapped),
-            abreast: 2,
+            how: How::Each(2),
         };
         build_with(setup, cx, launching, all_reduce)
     };

@@ -1,10 +1,11 @@
 //! What is exact is held against the lists themselves; what has no formula is not guessed.
 
 use super::*;
-use crate::feed::{Cache, Halo, Room, RowData, SeedsBy};
+use crate::feed::{Cache, Halo, Room, RowData, SeedsBy, Turn};
 use crate::sample::FanOut;
 use crate::spec::{RunSpec, Value};
-use crate::strategy::mini_batch::{CacheSettings, LinkSettings, NeighbourSettings, Settings};
+use crate::strategy::mini_batch::Settings;
+use crate::strategy::mini_batch::settings::{CacheSettings, LinkSettings, NeighbourSettings};
 use crate::testing::{random_dataset, world};
 use std::sync::Arc;
 
@@ -30,9 +31,12 @@ fn settings(workers: usize) -> Settings {
         workers,
         background: true,
         ahead: 4,
+        room: None,
         grain: usize::MAX,
+        turn: Turn::Arrival,
         learning: None,
         least: 8,
+        delays: None,
     }
 }
 
