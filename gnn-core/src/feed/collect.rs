@@ -162,17 +162,19 @@ impl Collector {
     }
 
     /// What the first layer reads, whose rows are `rows`: a hop from them where it is summed in place, or
-    /// else the rows themselves; none where it reads no features.
+    /// else the rows themselves; none where it reads no features. `fetched` are the numbers of rows that have
+    /// been fetched, if they have.
     pub(super) fn reads(
         &mut self,
         in_place: Option<Hop>,
         rows: &[u32],
+        fetched: Option<&[u32]>,
         stats: &mut Stats,
     ) -> Option<Reading> {
         match in_place {
             Some(hop) => {
                 self.count_local(&hop.sources, rows, stats);
-                Some(self.in_place(hop, rows, stats))
+                Some(self.in_place(hop, rows, fetched, stats))
             }
             None => self.wants.features.then(|| self.rows_of(rows, stats)),
         }
@@ -295,8 +297,8 @@ impl As {
         }
     }
 
-    /// The input, out of fetched rows that lie in several `parts`: by missing row, the part and the row in
-    /// it.
+    /// The input, out of fetched rows that lie in several `parts`, one after the other; `lies` says of the
+    /// reading's missing rows in which part each is, and where in that.
     ///
     /// # Errors
     /// As [`As::input`].
@@ -304,10 +306,11 @@ impl As {
         self,
         by: &Collector,
         parts: &[&RowData],
-        lies: &[(u32, u32)],
+        lies: impl FnOnce() -> Vec<(u32, u32)>,
     ) -> Result<MadeInput> {
         match self {
             As::Rows(mut places) => {
+                let lies = lies();
                 for place in &mut places {
                     if place.0 == Source::Fetched as u32 {
                         let (part, row) = lies[place.1 as usize];
@@ -316,14 +319,8 @@ impl As {
                 }
                 Ok(by.rows_input(by.pick(parts, &places)))
             }
-            in_place => {
-                let Reach { rows, par, .. } = &by.reach;
-                let fetched = match parts {
-                    [] => rows.none(),
-                    _ => rows.pick(parts, lies, par),
-                };
-                in_place.input(by, fetched)
-            }
+            // The reading has all of them, in their order.
+            in_place => in_place.input(by, by.reach.rows.joined(parts)),
         }
     }
 }

@@ -7,10 +7,17 @@ use crate::sample::Hop;
 use kernels::CsrBuf;
 
 impl Collector {
-    /// What the first layer's hop from `rows` reads, by where its sources lie.
-    pub(super) fn in_place(&mut self, hop: Hop, rows: &[u32], stats: &mut Stats) -> Reading {
-        // Own rows that are missing come first.
+    /// What the first layer's hop from `rows` reads, by where its sources lie. Rows to be fetched are those
+    /// of `fetched`, which has all of them, in that order; or else in the order in which they are read.
+    pub(super) fn in_place(
+        &mut self,
+        hop: Hop,
+        rows: &[u32],
+        fetched: Option<&[u32]>,
+        stats: &mut Stats,
+    ) -> Reading {
         let mut own_places = Vec::new();
+        // Own rows that are missing.
         let mut missing = Vec::new();
         if self.wants.own {
             own_places.extend(rows.iter().map(|&v| {
@@ -25,7 +32,23 @@ impl Collector {
         if !self.reach.shard.alone() {
             let all = self.reach.shard.numbers.ids.len();
             let fetch = &mut parts[Source::Fetched as usize];
-            missing = self.compact.number(all, &missing, &mut fetch.indices);
+            let edges = fetch.indices.len();
+            // Those come first, unless there is an order.
+            let first = match fetched {
+                None => &missing,
+                Some(fetched) => {
+                    fetch.indices.extend_from_slice(&missing);
+                    fetched
+                }
+            };
+            let known = self.compact.number(all, first, &mut fetch.indices);
+            let places = fetch.indices.split_off(edges);
+            if !places.is_empty() {
+                let of_fetch = own_places.iter_mut();
+                let of_fetch = of_fetch.filter(|p| p.0 == Source::Fetched as u32);
+                of_fetch.for_each(|p| p.1 = places[p.1 as usize]);
+            }
+            missing = known;
             fetch.n_cols = missing.len();
             stats.rows_remote += missing.len() as u64;
             stats.hops[0].columns += missing.len() as u64;

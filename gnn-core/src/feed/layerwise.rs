@@ -188,7 +188,7 @@ impl Layerwise {
         let (at, stats) = ((Post::SETUP, layer as u64), &mut super::Stats::new(1));
         let collector = &mut self.collector;
         let reading = if collector.wants.in_place {
-            collector.in_place(hop, &numbers, stats)
+            collector.in_place(hop, &numbers, None, stats)
         } else {
             let made = collector.block(hop, &numbers)?;
             layers[layer].block = Some(made.block);

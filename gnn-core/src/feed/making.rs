@@ -211,7 +211,7 @@ impl Maker {
     /// Begins to collect what the first layer reads.
     fn start_input(&mut self, making: &mut Making) -> Result<()> {
         let collector = &mut self.collector;
-        let reading = making.read(collector);
+        let reading = making.read(collector, None);
         let collecting = reading.map(|reading| collector.fetch(making.at, reading));
         making.stage = Stage::Input(collecting.transpose()?);
         Ok(())
@@ -246,9 +246,10 @@ impl Making {
         &self.rows
     }
 
-    /// What the first layer reads.
-    pub(super) fn read(&mut self, by: &mut Collector) -> Option<Reading> {
-        by.reads(self.in_place.take(), &self.rows, &mut self.stats)
+    /// What the first layer reads; `fetched` are the numbers of rows that have been fetched, if they have.
+    pub(super) fn read(&mut self, by: &mut Collector, fetched: Option<&[u32]>) -> Option<Reading> {
+        let (hop, stats) = (self.in_place.take(), &mut self.stats);
+        by.reads(hop, &self.rows, fetched, stats)
     }
 
     /// Takes the edges that are left out.

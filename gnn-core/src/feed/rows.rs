@@ -102,6 +102,20 @@ impl RowData {
         }
     }
 
+    /// The rows of several, which are of this form, one after the other.
+    pub(super) fn joined(&self, parts: &[&RowData]) -> RowData {
+        match parts {
+            [] => self.none(),
+            [only] => (*only).clone(),
+            parts => {
+                let rows = parts.iter().zip(0..).flat_map(|(part, number)| {
+                    (0..part.len() as u32).map(move |row| (number, row))
+                });
+                self.pick(parts, &rows.collect::<Vec<_>>(), &Par::new(1))
+            }
+        }
+    }
+
     /// Rows picked out of several sources: by row, the source and the row in it. All are of this form.
     pub(crate) fn pick(&self, sources: &[&RowData], rows: &[(u32, u32)], par: &Par) -> RowData {
         match self {

@@ -64,8 +64,8 @@ pub(super) struct Todo {
 /// What a thread knows that finds rows.
 pub(super) struct Finder<'a> {
     pub(super) shard: &'a Shard,
-    /// Whether a number's row need not be fetched.
-    pub(super) is_here: &'a dyn Fn(u32) -> bool,
+    /// Whether a copy of another rank's row is kept.
+    pub(super) is_kept: &'a dyn Fn(u32) -> bool,
     /// Columns of the features.
     pub(super) width: usize,
 }
@@ -229,8 +229,15 @@ impl State {
         // A first layer in place reads rows of its own only where the model says so.
         let rows_too = layer.is_none() || !wants.in_place || wants.own;
         let features = wants.features && rows_too;
+        let all = &by.shard.numbers;
+        let own = all.of(self.plan.me);
         for &v in vertices {
-            let owner = by.shard.numbers.owner(v);
+            let is_own = own.contains(&v);
+            // The first layer's sources are most of what is found, and most of them are here.
+            if layer.is_none() && (is_own || !features) {
+                continue;
+            }
+            let owner = if is_own { self.plan.me } else { all.owner(v) };
             let mut new = true;
             for layer in layer.map_or(0..0, |l| 0..l + 1).rev() {
                 let cut;
@@ -242,7 +249,7 @@ impl State {
                     break;
                 }
             }
-            if new && features && !(by.is_here)(v) {
+            if new && features && !is_own && !self.features.has(v) && !(by.is_kept)(v) {
                 let (_, cut) = self.features.want(v, owner);
                 if let Some(part) = cut {
                     todo.push(self.fetch(part, by));

@@ -51,6 +51,12 @@ impl<T> Found<T> {
         }
     }
 
+    /// Whether row `v` is wanted already.
+    #[inline]
+    pub(super) fn has(&self, v: u32) -> bool {
+        self.seen.0[v as usize / 64] >> (v % 64) & 1 == 1
+    }
+
     /// Row `v` of `owner` is wanted. Whether that is new, and the number of the part that it fills, if it
     /// does.
     #[inline]

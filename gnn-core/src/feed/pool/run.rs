@@ -2,6 +2,7 @@
 
 use super::super::collect::{MadeInput, Reading};
 use super::super::make::Maker;
+use super::super::rows::RowData;
 use super::super::wire::{What, unpack};
 use super::dag::{Dag, Finder, Plan, Todo};
 use super::found::Part;
@@ -75,8 +76,8 @@ impl Worker {
         let mut making = self.maker.seeded(epoch, step)?;
         making.stats.draw_ns += now_ns() - start;
         let plan = self.plan();
-        let place = |v| self.maker.collector.place(v).is_some();
-        Ok(dag.seeded(plan, making, &self.finder(&place)))
+        let kept = |v| self.maker.collector.reach.cache.find(v).is_some();
+        Ok(dag.seeded(plan, making, &self.finder(&kept)))
     }
 
     /// What is drawn of some of this rank's rows.
@@ -89,11 +90,11 @@ impl Worker {
     }
 
     fn drawn(&self, dag: &Dag, of: (usize, usize), hop: Hop, start: u64) -> Vec<Todo> {
-        let place = |v| self.maker.collector.place(v).is_some();
+        let kept = |v| self.maker.collector.reach.cache.find(v).is_some();
         let (layer, part) = of;
         let mut state = dag.state();
         let (owner, rows) = state.part_of_hop(layer, part);
-        let todo = state.drawn(layer, part, hop, &self.finder(&place));
+        let todo = state.drawn(layer, part, hop, &self.finder(&kept));
         let me = self.maker.collector.reach.shard.rank;
         state.stats(|stats| {
             stats.draw_ns += now_ns() - start;
@@ -119,15 +120,17 @@ impl Worker {
         let (parts, mut making) = dag.state().take_features();
         let collector = &mut self.maker.collector;
         let n = collector.reach.shard.numbers.ids.len();
-        let input = match making.read(collector) {
+        let fetched: Vec<u32> = parts.iter().flat_map(|p| p.rows.iter().copied()).collect();
+        let input = match making.read(collector, Some(&fetched)) {
             None => MadeInput::Nothing,
-            Some(Reading {
-                mut missing,
-                as_what,
-            }) => {
-                let lies = places(&parts, &mut missing, n, &mut collector.compact);
+            Some(Reading { missing, as_what }) => {
+                let mut compact = std::mem::take(&mut collector.compact);
+                let lies = || places(&parts, missing, n, &mut compact);
                 let rows = parts.iter().filter_map(|part| part.got.as_ref());
-                as_what.input_of(collector, &rows.collect::<Vec<_>>(), &lies)?
+                let rows: Vec<&RowData> = rows.collect();
+                let input = as_what.input_of(collector, &rows, lies)?;
+                collector.compact = compact;
+                input
             }
         };
         let waited = self.pool.waited_ns.swap(0, Ordering::Relaxed);
@@ -138,11 +141,11 @@ impl Worker {
         Ok(())
     }
 
-    fn finder<'a>(&'a self, is_here: &'a dyn Fn(u32) -> bool) -> Finder<'a> {
+    fn finder<'a>(&'a self, is_kept: &'a dyn Fn(u32) -> bool) -> Finder<'a> {
         let reach = &self.maker.collector.reach;
         Finder {
             shard: &reach.shard,
-            is_here,
+            is_kept,
             width: reach.rows.width(),
         }
     }
@@ -206,8 +209,7 @@ fn unsplit(mut parts: Vec<Part<Hop>>, rows: &[u32], n: usize, compact: &mut Comp
     if parts.len() == 1 && parts[0].rows == rows {
         return parts.remove(0).got.unwrap_or_default();
     }
-    let mut wanted = rows.to_vec();
-    let lies = places(&parts, &mut wanted, n, compact);
+    let lies = places(&parts, rows.to_vec(), n, compact);
     let hops = parts.into_iter().filter_map(|part| part.got);
     let hops: Vec<Hop> = hops.collect();
     let mut all = Hop::like(&hops);
@@ -219,16 +221,15 @@ fn unsplit(mut parts: Vec<Part<Hop>>, rows: &[u32], n: usize, compact: &mut Comp
     all
 }
 
-/// For each of `wanted`, numbers below `n`, the part that has its row, and where in it. Leaves other numbers
-/// in `wanted`.
+/// For each of `wanted`, numbers below `n`, the part that has its row, and where in it.
 fn places<T>(
     parts: &[Part<T>],
-    wanted: &mut [u32],
+    mut wanted: Vec<u32>,
     n: usize,
     compact: &mut Compact,
 ) -> Vec<(u32, u32)> {
     let rows: Vec<u32> = parts.iter().flat_map(|p| p.rows.iter().copied()).collect();
-    let known = compact.number(n, &rows, wanted).len();
+    let known = compact.number(n, &rows, &mut wanted).len();
     assert_eq!(known, rows.len(), "every row that is read has been wanted");
     let lies = parts.iter().zip(0..).flat_map(|(part, number)| {
         let rows = 0..part.rows.len() as u32;
