@@ -12,12 +12,16 @@
 //! | `wait` | host | `wait_ms` |
 //! | `hidden` | net | `comm_hidden_ms` |
 //! | `send`, `receive` | net | none: single messages, which overlap with anything |
+//! | `sample`, `copy` | sampler | none: operations of threads that make mini-batches, `pass` says which |
 //!
 //! At most [`MOST`] spans of an epoch are kept in memory, and at most [`MOST_OF_RUN`] of a run are
 //! written; what is beyond is counted as dropped, and said in the frame `traced`.
 //!
+//! Spans of the stream `sampler` are in the rows of the epoch in which they were done, whichever epoch the
+//! batch is for.
+//!
 //! # Not done
-//! Threads beside the one that trains (drawing mini-batches, answering other ranks) leave no spans.
+//! Threads that answer other ranks leave no spans, and neither do those that make whole batches one by one.
 
 use super::phase::{Op, Phase, SpanPhase, Stream};
 use super::rows::{SpanRow, TracedRow};

@@ -14,6 +14,7 @@ fn every_kind(setting: &halobook::plot::Setting, epochs: u32) -> Vec<(Kind, Case
         "ranks" => ranks(epochs, setting.ranks),
         "stale" => common::stale(epochs, setting.ranks),
         "transfers" => common::transfers(epochs, setting.ranks),
+        "schedule" => common::schedule(epochs, setting.ranks),
         "spans" => common::spans(epochs, setting.ranks),
         _ => comm(epochs, setting.ranks),
     };
@@ -403,6 +404,27 @@ fn transfers_say_what_loading_once_saves_and_what_copying_takes() {
         &cells[..6],
         ["1", "3.000", "2.000", "5.000", "1.000", "4.000"]
     );
+}
+
+/// Nine launches of two ranks each: two at the start, one because nothing was left.
+#[test]
+fn schedules_say_why_batches_were_begun() {
+    let bytegnn = setting("bytegnn", 2);
+    let plot = plot::schedule(&case(bytegnn, common::schedule(9, 2))).expect("draws");
+    let plot = checked(plot);
+    for part in [
+        "18 launches by 2 ranks: 12 by the score, 2 at the start, 4 because nothing was left",
+        "cores in use 50 %",
+        "at most 2.00 KiB held",
+    ] {
+        assert!(plot.text.contains(part), "{part}: {}", plot.text);
+    }
+    for part in ["batches held", "score / threshold", "rank 1"] {
+        assert!(plot.svg.contains(part), "{part}");
+    }
+    let row = plot.text.lines().find(|l| l.trim_start().starts_with("1 "));
+    let cells: Vec<&str> = row.expect("a row a rank").split_whitespace().collect();
+    assert_eq!(cells, ["1", "9", "6", "1", "2", "2.0", "50", "10.00"]);
 }
 
 /// Nine epochs of two ranks, 4000 and 4001 bytes each: the features 8 times not sent, the rows of

@@ -240,6 +240,7 @@ gantt    of a run with --trace: what each rank did when, waits and the critical 
 matrix   bytes from rank to rank; matrix-layers layer by layer
 stale    age of reused rows, and what they saved
 transfers  rows between host and device (hongtu), and what copying takes
+schedule   when mini-batches were begun (bytegnn), and why then
 plan     memory and time as they were planned, against what was measured
 speedup  of a sweep: what more ranks bring, and how efficiently
 pareto   of a sweep: time and bytes until target, or 99 % of the best validation score

@@ -1,7 +1,7 @@
 //! `gantt`: what each rank did when, in one epoch.
 //!
 //! A lane a rank, coloured as in `stack`; what is left white is the part of wall time that `stack` calls
-//! other. Under a strategy that computes chunk after chunk, the chunks' numbers are in the lanes. The critical
+//! other. Below it is what threads do that make mini-batches beside the training. Under a strategy that computes chunk after chunk, the chunks' numbers are in the lanes. The critical
 //! path is outlined: it jumps to another rank where a rank had to wait for it.
 
 use plotters::chart::ChartBuilder;
@@ -140,7 +140,7 @@ fn legend(epoch: &Epoch) -> Vec<(Key, String)> {
         let mut all = epoch
             .lanes
             .iter()
-            .flat_map(|l| l.host.iter().chain(&l.device));
+            .flat_map(|l| l.host.iter().chain(&l.device).chain(&l.beside));
         all.any(|p| p.kind == kind)
     };
     let kinds = KINDS.iter().enumerate().filter(|(k, _)| has(*k));
@@ -149,6 +149,12 @@ fn legend(epoch: &Epoch) -> Vec<(Key, String)> {
         .collect();
     if gantt_chunks::drawn(epoch) {
         legend.extend(gantt_chunks::legend());
+    }
+    if epoch.lanes.iter().any(|l| !l.beside.is_empty()) {
+        legend.push((
+            Key::Box(Ink::CARD),
+            "below: threads that make batches".into(),
+        ));
     }
     if epoch.lanes.iter().any(|l| !l.hidden.is_empty()) {
         legend.push((Key::Dashed(Ink::HIDDEN), "hidden comm".into()));
@@ -193,13 +199,16 @@ fn draw(
     let chunks = gantt_chunks::drawn(epoch);
     for (i, ((host, device, _), lane)) in lanes.iter().zip(&epoch.lanes).enumerate() {
         let top = i as f64;
-        let split = match (device.is_empty(), chunks) {
+        let alone = device.is_empty() && lane.beside.is_empty();
+        let split = match (alone, chunks) {
             (true, false) => 0.80,
             (true, true) => 0.52,
             (false, _) => 0.44,
         };
         pieces(&mut chart, host, (top + 0.16, top + split))?;
         pieces(&mut chart, device, (top + 0.48, top + 0.80))?;
+        let (beside, _) = drawn(&lane.beside, epoch.length());
+        pieces(&mut chart, &beside, (top + 0.52, top + 0.80))?;
         if chunks {
             gantt_chunks::draw(area, &mut chart, lane, top)?;
         }
@@ -283,6 +292,10 @@ fn numbers(epoch: &Epoch) -> String {
     let mut head = vec!["rank"];
     head.extend(KINDS.iter().map(|(name, _)| *name));
     head.extend(["other", "ends at", "hidden comm", "blocked most by"]);
+    let beside = epoch.lanes.iter().any(|lane| !lane.beside.is_empty());
+    if beside {
+        head.push("beside");
+    }
     // A sum of nothing is minus zero.
     let number = |v: f64| format!("{:.3}", v + 0.0);
     let rows: Vec<Vec<String>> = epoch
@@ -304,6 +317,9 @@ fn numbers(epoch: &Epoch) -> String {
             row.push(number(lane.to));
             row.push(number(lane.hidden.iter().map(|(a, b)| b - a).sum()));
             row.push(blamed(lane));
+            if beside {
+                row.push(number(lane.beside.iter().map(|p| p.to - p.from).sum()));
+            }
             row
         })
         .collect();

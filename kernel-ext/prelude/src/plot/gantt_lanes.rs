@@ -49,6 +49,8 @@ pub(super) struct Lane {
     pub host: Vec<Piece>,
     /// On a device of its own.
     pub device: Vec<Piece>,
+    /// On threads beside the one that trains, which make mini-batches; of several at once.
+    pub beside: Vec<Piece>,
     /// Data that moved beside other work.
     pub hidden: Vec<(f64, f64)>,
     /// Chunks that the rank had in hand.
@@ -126,7 +128,9 @@ pub(super) fn read_epoch(
     let mine: Vec<usize> = (0..rank.len())
         .filter(|&i| epoch[i] == f64::from(number))
         .collect();
-    let zero = mine.iter().map(|&i| start[i]).fold(f64::INFINITY, f64::min);
+    // What was made for it before it began is not in it.
+    let within = mine.iter().filter(|&&i| stream[i] != "sampler");
+    let zero = within.map(|&i| start[i]).fold(f64::INFINITY, f64::min);
     let at = |us: f64| (us - zero) / 1e3;
     let mut ids: Vec<u32> = mine.iter().map(|&i| rank[i] as u32).collect();
     ids.sort_unstable();
@@ -163,6 +167,15 @@ pub(super) fn read_epoch(
             "wait" => WAIT,
             _ => 0,
         };
+        if stream[i] == "sampler" {
+            lane.beside.push(Piece {
+                kind,
+                from,
+                to,
+                peer: None,
+            });
+            continue;
+        }
         (lane.from, lane.to) = (lane.from.min(from), lane.to.max(to));
         let of = chunk
             .get(i)
@@ -186,6 +199,12 @@ pub(super) fn read_epoch(
     }
     lanes.retain(|lane| lane.from.is_finite());
     for lane in &mut lanes {
+        let end = lane.to;
+        lane.beside.retain_mut(|piece| {
+            (piece.from, piece.to) = (piece.from.max(0.0), piece.to.min(end));
+            piece.to > piece.from
+        });
+        lane.beside.sort_by(|a, b| a.from.total_cmp(&b.from));
         lane.host.sort_by(|a, b| a.from.total_cmp(&b.from));
         lane.device.sort_by(|a, b| a.from.total_cmp(&b.from));
         lane.turns.sort_by(|a, b| a.from.total_cmp(&b.from));

@@ -8,7 +8,7 @@ impl Epoch {
     pub fn part(mut self, from: f64, to: f64) -> Epoch {
         let to = to.min(self.length());
         for lane in &mut self.lanes {
-            for pieces in [&mut lane.host, &mut lane.device] {
+            for pieces in [&mut lane.host, &mut lane.device, &mut lane.beside] {
                 *pieces = pieces.iter().filter_map(|p| cut(p, from, to)).collect();
             }
             let turns = std::mem::take(&mut lane.turns).into_iter();

@@ -9,6 +9,7 @@
 //! | [`matrix()`] | `comm` | bytes from rank to rank |
 //! | [`stale()`] | `stale` | which epochs sent rows, and how far old ones were from the present |
 //! | [`transfers()`] | `transfers` | rows that devices load, and the time of copying |
+//! | [`schedule()`] | `schedule` | when mini-batches were begun, and why then |
 //! | [`plan()`] | `ranks` | memory and time as they were planned, against what was measured |
 //! | [`speedup()`] | `epochs` of many runs | what more ranks bring, and how efficiently |
 //! | [`pareto()`] | `epochs` of many runs | time and bytes until a score is reached |
@@ -36,6 +37,7 @@ mod partition;
 mod partition_graph;
 mod plan;
 mod read;
+mod schedule;
 pub(crate) mod setting;
 pub(crate) mod sheet;
 mod speedup;
@@ -56,6 +58,7 @@ pub use matrix::{matrix, matrix_by_layer};
 pub use pareto::pareto;
 pub use partition::{cut, partition};
 pub use plan::plan;
+pub use schedule::schedule;
 pub use setting::{Case, Setting};
 pub use speedup::speedup;
 pub use stack::{parts, stack};
@@ -151,6 +154,8 @@ pub enum Kind {
     Stale,
     /// [`transfers()`].
     Transfers,
+    /// [`schedule()`].
+    Schedule,
     /// [`plan()`].
     Plan,
     /// [`speedup()`].
@@ -197,6 +202,11 @@ pub const KINDS: &[(&str, Kind, &str)] = &[
         "rows between host and device, and what copying takes",
     ),
     (
+        "schedule",
+        Kind::Schedule,
+        "when mini-batches were begun, and why then",
+    ),
+    (
         "plan",
         Kind::Plan,
         "planned memory and time against measured ones",
@@ -234,8 +244,8 @@ impl Kind {
             })
     }
 
-    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale`, `transfers`, `spans` or
-    /// `partition`.
+    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale`, `transfers`, `schedule`,
+    /// `spans` or `partition`.
     pub fn frame(self) -> &'static str {
         match self {
             Kind::Curve | Kind::CurveSeconds | Kind::Stack | Kind::Speedup | Kind::Pareto => {
@@ -246,6 +256,7 @@ impl Kind {
             Kind::Matrix | Kind::MatrixLayers => "comm",
             Kind::Stale => "stale",
             Kind::Transfers => "transfers",
+            Kind::Schedule => "schedule",
             Kind::Partition => "partition",
         }
     }
@@ -265,6 +276,7 @@ impl Kind {
             Kind::MatrixLayers => matrix_by_layer(one(cases, "matrix-layers")?),
             Kind::Stale => stale(one(cases, "stale")?),
             Kind::Transfers => transfers(one(cases, "transfers")?),
+            Kind::Schedule => schedule(one(cases, "schedule")?),
             Kind::Plan => plan(cases),
             Kind::Speedup => speedup(cases),
             Kind::Pareto => pareto(cases),

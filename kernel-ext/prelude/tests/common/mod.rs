@@ -199,6 +199,34 @@ pub fn transfers(n: u32, p: u32) -> DataFrame {
     .expect("columns have equal lengths")
 }
 
+/// A `schedule` frame: each rank begins its first two batches at once, others every 10 ms by their score, and
+/// one because nothing was left.
+pub fn schedule(n: u32, p: u32) -> DataFrame {
+    let all = || (0..p).flat_map(|rank| (0..n).map(move |k| (rank, k)));
+    let of = |f: &dyn Fn(u32) -> f64| -> Vec<f64> { all().map(|(_, k)| f(k)).collect() };
+    let reason = |k: u32| match k {
+        0 | 7 => "idle",
+        1 => "cold",
+        _ => "score",
+    };
+    let score = all().map(|(_, k)| (k > 1).then(|| 10.0 + f64::from(k)));
+    df!(
+        "epoch" => of(&|k| f64::from(k / 4)),
+        "rank" => all().map(|(rank, _)| f64::from(rank)).collect::<Vec<_>>(),
+        "launch" => of(&f64::from),
+        "at_ms" => of(&|k| 10.0 * f64::from(k.saturating_sub(1))),
+        "reason" => all().map(|(_, k)| reason(k)).collect::<Vec<_>>(),
+        "score" => score.collect::<Vec<Option<f64>>>(),
+        "threshold" => of(&|_| 10.0),
+        "queue" => of(&|k| f64::from(k % 3)),
+        "flying" => of(&|_| 1.0),
+        "in_flight_bytes" => of(&|k| 1024.0 * f64::from(k % 3)),
+        "utilisation_pct" => of(&|_| 50.0),
+        "gap_ms" => of(&|k| if k > 1 { 10.0 } else { 0.0 }),
+    )
+    .expect("columns have equal lengths")
+}
+
 /// A `spans` frame: every rank computes, the last one for longest; the others wait for it, then all sum up.
 pub fn spans(n: u32, p: u32) -> DataFrame {
     type Span = (u32, u32, &'static str, &'static str, i64, i64, Option<u32>);
