@@ -49,11 +49,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn plan(data: &Path, ranks: usize, pairs: &[(&str, &str)]) -> Plan {
+fn plan(data: &Path, (strategy, ranks): (&str, usize), pairs: &[(&str, &str)]) -> Plan {
     let path = data.display().to_string();
     let (ranks, fixed) = (
         ranks.to_string(),
-        [("data", path.as_str()), ("strategy", "distdgl")],
+        [("data", path.as_str()), ("strategy", strategy)],
     );
     let more = [("ranks", ranks.as_str()), ("epochs", "2"), ("dropout", "0")];
     let pairs = fixed.iter().chain(&more).chain(pairs);
@@ -62,7 +62,12 @@ fn plan(data: &Path, ranks: usize, pairs: &[(&str, &str)]) -> Plan {
 }
 
 /// Bytes that a run held at most beside what there was before, and those that its ranks foresaw.
-fn held(data: &Path, n: u32, ranks: usize, pairs: &[(&str, &str)]) -> (f64, f64) {
+fn held(
+    data: &Path,
+    n: u32,
+    (strategy, ranks): (&str, usize),
+    pairs: &[(&str, &str)],
+) -> (f64, f64) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let owner: Vec<u8> = (0..n)
         .flat_map(|v| {
@@ -72,7 +77,7 @@ fn held(data: &Path, n: u32, ranks: usize, pairs: &[(&str, &str)]) -> (f64, f64)
         })
         .collect();
     std::fs::write(folder.path().join("part.bin"), owner).expect("writes");
-    let plan = plan(data, ranks, pairs);
+    let plan = plan(data, (strategy, ranks), pairs);
     let before = HELD.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
     work(&plan, folder.path(), World::Threads(ranks), STRATEGIES).expect("trains");
@@ -117,7 +122,7 @@ fn ranks_hold_what_they_foresee() {
                     ("cache", cache),
                     ("batch", "500"),
                 ];
-                let (most, foreseen) = held(&path, n, ranks, &pairs);
+                let (most, foreseen) = held(&path, n, ("distdgl", ranks), &pairs);
                 let what =
                     format!("{name}, {model}, {ranks} ranks, {prefetch} ahead, {cache} kept");
                 let what = format!("{what}: {:.1} of {:.1} MB", most / 1e6, foreseen / 1e6);
@@ -129,6 +134,23 @@ fn ranks_hold_what_they_foresee() {
                 };
                 assert!(most < 1.05 * foreseen, "{what}");
                 assert!(most > least * foreseen, "{what}");
+            }
+            // Begun as long as bounds allow, batches are held as far as they do.
+            for (ranks, threads, bound) in [(1, "1", "none"), (1, "2", "3MB"), (3, "1", "none")] {
+                let pairs = [
+                    ("model", model),
+                    ("hidden", "64"),
+                    ("dags", "4"),
+                    ("in_flight", bound),
+                    ("sample_threads", threads),
+                    ("coarse", "false"),
+                    ("batch", "500"),
+                ];
+                let (most, foreseen) = held(&path, n, ("bytegnn", ranks), &pairs);
+                let what = format!("{name}, {model}, bytegnn, {ranks} ranks, bound {bound}");
+                let what = format!("{what}: {:.1} of {:.1} MB", most / 1e6, foreseen / 1e6);
+                assert!(most < 1.05 * foreseen, "{what}");
+                assert!(most > 0.5 * foreseen, "{what}");
             }
         }
     }

@@ -152,7 +152,10 @@ fn an_owner_killed_in_the_middle_of_a_pull_ends_the_run() -> Outcome {
         )?;
         // Whoever waits for a push that will not come.
         let learnt = "--set batch=20 --set vertex_embedding=8 --set embedding_sync=true";
-        kill_one("distdgl", learnt, round)
+        kill_one("distdgl", learnt, round)?;
+        let fine = "--set batch=20 --set fanout=8 --set grain=5 --set sample_threads=2";
+        kill_one("bytegnn", fine, round)?;
+        kill_one("bytegnn", &format!("{fine} --set gradients=ps"), round)
     })
 }
 

@@ -135,6 +135,8 @@ fn a_run_with_a_killed_mpi_rank_goes_on_with_the_same_bits() -> Outcome {
     let batches = "-s distdgl --set fanout=5 --set batch=40 --launch mpi";
     let learnt = format!("{batches} --set vertex_embedding=8 --set embedding_sync=true");
     killed_and_resumed(&learnt, 2)?;
+    let scheduled = "-s bytegnn --set fanout=5 --set batch=40 --set grain=16 --launch mpi";
+    killed_and_resumed(scheduled, 2)?;
     // A version of historical rows lasts ten epochs, a checkpoint comes every five.
     let stages = "-s gnnpipe --model gcnii --layers 4 --launch mpi";
     killed_and_resumed(stages, 2)?;

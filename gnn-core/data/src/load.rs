@@ -73,7 +73,7 @@ pub fn load_for(spec: DataSpec<'_>, verdicts: &Verdicts) -> Result<Dataset> {
             help: "leave the key out, or write feature_storage = \"f32\"".into(),
         });
     }
-    if spec.task == TaskKind::Link {
+    if spec.task != TaskKind::Node {
         let path = Path::new(spec.data.trim());
         let folder = if path.is_file() {
             path.parent()
@@ -81,17 +81,25 @@ pub fn load_for(spec: DataSpec<'_>, verdicts: &Verdicts) -> Result<Dataset> {
             Some(path)
         };
         let given = folder.map(|f| f.join("link_split.npz"));
-        if let Some(links) = &mut data.links {
-            links.negatives = spec.negatives;
-            data.task = Task::LinkPrediction;
-            return Ok(data);
+        match &mut data.links {
+            Some(links) => {
+                links.negatives = spec.negatives;
+                data.task = Task::LinkPrediction;
+            }
+            None => links::hold_out(
+                &mut data,
+                given.as_deref().filter(|p| p.is_file()),
+                spec.negatives,
+                &limit,
+            )?,
         }
-        links::hold_out(
-            &mut data,
-            given.as_deref().filter(|p| p.is_file()),
-            spec.negatives,
-            &limit,
-        )?;
+        if let Some(links) = data
+            .links
+            .as_mut()
+            .filter(|_| spec.task == TaskKind::Unsupervised)
+        {
+            links.pairing = Some(spec.pairing);
+        }
     }
     if spec.task == TaskKind::Node && data.n_classes == 0 {
         return Err(bad(

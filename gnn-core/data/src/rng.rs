@@ -33,6 +33,8 @@ pub enum Purpose {
     Sample = 12,
     /// Learnt rows of vertices before the first step.
     Embedding = 13,
+    /// Walks that say what a vertex is near to.
+    Walk = 14,
 }
 
 /// The key of everything drawn for this seed, epoch, purpose and layer.

@@ -2,15 +2,22 @@
 
 use crate::error::Result;
 use crate::head::PairBatch;
-use crate::sample::{Beside, Compact, TrainEdges, Without};
+use crate::sample::{Beside, Compact, Nearby, TrainEdges, Without};
 use kernels::pairs::Pairs;
 use std::sync::Arc;
 
-/// The edges that a rank trains on.
-pub(crate) struct EdgeSeeds {
+/// What pairs are drawn for.
+pub(crate) enum PairsOf {
     /// All ranks' edges, by the data set's ids.
-    pub(crate) edges: TrainEdges,
-    /// Positions among them of this rank's.
+    Edges(TrainEdges),
+    /// All vertices, by what is near to them.
+    Vertices(Nearby),
+}
+
+/// The edges, or the vertices, that a rank trains on.
+pub(crate) struct EdgeSeeds {
+    pub(crate) pairs: PairsOf,
+    /// This rank's: positions among the edges, or the data set's ids.
     pub(crate) mine: Vec<u32>,
     /// The number of each id of the data set.
     pub(crate) numbers: Arc<Vec<u32>>,
@@ -27,7 +34,7 @@ pub(super) struct EdgeBatch {
 }
 
 impl EdgeSeeds {
-    /// The batch of this rank's edges at `places`.
+    /// The batch of this rank's edges, or vertices, at `places`.
     pub(super) fn batch(
         &self,
         epoch: u64,
@@ -39,7 +46,10 @@ impl EdgeSeeds {
             positives,
             negatives,
             ..
-        } = self.edges.draw(epoch, &edges);
+        } = match &self.pairs {
+            PairsOf::Edges(all) => all.draw(epoch, &edges),
+            PairsOf::Vertices(all) => all.draw(epoch, &edges),
+        };
         let ends = positives.iter().chain(&negatives).flatten();
         let mut ends: Vec<u32> = ends.map(|&v| self.numbers[v as usize]).collect();
         let seeds = compact.number(self.numbers.len(), &[], &mut ends);

@@ -78,7 +78,7 @@ pub use hops::{Batch, Hops, LayerBlock};
 pub(crate) use launch::{BatchRange, Flight, How, Launcher, Launching};
 pub(crate) use layerwise::Layerwise;
 pub(crate) use learnt::Learnt;
-pub(crate) use links::{EdgeSeeds, number_of_ids};
+pub(crate) use links::{EdgeSeeds, PairsOf, number_of_ids};
 #[cfg(test)]
 pub(crate) use make::MadeBatch;
 pub(crate) use make::Maker;

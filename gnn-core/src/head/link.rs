@@ -3,7 +3,10 @@
 //! # Paper
 //! The dot product and its training against other pairs as in Kipf & Welling, "Variational Graph
 //! Auto-Encoders", 2016, <https://arxiv.org/abs/1611.07308>; dense layers on the elementwise product
-//! as in Hu et al., "Open Graph Benchmark", NeurIPS 2020, <https://arxiv.org/abs/2005.00687>.
+//! as in Hu et al., "Open Graph Benchmark", NeurIPS 2020, <https://arxiv.org/abs/2005.00687>. Unsupervised
+//! training is the same with other pairs: Hamilton, Ying & Leskovec, "Inductive Representation Learning on
+//! Large Graphs", NeurIPS 2017, eq. 1, <https://arxiv.org/abs/1706.02216>; its loss is summed over as many
+//! other vertices as are drawn, where the paper writes Q times their expectation.
 //! # Differs
 //! Every epoch draws as many pairs without an edge as asked, instead of weighing all pairs.
 
@@ -15,7 +18,7 @@ use crate::error::Result;
 use crate::model::Weights;
 use crate::record::{Direction, Pass, PredictedLane};
 use crate::rng::{self, Purpose};
-use crate::sample::Negatives;
+use crate::sample::{Nearby, Negatives};
 use crate::spec::{RunSpec, Scorer};
 use kernels::pairs::Pairs;
 use std::ops::Range;
@@ -29,17 +32,37 @@ const B2: usize = 3;
 /// pairs drawn beside them.
 pub struct LinkHead {
     shares: Shares,
-    /// The run's part of the edges.
-    train: Vec<Pair>,
-    /// The run's part of the pairs without an edge.
-    drawn: Range<usize>,
-    negatives: Negatives,
+    run: RunOf,
     /// 1 for each edge, then 0 for each other pair: `[run]`.
     labels: Kept<u8>,
     all: Kept<bool>,
     /// `[d, 1]`: summing a product is multiplying by this.
     ones: Mat,
     scorer: Scorer,
+}
+
+/// What a rank's run draws pairs for.
+enum RunOf {
+    /// The run's part of the edges, and its part of the pairs without one.
+    Edges(Vec<Pair>, Range<usize>, Negatives),
+    /// Vertices.
+    Vertices(Vec<u32>, Nearby),
+}
+
+impl RunOf {
+    /// The pairs of an epoch, those that are trained on first.
+    fn pairs(&self, epoch: u64) -> Vec<Pair> {
+        match self {
+            RunOf::Edges(edges, drawn, negatives) => {
+                let drawn = negatives.draw(epoch, drawn.clone());
+                [&edges[..], &drawn].concat()
+            }
+            RunOf::Vertices(vertices, nearby) => {
+                let drawn = nearby.draw(epoch, vertices);
+                [drawn.positives, drawn.negatives].concat()
+            }
+        }
+    }
 }
 
 /// Edges and pairs without one, as pairs of rows of a mini-batch's output.
@@ -67,19 +90,30 @@ impl LinkHead {
     pub(super) fn new(links: &Links, ids: &[u32], layers: usize, cx: &mut Ctx) -> Result<LinkHead> {
         let shares = Shares::new(cx, ids, layers)?;
         let spec = &cx.plan.spec;
-        let edges = links.train.len();
-        let run = shares.run(cx, edges * (1 + links.negatives));
-        let of_edges = run.start.min(edges)..run.end.min(edges);
+        let (run, labels) = match links.pairing {
+            None => {
+                let edges = links.train.len();
+                let run = shares.run(cx, edges * (1 + links.negatives));
+                let mine = links.train[run.start.min(edges)..run.end.min(edges)].to_vec();
+                let drawn = run.start.max(edges) - edges..run.end.max(edges) - edges;
+                let negatives = Negatives::new(shares.n(), &links.train, spec.seed);
+                let labels: Vec<u8> = run.map(|k| u8::from(k < edges)).collect();
+                (RunOf::Edges(mine, drawn, negatives), labels)
+            }
+            Some(pairing) => {
+                let seeds = links.seeds();
+                let mine = seeds[shares.run(cx, seeds.len())].to_vec();
+                let near = mine.len() * pairing.positives();
+                let all = near * (1 + links.negatives);
+                let labels = (0..all).map(|k| u8::from(k < near)).collect();
+                let nearby = Nearby::new(shares.n(), links, pairing, spec.seed);
+                (RunOf::Vertices(mine, nearby), labels)
+            }
+        };
         Ok(LinkHead {
-            train: links.train[of_edges].to_vec(),
-            drawn: run.start.max(edges) - edges..run.end.max(edges) - edges,
-            negatives: Negatives::new(shares.n(), &links.train, spec.seed),
-            labels: run
-                .clone()
-                .map(|k| u8::from(k < edges))
-                .collect::<Vec<_>>()
-                .into(),
-            all: vec![true; run.len()].into(),
+            run,
+            all: vec![true; labels.len()].into(),
+            labels: labels.into(),
             ones: cx.backend.upload(kernels::Mat::ones((spec.embedding, 1))),
             scorer: spec.scorer,
             shares,
@@ -155,11 +189,7 @@ impl LinkHead {
         z: &Mat,
         g: &mut Mat,
     ) -> Result<(f64, Weights)> {
-        let pairs = cx.sample(|| {
-            let mut ends = self.train.clone();
-            ends.extend(self.negatives.draw(cx.epoch, self.drawn.clone()));
-            self.shares.pairs(ends)
-        })?;
+        let pairs = cx.sample(|| self.shares.pairs(self.run.pairs(cx.epoch)))?;
         let gathered = self.shares.gather(cx, Direction::Forward, z)?;
         let batch = (&pairs, &self.labels, &self.all);
         let Some(all) = gathered else {

@@ -187,11 +187,20 @@ fn train_links(spec: &RunSpec, owner: Option<Vec<u32>>) -> Vec<LinkRun> {
 
 #[test]
 fn links_on_any_number_of_ranks_are_those_of_one() {
-    for (scorer, decoupled) in [("dot", "false"), ("mlp", "false"), ("mlp", "true")] {
+    for (task, scorer, decoupled) in [
+        ("link", "dot", "false"),
+        ("link", "mlp", "false"),
+        ("link", "mlp", "true"),
+        ("unsupervised", "dot", "false"),
+    ] {
         let base = [
             ("decoupled", decoupled),
             ("data", "sbm:nodes=60,degree=5,feat=7"),
-            ("task", "link"),
+            ("task", task),
+            ("walks", "2"),
+            ("walk_length", "3"),
+            ("window", "2"),
+            ("negative_power", "0.75"),
             ("scorer", scorer),
             ("negatives", "2"),
             ("embedding", "5"),
@@ -200,7 +209,7 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
         let (losses, gradients, rankings, _) = train_links(&spec(&base), None).remove(0);
         let mut strategies = vec!["halo", "neutrontp"];
         if decoupled == "false" {
-            strategies.push("distdgl");
+            strategies.extend(["distdgl", "bytegnn"]);
         }
         let several = (2..=4usize).flat_map(|r| strategies.iter().map(move |&s| (r, s)));
         for (ranks, strategy) in several.chain([(1, "single")]) {
@@ -208,7 +217,7 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
             let mut several = base.to_vec();
             several.extend([("strategy", strategy), ("ranks", &words)]);
             several.push(("vertex_order", "degree"));
-            if strategy == "distdgl" {
+            if ["distdgl", "bytegnn"].contains(&strategy) {
                 several.extend([("fanout", "all"), ("batch", "0"), ("exclude", "false")]);
             }
             // The last of four ranks owns nothing.
@@ -217,7 +226,8 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
             let all = train_links(&spec(&several), Some(owner));
             for (epoch, want) in losses.iter().enumerate() {
                 let sum: f64 = all.iter().map(|rank| rank.0[epoch]).sum();
-                assert!((sum - want).abs() <= 1e-5 * want, "{scorer}: {want} {sum}");
+                let what = format!("{task}, {scorer}, {strategy} on {ranks} ranks");
+                assert!((sum - want).abs() <= 1e-5 * want, "{what}: {want} {sum}");
             }
             for (_, got, ranked, bytes) in &all {
                 for (g, want) in got.iter().zip(&gradients) {
@@ -246,7 +256,11 @@ fn links_on_any_number_of_ranks_are_those_of_one() {
 /// links are learnt.
 #[test]
 fn links_are_learnt_from_mini_batches() {
-    for (negative, scorer) in [("uniform", "dot"), ("in-batch", "mlp")] {
+    for (task, negative, scorer) in [
+        ("link", "uniform", "dot"),
+        ("link", "in-batch", "mlp"),
+        ("unsupervised", "uniform", "dot"),
+    ] {
         let run = |ranks: &str, prefetch: &str| {
             let pairs = [
                 (
@@ -255,7 +269,7 @@ fn links_are_learnt_from_mini_batches() {
                 ),
                 ("strategy", "distdgl"),
                 ("ranks", ranks),
-                ("task", "link"),
+                ("task", task),
                 ("scorer", scorer),
                 ("embedding", "8"),
                 ("dropout", "0"),

@@ -23,6 +23,7 @@ mod compact;
 mod draw;
 mod hop;
 mod links;
+mod nearby;
 mod negative;
 mod sampler;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use compact::Compact;
 pub(crate) use hop::Hop;
 pub(crate) use links::{Beside, TrainEdges, Without};
 pub use links::{LinkBatch, Links, Negative};
+pub(crate) use nearby::Nearby;
 pub use negative::Negatives;
 pub use sampler::Sampler;
 

@@ -269,10 +269,14 @@ fn number(x: &f64) -> Value {
 keys! {
     data Result None, KeyType::Name(Registry::Data), "catalogue name, karate, sbm:…, rmat:…, or a path", word => same, |s: &String| text(s);
     split Result None, KeyType::Text("NAME"), "which split of the data: standard, a number or a name", word => same, |s: &String| text(s);
-    task Result None, KeyType::Choice(TaskKind::NAMES), "what to learn: the classes of vertices, or links", word => |s: String| named(TaskKind::from_name(&s)), |v: &TaskKind| text(v.name());
+    task Result None, KeyType::Choice(TaskKind::NAMES), "what to learn: the classes of vertices, links, or unsupervised, embeddings near to those of neighbours", word => |s: String| named(TaskKind::from_name(&s)), |v: &TaskKind| text(v.name());
     scorer Result None, KeyType::Choice(Scorer::NAMES), "how two embeddings become the score of a link", word => |s: String| named(Scorer::from_name(&s)), |v: &Scorer| text(v.name());
     embedding Result None, KeyType::Int(1, MAX_WIDTH), "width of the embeddings that links are scored with", int => size, count;
-    negatives Result None, KeyType::Int(1, 1000), "pairs without an edge drawn for each training edge", int => size, count;
+    negatives Result None, KeyType::Int(1, 1000), "pairs without an edge drawn for each pair that is trained on", int => size, count;
+    walks Result None, KeyType::Int(1, 1000), "unsupervised: walks from each vertex; what they visit is near to it", int => size, count;
+    walk_length Result None, KeyType::Int(1, 1000), "unsupervised: steps of a walk; 1 visits direct neighbours", int => size, count;
+    window Result None, KeyType::Int(1, 1000), "unsupervised: first steps of a walk that count, at most walk_length", int => size, count;
+    negative_power Result None, KeyType::Float(0.0, 10.0), "unsupervised: others are drawn in proportion to their degree to the power of this; 0 is uniformly", float => |x| x, number;
     model Result None, KeyType::Choice(ModelKind::NAMES), "model to train", word => |s: String| named(ModelKind::from_name(&s)), |v: &ModelKind| text(v.name());
     layers Result None, KeyType::Int(1, MAX_LAYERS), "number of layers", int => size, count;
     hidden Result None, KeyType::Int(1, MAX_WIDTH), "hidden width", int => size, count;

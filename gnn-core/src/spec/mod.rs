@@ -13,7 +13,7 @@ mod slow;
 mod time;
 mod words;
 
-pub use gnn_data::dataset::{FeatureNorm, FeatureStorage, TaskKind};
+pub use gnn_data::dataset::{FeatureNorm, FeatureStorage, Pairing, TaskKind};
 pub use gnn_data::knobs::{Knob, Knobs, Value};
 pub use keys::{KEYS, Key, KeyType, Registry, Role, find_key, normalise};
 pub use link::Link;
@@ -123,6 +123,14 @@ pub struct RunSpec {
     pub embedding: usize,
     /// Pairs without an edge drawn for each training edge, every epoch.
     pub negatives: usize,
+    /// Unsupervised: walks from each vertex, every epoch.
+    pub walks: usize,
+    /// Unsupervised: steps of a walk.
+    pub walk_length: usize,
+    /// Unsupervised: first steps of a walk that are near to its vertex.
+    pub window: usize,
+    /// Unsupervised: others are drawn in proportion to their degree to the power of this.
+    pub negative_power: f64,
     /// Model to train.
     pub model: ModelKind,
     /// Number of layers (1–128).
@@ -227,6 +235,10 @@ impl Default for RunSpec {
             scorer: Scorer::Dot,
             embedding: 16,
             negatives: 1,
+            walks: 1,
+            walk_length: 1,
+            window: 1,
+            negative_power: 0.0,
             model: ModelKind::Gcn,
             layers: 2,
             hidden: 16,
@@ -287,6 +299,12 @@ impl RunSpec {
             feature_norm: self.feature_norm,
             feature_storage: self.feature_storage,
             negatives: self.negatives,
+            pairing: Pairing {
+                walks: self.walks,
+                length: self.walk_length,
+                window: self.window,
+                power: self.negative_power,
+            },
         }
     }
 

@@ -188,7 +188,7 @@ fn trained_here(rows: Rows, own: usize) -> Rows {
 }
 
 fn refuse(spec: &RunSpec) -> Result<()> {
-    if spec.task == TaskKind::Link {
+    if spec.task != TaskKind::Node {
         return Err(Error::Unsupported {
             what: "links with strategy depcache".into(),
             reason: "the two ends of a pair need not be in one rank's closure".into(),

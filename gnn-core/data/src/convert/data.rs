@@ -190,6 +190,7 @@ fn moved(links: &Links, number: &[u32]) -> Links {
         val_neg: list(&links.val_neg),
         test_neg: list(&links.test_neg),
         negatives: links.negatives,
+        pairing: None,
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use crate::Result;
 use crate::dataset::archive::Archive;
-use crate::dataset::{Dataset, Limit, Task, bad};
+use crate::dataset::{Dataset, Limit, Pairing, Task, bad};
 use crate::graph::Graph;
 use crate::rng::{self, Purpose};
 
@@ -33,11 +33,31 @@ pub struct Links {
     pub val_neg: Vec<Pair>,
     /// Pairs without an edge, beside `test`.
     pub test_neg: Vec<Pair>,
-    /// Pairs without an edge that every epoch draws for each edge that is trained on.
+    /// Pairs without an edge that every epoch draws for each one that is trained on.
     pub negatives: usize,
+    /// Where vertices are trained on and not edges: what is drawn for each.
+    pub pairing: Option<Pairing>,
 }
 
 impl Links {
+    /// The vertices that are trained on where edges are not: those with a neighbour, ascending.
+    pub fn seeds(&self) -> Vec<u32> {
+        let joins = self.train.iter().filter(|[u, v]| u != v);
+        let mut seeds: Vec<u32> = joins.flatten().copied().collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        seeds
+    }
+
+    /// Terms of the loss in an epoch: pairs that are trained on, and those beside them.
+    pub fn terms(&self) -> usize {
+        let positives = match self.pairing {
+            None => self.train.len(),
+            Some(pairing) => self.seeds().len() * pairing.positives(),
+        };
+        positives * (1 + self.negatives)
+    }
+
     /// The edges that are held out, the smaller vertex first.
     fn held(&self) -> HashSet<Pair> {
         let edges = self.val.iter().chain(&self.test);
@@ -113,6 +133,7 @@ fn draw(name: &str, graph: &Graph) -> Result<Links> {
         val_neg,
         test_neg,
         negatives: 1,
+        pairing: None,
     })
 }
 
@@ -134,6 +155,7 @@ pub(crate) fn given(
         val_neg,
         test_neg,
         negatives: 1,
+        pairing: None,
     })
 }
 
@@ -210,6 +232,7 @@ fn read(path: &Path, graph: &Graph, limit: &Limit) -> Result<Links> {
         val_neg: list("val_neg", Some(false))?,
         test_neg: list("test_neg", Some(false))?,
         negatives: 1,
+        pairing: None,
     };
     let held = links.held();
     match links.train.iter().position(|&p| held.contains(&sorted(p))) {

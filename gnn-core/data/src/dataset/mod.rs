@@ -104,7 +104,7 @@ pub use links::random_pair;
 pub use links::{Links, Pair};
 pub(crate) use npy::Head as NpyHead;
 pub use rows::Rows;
-pub use spec::{DataSpec, FeatureNorm, FeatureStorage, TaskKind};
+pub use spec::{DataSpec, FeatureNorm, FeatureStorage, Pairing, TaskKind};
 pub use split::{STANDARD, random as random_split};
 pub use tables::{Column, EdgeTable, VertexTable};
 pub use texts::Texts;

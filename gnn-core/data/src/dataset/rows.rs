@@ -37,7 +37,7 @@ impl Rows {
         };
         let train = data.train.iter().filter(|&&t| t).count();
         let train_total = match &data.links {
-            Some(links) => links.train.len() * (1 + links.negatives),
+            Some(links) => links.terms(),
             None if data.multi_labels.is_some() => train * classes,
             None => train,
         };

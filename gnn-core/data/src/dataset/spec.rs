@@ -42,9 +42,43 @@ pub enum TaskKind {
     Node,
     /// Which vertices are joined by an edge.
     Link,
+    /// Embeddings in which a vertex is nearer to its neighbours than to others, without labels.
+    Unsupervised,
 }
 
-words!(TaskKind { Node "node", Link "link" });
+words!(TaskKind { Node "node", Link "link", Unsupervised "unsupervised" });
+
+/// What unsupervised training draws for a vertex: others that it is near to, on walks from it, and for each of
+/// them others that it is not joined with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pairing {
+    /// Walks from a vertex.
+    pub walks: usize,
+    /// Steps of a walk.
+    pub length: usize,
+    /// First steps of a walk that count, at most its length. Of walks of one step these are direct neighbours.
+    pub window: usize,
+    /// Others are drawn in proportion to their degree to the power of this.
+    pub power: f64,
+}
+
+impl Default for Pairing {
+    fn default() -> Self {
+        Pairing {
+            walks: 1,
+            length: 1,
+            window: 1,
+            power: 0.0,
+        }
+    }
+}
+
+impl Pairing {
+    /// How many vertices a vertex is near to.
+    pub fn positives(&self) -> usize {
+        self.walks * self.window.min(self.length)
+    }
+}
 
 /// All that decides which data a run trains on.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,8 +95,10 @@ pub struct DataSpec<'a> {
     pub feature_norm: FeatureNorm,
     /// How dense features are stored.
     pub feature_storage: FeatureStorage,
-    /// Pairs without an edge drawn for each held-out edge.
+    /// Pairs without an edge drawn for each one that is trained on.
     pub negatives: usize,
+    /// What a vertex is near to, and what it is far from ([`TaskKind::Unsupervised`]).
+    pub pairing: Pairing,
 }
 
 impl Default for DataSpec<'_> {
@@ -75,6 +111,7 @@ impl Default for DataSpec<'_> {
             feature_norm: FeatureNorm::None,
             feature_storage: FeatureStorage::F32,
             negatives: 1,
+            pairing: Pairing::default(),
         }
     }
 }

@@ -375,6 +375,7 @@ impl Stored {
             val_neg: list("val_neg")?,
             test_neg: list("test_neg")?,
             negatives: 1,
+            pairing: None,
         }))
     }
 }

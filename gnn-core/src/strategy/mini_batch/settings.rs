@@ -5,7 +5,7 @@ use super::{CACHE, EMBEDDINGS, LINKS, NEIGHBOURS, TRAINERS};
 use crate::error::{Error, Result};
 use crate::feed::{Halo, LEAST, Learning, Room, RowOptimiser, SeedsBy, Turn};
 use crate::sample::FanOut;
-use crate::spec::RunSpec;
+use crate::spec::{RunSpec, TaskKind};
 
 /// How batches are drawn and made.
 pub(in crate::strategy) struct Settings {
@@ -88,6 +88,13 @@ impl Settings {
                 "embedding_alone = true",
                 "nothing is learnt of vertices, so they would have no input",
                 "set vertex_embedding to a width, for example 64",
+            );
+        }
+        if spec.task == TaskKind::Unsupervised && self.links.in_batch {
+            return unsupported(
+                "negative = in-batch and task = unsupervised",
+                "others are drawn among all vertices that are not joined with one",
+                "leave negative out",
             );
         }
         if self.trainers > 1 && self.learning.is_some_and(|l| l.synchronous) {

@@ -2,8 +2,8 @@
 
 use super::Settings;
 use crate::ctx::Ctx;
-use crate::feed::{EdgeSeeds, Numbers, SeedChoice, Seeds, number_of_ids};
-use crate::sample::{Negative, TrainEdges};
+use crate::feed::{EdgeSeeds, Numbers, PairsOf, SeedChoice, Seeds, number_of_ids};
+use crate::sample::{Nearby, Negative, TrainEdges};
 use crate::strategy::{Rows, Setup};
 use std::sync::Arc;
 
@@ -40,23 +40,35 @@ impl Training {
         };
         // An edge goes where its first end does.
         let number = number_of_ids(&numbers.ids);
-        let first = |e: u32| number[links.train[e as usize][0] as usize];
-        let mut order: Vec<u32> = (0..links.train.len() as u32).collect();
-        order.sort_by_key(|&e| first(e));
-        let seeds = seeds_of(&order.iter().map(|&e| first(e)).collect::<Vec<_>>());
+        let first = |k: u32| match links.pairing {
+            None => number[links.train[k as usize][0] as usize],
+            Some(_) => number[k as usize],
+        };
+        let mut order = match links.pairing {
+            None => (0..links.train.len() as u32).collect(),
+            Some(_) => links.seeds(),
+        };
+        order.sort_by_key(|&k| first(k));
+        let seeds = seeds_of(&order.iter().map(|&k| first(k)).collect::<Vec<_>>());
         let k = links.negatives as u32;
         let negative = match settings.links.in_batch {
             true => Negative::InBatch(k),
             false => Negative::Uniform(k),
         };
+        let n = setup.data.n();
+        let pairs = match links.pairing {
+            None => PairsOf::Edges(TrainEdges::new(n, links.train.clone(), negative, seed)),
+            Some(pairing) => PairsOf::Vertices(Nearby::new(n, links, pairing, seed)),
+        };
         let edges = EdgeSeeds {
-            edges: TrainEdges::new(setup.data.n(), links.train.clone(), negative, seed),
+            pairs,
             mine: order[seeds.run()].to_vec(),
             numbers: Arc::new(number),
             exclude: settings.links.exclude,
         };
         let mut labels = Rows::of(&setup.data, &[]);
-        labels.train_total = 1 + links.negatives;
+        let positives = links.pairing.map_or(1, |pairing| pairing.positives());
+        labels.train_total = positives * (1 + links.negatives);
         Training {
             seeds: Arc::new(seeds),
             labels: Arc::new(labels),

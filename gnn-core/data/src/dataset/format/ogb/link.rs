@@ -34,6 +34,7 @@ pub(super) fn hold_out(dataset: &mut Dataset, split: &Path, limit: &Limit) -> Re
                 val_neg,
                 test_neg,
                 negatives: 1,
+                pairing: None,
             }
         }
         _ => links::given(&dataset.name, &dataset.graph, pairs)?,
