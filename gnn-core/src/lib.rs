@@ -54,6 +54,7 @@ pub mod checkpoint;
 pub mod comm;
 pub mod ctx;
 pub mod device;
+pub mod embeddings;
 pub mod evaluation;
 pub mod feed;
 pub mod head;

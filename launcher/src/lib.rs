@@ -48,6 +48,7 @@ pub mod manifest;
 pub mod mpi;
 pub mod page;
 pub mod partition;
+pub mod probe;
 pub mod rank_error;
 pub mod replay;
 pub mod request;

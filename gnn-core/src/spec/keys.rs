@@ -319,6 +319,7 @@ keys! {
     link Course None, KeyType::Text("RATE,LATENCY"), "modelled link between ranks, rate and latency as in 1gbit,50us, or none", link => |l| l, |l: &Option<Link>| l.map_or(text(NONE), |l| text(&l.to_string()));
     slow Course None, KeyType::Text("R:Fx"), "slow one rank down on purpose, for teaching: 2:3x makes rank 2's compute take 3 times as long; or none", slow => |s| s, |s: &Option<Slow>| s.map_or(text(NONE), |s| text(&s.to_string()));
     trace Course None, KeyType::Switch, "keep what each rank did when: the frame spans, halobook trace, the plot gantt", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
+    keep_embeddings Course None, KeyType::Switch, "keep what the model makes of every vertex in the end: the frame embeddings, halobook probe", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
     sync Course None, KeyType::Switch, "finish every collective where it is posted and every operation of a device where it is asked for: slower, with the same results; the first thing to try when a run fails", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
     name Course None, KeyType::Text("TEXT"), "free name of the run", word => same, |s: &String| text(s);
 }

@@ -217,6 +217,8 @@ pub struct RunSpec {
     pub slow: Option<Slow>,
     /// Whether ranks keep spans: the frame `spans`.
     pub trace: bool,
+    /// Whether what the model makes of every vertex in the end is kept: the frame `embeddings`.
+    pub keep_embeddings: bool,
     /// Whether nothing goes on beside anything else: collectives end where they are posted, operations of
     /// a device where they are asked for.
     pub sync: bool,
@@ -281,6 +283,7 @@ impl Default for RunSpec {
             link: None,
             slow: None,
             trace: false,
+            keep_embeddings: false,
             sync: false,
             name: String::new(),
             knobs: Knobs::default(),

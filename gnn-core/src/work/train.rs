@@ -5,6 +5,7 @@ use super::{Folder, Outcome};
 use crate::checkpoint::{Checkpoints, Snapshot, digest};
 use crate::ctx::Ctx;
 use crate::device;
+use crate::embeddings::{self, Embeddings};
 use crate::error::Result;
 use crate::evaluation::{Evaluation, evaluate};
 use crate::patience::Patience;
@@ -32,6 +33,9 @@ pub(super) fn train(
     cx.comm.agree(&[0.0])?;
     cx.align_trace()?;
     let outcome = training.run(cx)?;
+    if cx.plan.spec.keep_embeddings {
+        training.keep(cx)?;
+    }
     cx.comm.drain()?;
     cx.enter(Phase::Done);
     Ok(outcome)
@@ -181,6 +185,15 @@ impl<'a> Training<'a> {
         }
         self.recorder.flush()?;
         Ok(all)
+    }
+
+    /// Writes down what the model makes of this rank's vertices. Collective.
+    fn keep(&mut self, cx: &mut Ctx) -> Result<()> {
+        cx.enter(Phase::Eval);
+        cx.pass(Pass::Eval);
+        let made = self.strategy.logits(cx)?;
+        let path = embeddings::path(&self.folder.0, cx.rank());
+        Embeddings::of(&self.rows, made).write(&path)
     }
 
     /// Writes down what later epochs need.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use launcher::Result;
+use launcher::probe::Probe;
 use polars::prelude::DataFrame;
 
 use crate::in_words::or_end;
@@ -149,6 +150,32 @@ impl Run {
     /// When the frame cannot be read.
     pub fn hops(&self) -> DataFrame {
         or_end(self.try_frame("hops"))
+    }
+
+    /// One row a mini-batch that was begun by a launch score: why then, with which queue and use of the cores.
+    /// Empty for other strategies than `bytegnn`.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn schedule(&self) -> DataFrame {
+        or_end(self.try_frame("schedule"))
+    }
+
+    /// One row a vertex: its class and set, where it has any, and what the model makes of it in the end, a
+    /// column each. Of runs with `keep_embeddings = true`.
+    ///
+    /// # Panics
+    /// When the run has kept none.
+    pub fn embeddings(&self) -> DataFrame {
+        or_end(self.try_frame("embeddings"))
+    }
+
+    /// What those are worth for the classes of vertices: a linear probe, fitted to the training vertices.
+    ///
+    /// # Panics
+    /// When the run has kept none, or its data has no classes.
+    pub fn probe(&self) -> Probe {
+        or_end(launcher::probe::probe(&self.embeddings()))
     }
 
     /// One row a span: what each rank did when. Empty for runs without `trace = true`.

@@ -82,6 +82,19 @@ pub fn run(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
+/// `halobook probe RUN`.
+pub fn probe(words: &[String]) -> Result<i32> {
+    let words = Words::sort(words, &["json"], &[])?;
+    let [run] = words.names(["RUN"])?;
+    let found = crate::probe::probe(&framing::load(&run_dir(run)?, "embeddings")?)?;
+    if words.has("json") {
+        println!("{}", json!(found));
+    } else {
+        println!("{found}");
+    }
+    Ok(0)
+}
+
 /// `halobook pin RUN`.
 pub fn pin(words: &[String]) -> Result<i32> {
     let words = Words::sort(words, &["off"], &[])?;

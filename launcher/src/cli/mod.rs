@@ -130,6 +130,12 @@ const COMMANDS: &[Command] = &[
         run: Plain(commands::run),
     },
     Command {
+        name: "probe",
+        arguments: "RUN [--json]",
+        about: "what the embeddings that a run has kept are worth for the classes of vertices: a linear probe",
+        run: Plain(commands::probe),
+    },
+    Command {
         name: "pin",
         arguments: "RUN [--off]",
         about: "keep a run from being deleted, or let it be again",

@@ -10,6 +10,7 @@
 //! a zone in their type.
 
 mod build;
+mod embeddings;
 mod epochs;
 mod identity;
 mod json;
@@ -59,7 +60,11 @@ pub fn names() -> Vec<String> {
 /// # Errors
 /// When the run folder's list of them cannot be read.
 pub fn names_of(run_dir: &Path) -> Result<Vec<String>> {
-    Ok(with_own(of_run(run_dir)?))
+    let mut names = with_own(of_run(run_dir)?);
+    if path(run_dir, embeddings::NAME).exists() {
+        names.push(embeddings::NAME.to_owned());
+    }
+    Ok(names)
 }
 
 fn with_own(own: Vec<Schema>) -> Vec<String> {
@@ -77,7 +82,9 @@ pub(crate) fn of_every_run(name: &str) -> bool {
 
 /// Whether a frame of that name can be read of a run.
 pub(crate) fn has(run_dir: &Path, name: &str) -> bool {
-    of_every_run(name) || matches!(own::find(run_dir, name), Ok(Some(_)))
+    of_every_run(name)
+        || (name == embeddings::NAME && path(run_dir, name).exists())
+        || matches!(own::find(run_dir, name), Ok(Some(_)))
 }
 
 /// Where a frame lies once it is written.
@@ -92,6 +99,16 @@ pub fn path(run_dir: &Path, frame: &str) -> PathBuf {
 /// [`Error::Refused`] for a name that is no frame, [`Error::Identity`] when a row does not add up,
 /// else what reading or building reports.
 pub fn load(run_dir: &Path, frame: &str) -> Result<DataFrame> {
+    if frame == embeddings::NAME {
+        let kept = path(run_dir, frame);
+        return match kept.exists() {
+            true => read_named(&kept, frame),
+            false => Err(Error::refused(
+                "this run has kept no embeddings",
+                "train with keep_embeddings = true, and let the run end",
+            )),
+        };
+    }
     let own = match of_every_run(frame) {
         true => None,
         false => Some(own::find(run_dir, frame)?.ok_or_else(|| unknown(frame))?),
@@ -269,7 +286,17 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
     let asked = manifest.number("target").unwrap_or(0.0);
     manifest.result = summary::result(&rows, asked);
     let names = names_of(run_dir)?;
-    for frame in names.iter().filter(|frame| *frame != "runs") {
+    if embeddings::are_written(run_dir, manifest.ranks) {
+        let mut made = embeddings::frame(run_dir, manifest.ranks)?;
+        write_named(
+            &path(run_dir, embeddings::NAME),
+            embeddings::NAME,
+            &mut made,
+        )?;
+        embeddings::clear(run_dir, manifest.ranks);
+    }
+    let made_of_rows = |frame: &&String| *frame != "runs" && *frame != embeddings::NAME;
+    for frame in names.iter().filter(made_of_rows) {
         let mut made = frame_of(&rows, manifest, frame)?;
         write_named(&path(run_dir, frame), frame, &mut made)?;
     }
