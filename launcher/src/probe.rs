@@ -1,6 +1,7 @@
 //! What embeddings are worth for a task that they were not trained for: a linear probe.
 //!
-//! Multinomial logistic regression on the training vertices, weights with an L2 penalty, biases without:
+//! Columns are scaled to mean 0 and deviation 1 over the training vertices, as in the evaluation of GraphSAGE (Hamilton,
+//! Ying & Leskovec, NeurIPS 2017). Then multinomial logistic regression on those, weights with an L2 penalty, biases without:
 //! the minimum of Σ cross-entropy + ½ ‖W‖² / C with C = 1, as scikit-learn's `LogisticRegression` has it by
 //! default, found by L-BFGS.
 
@@ -64,7 +65,9 @@ struct Regression<'a> {
 /// # Errors
 /// [`Error::Refused`] for a frame without training vertices that have a class.
 pub fn probe(frame: &DataFrame) -> Result<Probe> {
-    let [train, val, test] = sets(frame)?;
+    let mut sets = sets(frame)?;
+    scale(&mut sets);
+    let [train, val, test] = sets;
     if train.classes.is_empty() {
         return Err(Error::refused(
             "no training vertex has one class",
@@ -108,6 +111,22 @@ pub fn probe(frame: &DataFrame) -> Result<Probe> {
         val_acc: right(&val),
         test_acc: right(&test),
     })
+}
+
+/// Scales columns by what they are over the first set; those that are the same for all of it stay.
+fn scale(sets: &mut [Set; 3]) {
+    let n = sets[0].classes.len();
+    let width = sets[0].x.len().checked_div(n).unwrap_or(0);
+    for c in 0..width {
+        let column = || sets[0].x.iter().skip(c).step_by(width);
+        let mean = column().sum::<f64>() / n as f64;
+        let square = column().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+        let deviation = if square > 0.0 { square.sqrt() } else { 1.0 };
+        for set in sets.iter_mut() {
+            let column = set.x.iter_mut().skip(c).step_by(width);
+            column.for_each(|x| *x = (*x - mean) / deviation);
+        }
+    }
 }
 
 /// The vertices of each set that have a class.
@@ -284,6 +303,20 @@ mod tests {
             let numeric = (cost(1e-5) - cost(-1e-5)) / 2e-5;
             assert!((numeric - g[k]).abs() < 1e-6, "{k}: {numeric} {}", g[k]);
         }
+    }
+
+    #[test]
+    fn columns_are_scaled_by_the_training_vertices() {
+        let set = |x: &[f64]| Set {
+            x: x.to_vec(),
+            classes: vec![0; x.len() / 2],
+        };
+        let mut sets = [set(&[1.0, 7.0, 3.0, 7.0]), set(&[5.0, 8.0]), set(&[])];
+        scale(&mut sets);
+        assert_eq!(
+            (&sets[0].x[..], &sets[1].x[..]),
+            (&[-1.0, 0.0, 1.0, 0.0][..], &[3.0, 1.0][..])
+        );
     }
 
     #[test]
