@@ -25,6 +25,7 @@ mod hop;
 mod links;
 mod nearby;
 mod negative;
+mod neighbourhood;
 mod sampler;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ pub(crate) use links::{Beside, TrainEdges, Without};
 pub use links::{LinkBatch, Links, Negative};
 pub(crate) use nearby::Nearby;
 pub use negative::Negatives;
+pub use neighbourhood::{Drawn, Neighbourhood, Random, Vertex};
 pub use sampler::Sampler;
 
 use crate::graph::Block;

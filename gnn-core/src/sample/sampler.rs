@@ -1,6 +1,7 @@
 //! The sampler: one graph, how many in-edges each layer takes, and how they are drawn.
 
 use super::hop::{self, Edges};
+use super::neighbourhood::{Custom, Neighbourhood};
 use super::{Compact, FanOut, Hop, MiniBatch, Without};
 use crate::error::{Error, Result};
 use crate::graph::{Block, Relations};
@@ -20,7 +21,22 @@ pub struct Sampler {
     pub(super) bias: Option<Arc<Vec<f32>>>,
     /// By column, the vertex's number in the whole graph, where it has another.
     pub(super) ids: Option<Arc<Vec<u32>>>,
+    /// A rule that is written elsewhere, and the in-degree of each column in the whole graph.
+    pub(super) custom: Option<CustomRule>,
     pub(super) seed: u64,
+}
+
+/// A rule that is written elsewhere.
+#[derive(Clone)]
+pub(super) struct CustomRule {
+    pub(super) by: Arc<dyn Neighbourhood>,
+    pub(super) degrees: Arc<Vec<u32>>,
+}
+
+impl std::fmt::Debug for CustomRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a rule that is written elsewhere")
+    }
 }
 
 impl Sampler {
@@ -34,6 +50,7 @@ impl Sampler {
             weigh: true,
             bias: None,
             ids: None,
+            custom: None,
             seed,
         }
     }
@@ -93,6 +110,43 @@ impl Sampler {
         }
         self.ids = Some(Arc::new(ids));
         Ok(self)
+    }
+
+    /// Edges are drawn by a rule that is written elsewhere, in the place of fan-outs with or without replacement;
+    /// `degrees: [columns]` are in-degrees in the whole graph. Tried on some rows first.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when the rule draws what it may not; [`Error::Shape`] for another number of degrees.
+    pub(crate) fn with_rule(
+        mut self,
+        by: Arc<dyn Neighbourhood>,
+        degrees: Vec<u32>,
+    ) -> Result<Sampler> {
+        if degrees.len() != self.graph.n_src {
+            return Err(Error::Shape {
+                op: "degrees of a sampler".into(),
+                expected: format!("{} numbers, one a column", self.graph.n_src),
+                got: degrees.len().to_string(),
+            });
+        }
+        let degrees = Arc::new(degrees);
+        self.custom = Some(CustomRule { by, degrees });
+        for layer in 0..self.fan_outs.len() {
+            let (edges, rule) = self.rule(layer, (0, 0), None);
+            if let Some(custom) = self.custom_at(layer) {
+                custom.check(edges, rule, self.graph.n_dst)?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn custom_at(&self, layer: usize) -> Option<Custom<'_>> {
+        let custom = self.custom.as_ref()?;
+        Some(Custom {
+            by: custom.by.as_ref(),
+            degrees: &custom.degrees,
+            layer,
+        })
     }
 
     /// Edges are drawn in proportion to the in-degree of their sources. Of a part, give the degrees of
@@ -245,6 +299,20 @@ impl Sampler {
         without: Option<&Without>,
         par: &Par,
     ) -> Hop {
+        let (edges, rule) = self.rule(layer, (epoch, batch), without);
+        match self.custom_at(layer) {
+            Some(custom) => custom.hop(par, edges, rule, rows),
+            None => hop::hop(par, edges, rule, rows),
+        }
+    }
+
+    /// What layer `layer` draws from in a batch, and how.
+    fn rule<'a>(
+        &'a self,
+        layer: usize,
+        (epoch, batch): (u64, u64),
+        without: Option<&'a Without>,
+    ) -> (Edges<'a>, hop::Rule<'a>) {
         let edges = Edges {
             a: self.graph.csr(),
             types: self.graph.types().map(|t| &t[..]),
@@ -260,7 +328,7 @@ impl Sampler {
             weigh: self.weigh,
             key: join(key, batch),
         };
-        hop::hop(par, edges, rule, rows)
+        (edges, rule)
     }
 
     /// About how many edges layer `layer` draws of `rows` rows, if they have as many as others.

@@ -8,8 +8,10 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, ModelKind};
 use crate::record::frame::{FrameDef, FrameRow};
+use crate::sample::Neighbourhood;
 use crate::spec::{Knobs, Value};
 use crate::strategy::Built;
+use std::sync::Arc;
 
 /// A type of field that is a setting.
 pub trait Setting: Sized {
@@ -120,6 +122,23 @@ impl About {
         self.entry(super::broadcast::FIXED_WEIGHTS, build)
     }
 
+    /// The entry of a strategy that trains on mini-batches as `bytegnn` does, with neighbours drawn by a rule of its
+    /// own ([`on_neighbourhoods`]): bytegnn's settings and frames beside those of the rule.
+    pub fn neighbourhood(mut self, build: fn(Setup, &mut Ctx) -> Result<Built>) -> Entry {
+        let base = super::bytegnn::ENTRY;
+        self.knobs.splice(0..0, base.knobs.iter().copied());
+        self.frames.splice(0..0, base.frames.iter().copied());
+        Entry {
+            exact: base.exact,
+            partition: base.partition,
+            determinism: base.determinism,
+            background: base.background,
+            resumes: base.resumes,
+            refuse: base.refuse,
+            ..self.entry(base.models, build)
+        }
+    }
+
     /// The entry of a strategy that runs these models and is built so.
     pub fn entry(
         self,
@@ -137,6 +156,20 @@ impl About {
             ..Entry::BASE
         }
     }
+}
+
+/// Builds training on mini-batches whose neighbours are drawn by what `make` makes of the settings, at their owners.
+/// Collective.
+///
+/// # Errors
+/// As for `bytegnn`; [`crate::Error::Unsupported`] for a rule that draws what it may not.
+pub fn on_neighbourhoods<N: Neighbourhood + 'static>(
+    setup: Setup,
+    cx: &mut Ctx,
+    make: fn(&Knobs) -> N,
+) -> Result<Built> {
+    let rule = make(&cx.plan.spec.knobs);
+    super::bytegnn::build_by(setup, cx, Some(Arc::new(rule)))
 }
 
 /// Builds training on block rows, aggregated by what `make` makes of this rank's blocks and the settings.

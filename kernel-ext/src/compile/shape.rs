@@ -48,6 +48,8 @@ pub enum Shape {
     Exchange(Body),
     /// `impl Aggregate for X`.
     BlockRows(Body),
+    /// `impl Neighbourhood for X`.
+    Neighbourhood(Body),
     /// `pub const ENTRY: Entry`.
     Entry,
     /// The compiler has to say what is wrong with it.
@@ -74,6 +76,7 @@ pub fn read(code: &str) -> Result<Shape, [String; 2]> {
     for (implemented, shape) in [
         ("Strategy", Shape::Exchange as fn(Body) -> Shape),
         ("Aggregate", Shape::BlockRows),
+        ("Neighbourhood", Shape::Neighbourhood),
     ] {
         if let Some(name) = implementer(&items, implemented) {
             return body(&items, &name, implemented).map(shape);
@@ -81,8 +84,8 @@ pub fn read(code: &str) -> Result<Shape, [String; 2]> {
     }
     Err([
         "there is no strategy in this cell".into(),
-        "write `impl Strategy for X` with `fn exchange`, `impl Aggregate for X`, or `pub const ENTRY: \
-         Entry`; %%strategy --show-trait shows them"
+        "write `impl Strategy for X` with `fn exchange`, `impl Aggregate for X`, `impl Neighbourhood for X`, \
+         or `pub const ENTRY: Entry`; %%strategy --show-trait shows them"
             .into(),
     ])
 }

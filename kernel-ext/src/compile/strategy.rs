@@ -143,6 +143,13 @@ fn entry(name: &str, shape: &Shape, hash: &str) -> String {
             );
             about(name, body, hash, "block_rows", &build)
         }
+        Shape::Neighbourhood(body) => {
+            let build = format!(
+                "|setup, cx| ::halobook::strategy::on_neighbourhoods(setup, cx, |knobs: &Knobs| {})",
+                make(body, "")
+            );
+            about(name, body, hash, "neighbourhood", &build)
+        }
     };
     format!("pub fn entry() -> ::halobook::strategy::Entry {{\n    {made}\n}}\n")
 }

@@ -32,6 +32,17 @@ impl Aggregate for X, with a field `blocks: BlockRows`: the product of the graph
     self.blocks.exact(cx, at, x)?                        every rank's rows travel
     self.blocks.product(cx, &Trip { at, own, sent, travels }, &mut |cx, rank, arrived| rows)?
 
+impl Neighbourhood for X: which in-edges of a vertex does a mini-batch take? Otherwise it is bytegnn
+
+    trait Neighbourhood {
+        fn draw(&self, of: &Vertex<'_>, random: &mut Random, drawn: &mut Drawn);
+    }
+    of.degree() of.source(k) of.source_degree(k)         its in-edges, 0 to degree
+    of.weight(k) of.edge_type(k) of.id of.layer
+    of.fan_out                                           how many to take at most; None for all
+    random.below(n) random.uniform()                     the only chance there is
+    drawn.take(k)  drawn.take_for(k, 0.5)                the k-th in-edge; what it counts for
+
 pub const ENTRY: Entry: all of it, as the built-in strategies are written
 
 frame! { Drift in "drift" by layer { layer: u16, relative: f64 } }: a frame of the strategy's own

@@ -37,8 +37,10 @@ use crate::error::Result;
 use crate::feed::{BatchRow, HopRow, How, LaunchRow, Launching, PoolSettings, Turn};
 use crate::record::Holds;
 use crate::record::frame::FrameRow;
+use crate::sample::Neighbourhood;
 use crate::spec::{RunSpec, Value, bytes};
 use coarse::{Bounds, Coarse, CoarseSettings};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn is_flag(v: &Value) -> bool {
@@ -149,7 +151,19 @@ fn fine(spec: &RunSpec) -> PoolSettings {
 }
 
 fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
-    let (settings, pool) = (settings(&cx.plan.spec)?, fine(&cx.plan.spec));
+    build_by(setup, cx, None)
+}
+
+/// It, with neighbours drawn by a rule that is written elsewhere, if there is one. Collective.
+pub(super) fn build_by(
+    setup: Setup,
+    cx: &mut Ctx,
+    rule: Option<Arc<dyn Neighbourhood>>,
+) -> Result<Built> {
+    let spec = &cx.plan.spec;
+    let (mut settings, pool) = (settings(spec)?, fine(spec));
+    settings.neighbours.rule = rule;
+    settings.refuse(spec)?;
     build_as(setup, cx, settings, pool)
 }
 

@@ -75,13 +75,14 @@ impl From<Foreseen> for Holds {
 
 impl Foreseen {
     /// What a rank will hold. None where there is no formula: for other models than GCN and GraphSAGE, for
-    /// links, sparse features, draws in proportion to degrees, and what is learnt of vertices.
+    /// links, sparse features, draws in proportion to degrees or by rules of others, and what is learnt of vertices.
     pub(in crate::strategy) fn of(setup: &Setup, cx: &Ctx, base: &Base) -> Option<Foreseen> {
         let (data, spec) = (&setup.data, &cx.plan.spec);
         let (part, settings) = (&base.part, &base.settings);
         let fixed = !base.model.facts().edge_parameters;
         let sparse = data.features.is_sparse();
-        let special = settings.neighbours.by_degree || settings.learning.is_some();
+        let drawn = &settings.neighbours;
+        let special = drawn.by_degree || drawn.rule.is_some() || settings.learning.is_some();
         if !fixed || sparse || special || data.task == Task::LinkPrediction {
             return None;
         }

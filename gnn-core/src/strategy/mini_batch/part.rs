@@ -80,10 +80,15 @@ impl Part {
         if settings.neighbours.replace {
             sampler = sampler.with_replacement();
         }
+        let in_degree = |id: u32| setup.data.graph.in_degree(id as usize);
+        if let Some(rule) = &settings.neighbours.rule {
+            let degrees = ids.iter().map(|&id| in_degree(id) as u32).collect();
+            return sampler.with_rule(Arc::clone(rule), degrees);
+        }
         if !settings.neighbours.by_degree {
             return Ok(sampler);
         }
-        let degree = |&c: &u32| setup.data.graph.in_degree(ids[c as usize] as usize) as f32;
+        let degree = |&c: &u32| in_degree(ids[c as usize]) as f32;
         sampler.with_bias(self.block.csr().indices.iter().map(degree).collect())
     }
 

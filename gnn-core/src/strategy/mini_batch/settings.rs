@@ -4,8 +4,9 @@
 use super::{CACHE, EMBEDDINGS, LINKS, NEIGHBOURS, TRAINERS};
 use crate::error::{Error, Result};
 use crate::feed::{Halo, LEAST, Learning, Room, RowOptimiser, SeedsBy, Turn};
-use crate::sample::FanOut;
+use crate::sample::{FanOut, Neighbourhood};
 use crate::spec::{RunSpec, TaskKind};
+use std::sync::Arc;
 
 /// How batches are drawn and made.
 pub(in crate::strategy) struct Settings {
@@ -90,6 +91,19 @@ impl Settings {
                 "set vertex_embedding to a width, for example 64",
             );
         }
+        let drawn = &self.neighbours;
+        let special = drawn.replace || drawn.by_degree || self.links.exclude;
+        let by_type = drawn
+            .fan_outs
+            .iter()
+            .any(|f| matches!(f, FanOut::PerType(_)));
+        if drawn.rule.is_some() && (special || by_type) {
+            return unsupported(
+                "replace, bias, exclude or fan-outs by type",
+                "its sampling function says how neighbours are drawn",
+                "leave them out, or let the function have settings of its own",
+            );
+        }
         if spec.task == TaskKind::Unsupervised && self.links.in_batch {
             return unsupported(
                 "negative = in-batch and task = unsupervised",
@@ -117,6 +131,8 @@ pub(in crate::strategy) struct NeighbourSettings {
     pub(in crate::strategy) replace: bool,
     /// In-neighbours are drawn in proportion to their degree.
     pub(in crate::strategy) by_degree: bool,
+    /// They are drawn by a rule that is written elsewhere.
+    pub(in crate::strategy) rule: Option<Arc<dyn Neighbourhood>>,
 }
 
 /// What [`LINKS`] say.
@@ -143,6 +159,7 @@ impl NeighbourSettings {
             batch: knobs.count("batch"),
             replace: knobs.flag("replace"),
             by_degree: knobs.word("bias") == "degree",
+            rule: None,
         })
     }
 }

@@ -17,6 +17,7 @@ fn settings(workers: usize) -> Settings {
             batch: 20,
             replace: false,
             by_degree: false,
+            rule: None,
         },
         links: LinkSettings {
             in_batch: false,
