@@ -143,6 +143,55 @@ fn a_strategy_of_a_cell_has_a_frame_of_its_own() -> Outcome {
     Ok(())
 }
 
+const BY_DEGREE: &str = "%%strategy by_degree\n\
+    /// Neighbours in proportion to a power of their degree.\n\
+    struct ByDegree { power: f64 }\n\
+    impl Default for ByDegree { fn default() -> Self { ByDegree { power: 1.0 } } }\n\
+    impl Neighbourhood for ByDegree {\n\
+        fn draw(&self, of: &Vertex<'_>, random: &mut Random, drawn: &mut Drawn) {\n\
+            let degree = of.degree();\n\
+            let Some(most) = of.fan_out.filter(|most| *most < degree) else {\n\
+                return (0..degree).for_each(|k| drawn.take(k));\n\
+            };\n\
+            let weight = |k| f64::from(1 + of.source_degree(k)).powf(self.power);\n\
+            let total: f64 = (0..degree).map(weight).sum();\n\
+            for _ in 0..most {\n\
+                let mut at = random.uniform() * total;\n\
+                let k = (0..degree).find(|&k| { at -= weight(k); at < 0.0 }).unwrap_or(0);\n\
+                drawn.take_for(k, (total / weight(k) / most as f64) as f32);\n\
+            }\n\
+        }\n\
+    }\n";
+
+/// A sampling function is compared with `single` on whole neighbourhoods, and then a name with bytegnn's settings
+/// and its own; one that takes what is not there is refused with what it did.
+#[test]
+fn a_sampling_function_of_a_cell_is_a_strategy() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let id = kernel.begin(BY_DEGREE)?;
+    let answer = kernel.receive(&id, LONG)?;
+    let shown = answer.shown("text/plain").context("nothing shown")?;
+    ensure!(shown.contains("exact: the losses of single"), "{shown}");
+    ensure!(shown.contains("power"), "{shown}");
+    let cell = "%%gnn -n 2 -s by_degree -o r1\ndata = \"sbm:nodes=300,degree=12,classes=3,feat=8\"; epochs = 3; \
+                fanout = 3; batch = 50; power = 0.5; dags = 3";
+    let id = kernel.begin(cell)?;
+    let answer = kernel.receive(&id, LONG)?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    let cell = "(r1.schedule().height() > 0, r1.hops().height())";
+    let answer = kernel.execute(cell)?;
+    let shown = answer.shown("text/plain").context("no answer")?;
+    ensure!(shown == "(true, 12)", "{shown}");
+    let wrong = BY_DEGREE
+        .replace("by_degree", "beyond")
+        .replace("take(k)", "take(k + 1)");
+    let id = kernel.begin(&wrong)?;
+    let answer = kernel.receive(&id, LONG)?;
+    let told = format!("{:?}", answer.iopub);
+    ensure!(told.contains("which has"), "{told}");
+    Ok(())
+}
+
 #[test]
 fn what_rank_0_prints_is_shown_and_what_it_dies_of_is_told_once() -> Outcome {
     let mut kernel = Kernel::start()?;
