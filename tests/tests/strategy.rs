@@ -143,7 +143,7 @@ fn a_strategy_of_a_cell_has_a_frame_of_its_own() -> Outcome {
     Ok(())
 }
 
-const BY_DEGREE: &str = "%%strategy by_degree\n\
+const BY_DEGREE: &str = "%%strategy by_degree --set fanout=all --set batch=0\n\
     /// Neighbours in proportion to a power of their degree.\n\
     struct ByDegree { power: f64 }\n\
     impl Default for ByDegree { fn default() -> Self { ByDegree { power: 1.0 } } }\n\

@@ -42,6 +42,7 @@ impl Neighbourhood for X: which in-edges of a vertex does a mini-batch take? Oth
     of.fan_out                                           how many to take at most; None for all
     random.below(n) random.uniform()                     the only chance there is
     drawn.take(k)  drawn.take_for(k, 0.5)                the k-th in-edge; what it counts for
+    compared with single of whole neighbourhoods: %%strategy NAME --set fanout=all --set batch=0
 
 pub const ENTRY: Entry: all of it, as the built-in strategies are written
 
