@@ -83,7 +83,7 @@ pub(crate) use links::{EdgeSeeds, PairsOf, number_of_ids};
 pub(crate) use make::MadeBatch;
 pub(crate) use make::Maker;
 pub(crate) use pieces::{LEAST, Pieces};
-pub(crate) use pool::PoolSettings;
+pub(crate) use pool::{PoolSettings, Split};
 pub(crate) use prefetched::Prefetched;
 pub(crate) use reach::{Halo, Reach};
 pub(crate) use rows::RowData;

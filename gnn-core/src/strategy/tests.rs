@@ -8,7 +8,7 @@
 mod bytes;
 mod decoupled;
 mod features;
-pub(super) mod feeds;
+pub(crate) mod feeds;
 mod frames;
 mod learnt;
 mod order;

@@ -14,6 +14,7 @@
 //! | `dag` | one batch: what has been found, what is open, what may be done next |
 //! | `run` | a thread that does it |
 //! | `answers` | who asked for what comes in |
+//! | `cores` | which cores threads are kept on |
 //!
 //! # Paper
 //! ByteGNN (Zheng et al., PVLDB 15(6), 2022, § 4.2): operators are split into one-hop operations of some
@@ -25,6 +26,7 @@
 //! and vertex, so the end can put everything into the order of the unsplit batch: its bits are the same.
 
 mod answers;
+mod cores;
 mod dag;
 mod found;
 mod operation;
@@ -42,6 +44,7 @@ use crate::error::Result;
 use crate::record::now_ns;
 use crate::record::trace::Span;
 use answers::{Answers, Asked};
+pub(crate) use cores::{Cores, Split};
 use dag::{Dag, Todo};
 use operation::{Do, Operation, Operations};
 use run::Worker;
@@ -54,6 +57,8 @@ use std::thread::JoinHandle;
 pub(crate) struct PoolSettings {
     /// Seeds of an instance; layers below have as many more as they are expected to.
     pub(crate) grain: usize,
+    /// Cores that its threads are kept on; none: wherever the system likes.
+    pub(crate) cores: Option<Cores>,
     /// Oldest batch first, and cheapest operation first; otherwise in the order in which they come up.
     pub(crate) fine: bool,
     /// What random waits before operations are made of.
@@ -122,6 +127,9 @@ impl Pool {
         let mut spawn = |work: Box<dyn FnOnce(Arc<Pool>) + Send>| -> Result<()> {
             let (pool, leaves) = (Arc::clone(&pool), Leaves(Arc::clone(&pool.board)));
             threads.push(thread(rank, move || {
+                if let Some(cores) = pool.settings.cores {
+                    cores.keep_here();
+                }
                 work(pool);
                 drop(leaves);
             })?);

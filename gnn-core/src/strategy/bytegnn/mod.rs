@@ -34,7 +34,7 @@ use super::mini_batch::{
 use super::{Built, Entry, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::feed::{BatchRow, HopRow, How, LaunchRow, Launching, PoolSettings, Turn};
+use crate::feed::{BatchRow, HopRow, How, LaunchRow, Launching, PoolSettings, Split, Turn};
 use crate::record::Holds;
 use crate::record::frame::FrameRow;
 use crate::sample::Neighbourhood;
@@ -52,7 +52,7 @@ fn is_positive(v: &Value) -> bool {
 }
 
 /// How batches are scheduled.
-const SCHEDULE: [Knob; 8] = [
+const SCHEDULE: [Knob; 9] = [
     Knob {
         name: "coarse",
         default: "true",
@@ -106,6 +106,13 @@ const SCHEDULE: [Knob; 8] = [
         doc: "threads of a rank that make batches, beside those that train",
         check: |v| matches!(v, Value::Int(1..=1024)),
     },
+    Knob {
+        name: "pin",
+        default: "false",
+        doc: "keep those threads on the last cores of the rank's share, and the one that trains on the others, where \
+              there is a core for each and the system lets it; threads of kernels stay where the system puts them",
+        check: is_flag,
+    },
 ];
 
 /// What the knobs say, read.
@@ -143,6 +150,7 @@ fn coarse(spec: &RunSpec, cores: usize) -> CoarseSettings {
 /// In which order they are made.
 fn fine(spec: &RunSpec) -> PoolSettings {
     PoolSettings {
+        cores: None,
         grain: spec.knobs.count("grain"),
         fine: spec.knobs.flag("fine"),
         #[cfg(test)]
@@ -168,8 +176,18 @@ pub(super) fn build_by(
 }
 
 /// It, ready to run as `settings` and `pool` say. Collective.
-fn build_as(setup: Setup, cx: &mut Ctx, settings: Settings, pool: PoolSettings) -> Result<Built> {
-    let coarse = coarse(&cx.plan.spec, cx.plan.threads);
+fn build_as(
+    setup: Setup,
+    cx: &mut Ctx,
+    settings: Settings,
+    mut pool: PoolSettings,
+) -> Result<Built> {
+    let (spec, share) = (&cx.plan.spec, cx.plan.threads);
+    let coarse = coarse(spec, share);
+    // Ranks that are threads of one process have no share of their own.
+    let pins = spec.knobs.flag("pin") && !cx.plan.in_process;
+    let split = pins.then(|| Split::of(cx.rank(), share, settings.workers)).flatten();
+    pool.cores = split.map(|split| split.samplers);
     let launching = Launching {
         launcher: Box::new(move |range| Box::new(Coarse::new(coarse, range))),
         how: How::Pool(pool),
@@ -180,10 +198,13 @@ fn build_as(setup: Setup, cx: &mut Ctx, settings: Settings, pool: PoolSettings) 
     let mut beside = base.start(cx)?;
     let makers = beside.makers(cx)?;
     let feed = beside.prefetched(makers, Some(launching), cx)?;
+    if let Some(split) = split {
+        split.trainer.keep_here();
+    }
     beside.finish(cx, Box::new(feed), of_request, memory)
 }
 
-const KNOBS: &[Knob] = &mini_batch::splice::<23>(&[
+const KNOBS: &[Knob] = &mini_batch::splice::<24>(&[
     &NEIGHBOURS,
     &TRAINERS,
     &SCHEDULE,

@@ -44,7 +44,7 @@ fn bits(made: &MadeBatch) -> Bits {
     (edges.collect(), ids.collect(), input)
 }
 
-pub(in crate::strategy) fn sampled(model: ModelKind, dropout: f64) -> RunSpec {
+pub(crate) fn sampled(model: ModelKind, dropout: f64) -> RunSpec {
     let entry = find("distdgl").expect("registered");
     let mut pairs = spec(entry, model, 2, 8).to_pairs();
     pairs.retain(|(key, _)| !["fanout", "batch", "dropout"].contains(&key.as_str()));
@@ -55,7 +55,7 @@ pub(in crate::strategy) fn sampled(model: ModelKind, dropout: f64) -> RunSpec {
 }
 
 /// What `f` says of a maker on each rank, whose settings `change` has changed.
-fn with_makers<T: Send>(
+pub(crate) fn with_makers<T: Send>(
     (spec, data, ranks): (&RunSpec, &Arc<Dataset>, usize),
     change: impl Fn(&mut Settings) + Sync,
     f: impl Fn(&mut Ctx, &mut Maker) -> T + Sync,
