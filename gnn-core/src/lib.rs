@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!  work   rehearsal          the loop · the same without computing
-//!  evaluation                what a strategy's weights are worth
+//!  evaluation   embeddings   what a strategy's weights are worth · what they make of each vertex
 //!  strategy                  schedules over layers and ranks, one folder or file each
 //!  feed                      mini-batches made ahead
 //!  head                      losses and metrics
@@ -44,6 +44,7 @@
 //! | [`head`] | losses and metrics of the tasks |
 //! | [`strategy`] | schedules over layers and ranks |
 //! | [`evaluation`] | what the weights of a strategy are worth |
+//! | [`embeddings`] | what they make of every vertex, in a file a rank |
 //! | [`record`] | rows, phases, status pages |
 //! | [`checkpoint`] | what a run needs to go on later, on disk |
 //! | [`work()`] | the loop |

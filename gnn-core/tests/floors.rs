@@ -19,7 +19,7 @@ const FLOORS: &[&[&str]] = &[
     &["head"],
     &["feed"],
     &["strategy"],
-    &["evaluation"],
+    &["embeddings", "evaluation"],
     &["rehearsal", "work"],
 ];
 

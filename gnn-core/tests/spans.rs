@@ -7,8 +7,8 @@
 //! host (ranks are threads here), or the cost of a trace (`halobook bench` and the README have that).
 
 use gnn_core::plan::Plan;
-use gnn_core::record::SpanPhase;
 use gnn_core::record::rows::{RankRow, SpanRow, TracedRow};
+use gnn_core::record::{SpanPhase, Stream};
 use gnn_core::spec::{RunSpec, Value};
 use gnn_core::strategy::{Exact, STRATEGIES};
 use gnn_core::{World, work};
@@ -67,7 +67,14 @@ fn column(phase: SpanPhase) -> &'static str {
 }
 
 fn adds_up(what: &str, spans: &[SpanRow], row: &RankRow) {
-    let leaves = || spans.iter().filter(|s| !column(s.phase).is_empty());
+    // Threads that make batches work beside the rank's own, and beside each other.
+    let of_rank = |s: &&SpanRow| s.stream != Stream::Sampler;
+    let leaves = || {
+        spans
+            .iter()
+            .filter(of_rank)
+            .filter(|s| !column(s.phase).is_empty())
+    };
     let mut sums: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
     for span in leaves() {
         let sum = sums.entry(column(span.phase)).or_default();

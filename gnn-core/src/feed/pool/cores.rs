@@ -27,7 +27,9 @@ impl Split {
         let shares = all.len() / each.max(1);
         let first = rank.checked_rem(shares)? * each;
         let share = &all[first..first + each];
-        let trains = each.checked_sub(samplers).filter(|&left| left > 0 && samplers > 0)?;
+        let trains = each
+            .checked_sub(samplers)
+            .filter(|&left| left > 0 && samplers > 0)?;
         Some(Split {
             trainer: Cores::of(&share[..trains]),
             samplers: Cores::of(&share[trains..]),
@@ -72,7 +74,10 @@ mod tests {
             return;
         }
         let split = Split::of(5, may, 1).expect("two cores");
-        assert_eq!((split.trainer.set.count(), split.samplers.set.count()), (may as u32 - 1, 1));
+        assert_eq!(
+            (split.trainer.set.count(), split.samplers.set.count()),
+            (may as u32 - 1, 1)
+        );
         let kept = std::thread::spawn(move || {
             split.samplers.keep_here();
             sched_getaffinity(None).expect("known")

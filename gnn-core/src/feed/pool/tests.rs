@@ -8,7 +8,7 @@ use crate::feed::make::Maker;
 use crate::feed::task::DrawAt;
 use crate::model::ModelKind;
 use crate::rng;
-use crate::strategy::tests::feeds::{sampled, with_makers};
+use crate::strategy::tests::feeds::{sampled, with_maker};
 use crate::testing::random_dataset;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -115,7 +115,7 @@ proptest! {
     ) {
         let data = Arc::new(random_dataset(n, n * degree, 4, 3, false, seed));
         let spec = sampled(ModelKind::Sage, if dropout { 0.4 } else { 0.0 });
-        with_makers((&spec, &data, ranks), |_| {}, |_, maker| {
+        with_maker((&spec, &data, ranks), |maker| {
             for step in 0..maker.seeds.batches() {
                 let made = maker.make(1, step).expect("made");
                 let (done, count) = run(maker, (1, step), grain, seed ^ step);

@@ -186,7 +186,9 @@ fn build_as(
     let coarse = coarse(spec, share);
     // Ranks that are threads of one process have no share of their own.
     let pins = spec.knobs.flag("pin") && !cx.plan.in_process;
-    let split = pins.then(|| Split::of(cx.rank(), share, settings.workers)).flatten();
+    let split = pins
+        .then(|| Split::of(cx.rank(), share, settings.workers))
+        .flatten();
     pool.cores = split.map(|split| split.samplers);
     let launching = Launching {
         launcher: Box::new(move |range| Box::new(Coarse::new(coarse, range))),

@@ -54,8 +54,16 @@ pub(crate) fn sampled(model: ModelKind, dropout: f64) -> RunSpec {
     RunSpec::from_pairs(pairs).expect("valid pairs")
 }
 
+/// What `f` says of a maker on each rank.
+pub(crate) fn with_maker<T: Send>(
+    of: (&RunSpec, &Arc<Dataset>, usize),
+    f: impl Fn(&mut Maker) -> T + Sync,
+) -> Vec<T> {
+    with_makers(of, |_| {}, |_, maker| f(maker))
+}
+
 /// What `f` says of a maker on each rank, whose settings `change` has changed.
-pub(crate) fn with_makers<T: Send>(
+fn with_makers<T: Send>(
     (spec, data, ranks): (&RunSpec, &Arc<Dataset>, usize),
     change: impl Fn(&mut Settings) + Sync,
     f: impl Fn(&mut Ctx, &mut Maker) -> T + Sync,
