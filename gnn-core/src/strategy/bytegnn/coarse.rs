@@ -13,7 +13,7 @@
 //! | T_sample, T_train | means over the last eight batches: from a batch's beginning to its end, and from when training takes one until it asks for the next of the epoch |
 //! | T_gap | since the last launch, in units of T_train, so that σ means the same for every model |
 //! | Q | finished batches that training can take one after the other; no less than [`LEAST_QUEUE`], so that an empty queue makes the score large and not infinite |
-//! | C | processor time of the rank over its share of the cores, per cent, over the last [`UTILISATION_NS`] or longer |
+//! | C | processor time of the rank's process over its share of the cores, per cent, over the last [`UTILISATION_NS`] or longer; of ranks that are threads of one process, that of all of them |
 //! | σ | 10 unless the request says otherwise (`sigma`): at half of its cores and with one batch in the queue, a rank whose sampling takes as long as its training begins one every 0.11 T_train; at nine tenths, every 0.27 |
 //! | before the first batch was trained on | as many batches as there are threads that make them, and one more |
 //! | nothing on its way and nothing in the queue | one batch, whatever the score: training would wait for ever |
@@ -42,8 +42,8 @@ pub(super) struct CoarseSettings {
     pub(super) bounds: Bounds,
     /// Threads that make batches.
     pub(super) threads: u64,
-    /// Cores that are this rank's.
-    pub(super) cores: usize,
+    /// Cores that the process has: its share where ranks outnumber them, and all ranks' where they are its threads.
+    pub(super) cores: f64,
     /// Whether the score decides; otherwise the bounds alone do.
     pub(super) scored: bool,
 }
@@ -234,7 +234,7 @@ struct Utilisation(VecDeque<(u64, u64)>);
 impl Utilisation {
     /// Processor time over the time of `cores` cores since a reading that is [`UTILISATION_NS`] old, or since
     /// the oldest.
-    fn percent(&mut self, now: (u64, u64), cores: usize) -> f64 {
+    fn percent(&mut self, now: (u64, u64), cores: f64) -> f64 {
         let old = |at: &(u64, u64)| now.0.saturating_sub(at.0) >= UTILISATION_NS;
         while self.0.get(1).is_some_and(old) {
             self.0.pop_front();
@@ -243,7 +243,7 @@ impl Utilisation {
         if self.0.back().is_none_or(|last| now.0 > last.0) {
             self.0.push_back(now);
         }
-        let wall = (now.0.saturating_sub(since.0)) as f64 * cores.max(1) as f64;
+        let wall = now.0.saturating_sub(since.0) as f64 * cores;
         match wall > 0.0 {
             true => (100.0 * (now.1.saturating_sub(since.1)) as f64 / wall).min(100.0),
             false => 0.0,

@@ -34,7 +34,9 @@ use super::mini_batch::{
 use super::{Built, Entry, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::Result;
+
 use crate::feed::{BatchRow, HopRow, How, LaunchRow, Launching, PoolSettings, Split, Turn};
+use crate::plan::Plan;
 use crate::record::Holds;
 use crate::record::frame::FrameRow;
 use crate::sample::Neighbourhood;
@@ -131,8 +133,19 @@ fn settings(spec: &RunSpec) -> Result<Settings> {
     })
 }
 
-/// When batches are begun, on a rank of so many cores.
-fn coarse(spec: &RunSpec, cores: usize) -> CoarseSettings {
+/// Cores that a rank's process has: where ranks outnumber the machine's, a part of one.
+fn cores(plan: &Plan) -> f64 {
+    let machine = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let (ranks, threads) = (plan.spec.ranks as f64, plan.threads as f64);
+    match (plan.in_process, plan.oversubscribed) {
+        (true, _) => machine.min(ranks * threads),
+        (false, true) => machine.min(ranks * threads) / ranks,
+        (false, false) => threads,
+    }
+}
+
+/// When batches are begun, by a process of so many cores.
+fn coarse(spec: &RunSpec, cores: f64) -> CoarseSettings {
     let knobs = &spec.knobs;
     CoarseSettings {
         sigma: knobs.number("sigma"),
@@ -183,7 +196,7 @@ fn build_as(
     mut pool: PoolSettings,
 ) -> Result<Built> {
     let (spec, share) = (&cx.plan.spec, cx.plan.threads);
-    let coarse = coarse(spec, share);
+    let coarse = coarse(spec, cores(&cx.plan));
     // Ranks that are threads of one process have no share of their own.
     let pins = spec.knobs.flag("pin") && !cx.plan.in_process;
     let split = pins

@@ -13,7 +13,7 @@ fn settings() -> CoarseSettings {
             bytes: None,
         },
         threads: 1,
-        cores: 1,
+        cores: 1.0,
         scored: true,
     }
 }
@@ -131,14 +131,14 @@ fn a_start_begins_as_many_as_there_are_threads_and_one() {
 fn utilisation_is_over_the_time_of_its_cores() {
     let mut used = Utilisation::default();
     let ms = |x: u64| x * 1_000_000;
-    assert_eq!(used.percent((ms(1), ms(7)), 2), 0.0);
-    assert_eq!(used.percent((ms(11), ms(17)), 2), 50.0);
+    assert_eq!(used.percent((ms(1), ms(7)), 2.0), 0.0);
+    assert_eq!(used.percent((ms(11), ms(17)), 2.0), 50.0);
     // Two cores' worth from here on; the window forgets what was before.
     for k in 2..20 {
-        used.percent((ms(1 + 10 * k), ms(17 + 20 * (k - 1))), 2);
+        used.percent((ms(1 + 10 * k), ms(17 + 20 * (k - 1))), 2.0);
     }
-    assert_eq!(used.percent((ms(201), ms(397)), 2), 100.0);
-    assert_eq!(used.percent((ms(201), ms(397)), 1), 100.0);
+    assert_eq!(used.percent((ms(201), ms(397)), 2.0), 100.0);
+    assert_eq!(used.percent((ms(201), ms(397)), 1.0), 100.0);
 }
 
 /// A run in simulated time: how long each batch takes to sample and to train, and its bytes.
