@@ -29,7 +29,8 @@ pub(crate) const WINDOW: usize = 8;
 impl Flight {
     /// Batches that were begun and are not finished.
     pub(crate) fn flying(&self) -> u64 {
-        self.begun - self.finished
+        // One that fails may be told of twice.
+        self.begun.saturating_sub(self.finished)
     }
 }
 

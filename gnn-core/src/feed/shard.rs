@@ -80,6 +80,22 @@ impl Shard {
         hop
     }
 
+    /// Those edges of `without` whose rows are `rows` of `owner`'s part, by the data set's ids.
+    pub(super) fn left_out(
+        &self,
+        owner: usize,
+        rows: &[u32],
+        without: Option<&Without>,
+    ) -> Vec<[u32; 2]> {
+        let Some(without) = without else {
+            return Vec::new();
+        };
+        let all = &self.numbers;
+        let id = |&r: &u32| all.ids[(all.first[owner] + r) as usize];
+        let of_rows = rows.iter().flat_map(|r| without.of(id(r)));
+        of_rows.copied().collect()
+    }
+
     /// About how many edges that is, for rows like those of this part.
     pub(super) fn expects(&self, layer: usize, rows: usize) -> usize {
         self.sampler.expects(layer, rows)

@@ -63,12 +63,7 @@ impl HopTask {
             if owner == me || rows.is_empty() {
                 continue;
             }
-            let all = &reach.shard.numbers;
-            let id = |&r: &u32| all.ids[(all.first[owner] + r) as usize];
-            let left_out = |w: &Without| -> Vec<[u32; 2]> {
-                rows.iter().flat_map(|r| w.of(id(r))).copied().collect()
-            };
-            let left_out = without.map(left_out).unwrap_or_default();
+            let left_out = reach.shard.left_out(owner, rows, without);
             let data = left_out.as_flattened();
             let ticket = reach.ask((What::Draw(layer), at), owner, (rows, data))?;
             open.push((owner, ticket));

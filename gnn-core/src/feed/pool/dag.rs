@@ -33,7 +33,7 @@ pub(super) struct State {
     hops: Vec<Found<Hop>>,
     features: Found<RowData>,
     /// What blocks have been made of; taken by the thread that makes one.
-    pub(super) making: Option<Making>,
+    making: Option<Making>,
     /// What was done while `making` may be with another thread.
     stats: Stats,
     /// Layers without a block; the blocks are made from the last one down.
@@ -43,12 +43,9 @@ pub(super) struct State {
 }
 
 /// What decides what is wanted, the same for all batches.
-#[derive(Clone)]
 pub(super) struct Plan {
     pub(super) wants: Wants,
     pub(super) me: usize,
-    /// Where each rank's numbers begin.
-    pub(super) first: Vec<u32>,
     /// Rows of a part, by layer, and of the features.
     pub(super) grains: Vec<usize>,
     pub(super) fetches: usize,
@@ -86,21 +83,10 @@ impl Dag {
         self.without.get().and_then(Option::as_ref)
     }
 
-    /// Those of some of `owner`'s rows.
-    pub(super) fn left_out(&self, owner: usize, rows: &[u32], shard: &Shard) -> Vec<[u32; 2]> {
-        let Some(without) = self.without() else {
-            return Vec::new();
-        };
-        let all = &shard.numbers;
-        let id = |&r: &u32| all.ids[(all.first[owner] + r) as usize];
-        let of_rows = rows.iter().flat_map(|r| without.of(id(r)));
-        of_rows.copied().collect()
-    }
-
     /// Its seeds are known.
     pub(super) fn seeded(&self, plan: Plan, mut making: Making, by: &Finder<'_>) -> Vec<Todo> {
         let _ = self.without.set(making.take_without());
-        let (n, owners) = (by.shard.numbers.ids.len(), plan.first.len() - 1);
+        let (n, owners) = (by.shard.numbers.ids.len(), by.shard.numbers.first.len() - 1);
         let hops = plan.grains.iter().map(|&g| Found::new(n, owners, g));
         let mut state = State {
             hops: hops.collect(),

@@ -240,7 +240,7 @@ impl Pool {
             };
             let first = reach.shard.numbers.first[owner];
             let rows: Vec<u32> = rows.iter().map(|v| v - first).collect();
-            let left_out = dag.left_out(owner, &rows, &reach.shard);
+            let left_out = reach.shard.left_out(owner, &rows, dag.without());
             let data = left_out.as_flattened();
             let mut query = reach.query((of, dag.at), (&rows, data));
             query.head.counted = dag.at.0;

@@ -166,7 +166,6 @@ impl Worker {
         Plan {
             wants,
             me: shard.rank,
-            first: shard.numbers.first.clone(),
             grains,
             fetches: rows,
         }

@@ -40,7 +40,6 @@ fn run(maker: &mut Maker, at: (u64, u64), grain: usize, seed: u64) -> (Done, usi
     let plan = Plan {
         wants,
         me: shard.rank,
-        first: shard.numbers.first.clone(),
         grains: vec![grain; wants.layers],
         fetches: 2 * grain,
     };

@@ -20,7 +20,8 @@
 //! # Measured
 //! Seeds a second beside `distdgl`, and where the schedule wins: `notebooks/measured/bytegnn.md`.
 //! # Not done
-//! Servers of parameters that are no ranks. Samplers and trainer of a rank are threads of one process.
+//! The five operators as values: positives and negatives are drawn with the seeds, in one operation. Servers of
+//! parameters that are no ranks. Samplers and trainer of a rank are threads of one process.
 //! # Exact when
 //! As `distdgl`: `fanout = all` and `batch = 0`; for links also `exclude = false`.
 
@@ -29,12 +30,11 @@ mod coarse;
 use super::distdgl;
 use super::mini_batch::{
     self, Base, CACHE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, Settings, TRAINERS,
-    of_request,
+    is_flag, of_request,
 };
 use super::{Built, Entry, Knob, Setup};
 use crate::ctx::Ctx;
 use crate::error::Result;
-
 use crate::feed::{BatchRow, HopRow, How, LaunchRow, Launching, PoolSettings, Split, Turn};
 use crate::plan::Plan;
 use crate::record::Holds;
@@ -44,10 +44,6 @@ use crate::spec::{RunSpec, Value, bytes};
 use coarse::{Bounds, Coarse, CoarseSettings};
 use std::sync::Arc;
 use std::time::Duration;
-
-fn is_flag(v: &Value) -> bool {
-    matches!(v, Value::Bool(_))
-}
 
 fn is_positive(v: &Value) -> bool {
     matches!(v, Value::Int(i) if *i >= 1)

@@ -9,7 +9,8 @@ fn is_count(v: &Value) -> bool {
     matches!(v, Value::Int(i) if *i >= 0)
 }
 
-fn is_flag(v: &Value) -> bool {
+/// Whether a setting is true or false.
+pub(in crate::strategy) fn is_flag(v: &Value) -> bool {
     matches!(v, Value::Bool(_))
 }
 

@@ -35,7 +35,7 @@ mod training;
 pub(in crate::strategy) use base::Base;
 pub(in crate::strategy) use foreseen::Foreseen;
 pub(in crate::strategy) use knobs::{
-    CACHE, EMBEDDINGS, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, splice,
+    CACHE, EMBEDDINGS, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, is_flag, splice,
 };
 pub(in crate::strategy) use settings::{Settings, learning};
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::tables::sound::Content;
 use crate::{Error, Result};
 use gnn_core::convert::{Ids, NpyFeatures, Options, Relabel};
 use gnn_core::graph::SelfLoops;
+use gnn_core::spec::bytes;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -103,27 +104,12 @@ fn ids(path: &str) -> Result<Vec<u64>> {
 
 /// A number of bytes: a number, perhaps with a decimal or binary unit.
 fn size(text: &str) -> Result<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => Some(1.0),
-        "k" | "kb" => Some(1e3),
-        "m" | "mb" => Some(1e6),
-        "g" | "gb" => Some(1e9),
-        "t" | "tb" => Some(1e12),
-        "kib" => Some(f64::from(1 << 10)),
-        "mib" => Some(f64::from(1 << 20)),
-        "gib" => Some(f64::from(1 << 30)),
-        _ => None,
-    };
-    let number = digits.trim().parse::<f64>().ok().filter(|x| *x >= 0.0);
-    unit.zip(number)
-        .map(|(unit, x)| (unit * x) as u64)
-        .ok_or_else(|| {
-            Error::refused(
-                format!("mem: expected a size, got {text}"),
-                "write --mem 1GB or --mem 500MiB",
-            )
-        })
+    bytes(text).ok_or_else(|| {
+        Error::refused(
+            format!("mem: expected a size, got {text}"),
+            "write --mem 1GB or --mem 500MiB",
+        )
+    })
 }
 
 #[cfg(test)]
