@@ -7,21 +7,20 @@
 
 #[cfg(doc)]
 use super::mail::Mailbox;
-use super::mail::{Delivery, Letter, Post};
+use super::mail::{Letter, Post};
+use super::outgoing::{BODY_TAG, HEAD_TAG, Outgoing, head, pieces};
 use super::port::{Board, Command, Port, Slot, lock};
 use super::transport::{Handle, Progress, Transport, Words};
 use crate::error::{Error, Result};
 use crate::record::now_ns;
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// The tag of the line that announces a letter, and that of the letter. Point-to-point tags end before.
-pub(super) const HEAD_TAG: u16 = (1 << 15) - 2;
-const BODY_TAG: u16 = (1 << 15) - 1;
-/// Mailbox it is for, mailbox it is from, the request it is about, and its length in words, as two words.
+/// Words that announce a letter.
 const HEAD_WORDS: usize = 5;
 /// In the place of a mailbox: nothing more will come.
 const BYE: u32 = u32::MAX;
@@ -65,7 +64,7 @@ pub(crate) fn with_hub<R: Send>(
 struct Coming {
     to: u32,
     letter: Letter,
-    handle: Option<Handle>,
+    pieces: VecDeque<Handle>,
 }
 
 struct Hub {
@@ -81,6 +80,7 @@ struct Hub {
     /// By peer, the receive of its next announcement; none after its last.
     heads: Vec<Option<Handle>>,
     coming: Vec<VecDeque<Coming>>,
+    outgoing: Outgoing,
     failed: bool,
     /// Rounds in which nothing happened.
     idle: u32,
@@ -99,6 +99,7 @@ impl Hub {
             closed: false,
             heads: vec![None; size],
             coming: (0..size).map(|_| VecDeque::new()).collect(),
+            outgoing: Outgoing::default(),
             failed: false,
             idle: 0,
         }
@@ -166,7 +167,20 @@ impl Hub {
             moved |= self.poll_heads(peer)?;
             moved |= self.poll_letters(peer)?;
         }
-        Ok(moved)
+        Ok(self.send_letters()? || moved)
+    }
+
+    /// Hands over what there is room for.
+    fn send_letters(&mut self) -> Result<bool> {
+        let mut moved = false;
+        loop {
+            let way = self.transport.way_out();
+            let Some((to, tag, words)) = self.outgoing.next(way, now_ns()) else {
+                return Ok(moved);
+            };
+            self.transport.post_send(to, tag, words)?;
+            moved = true;
+        }
     }
 
     fn obey(&mut self, command: Command) -> Result<()> {
@@ -203,20 +217,9 @@ impl Hub {
                 self.transport.drain()?;
                 let _ = done.send(());
             }
-            Command::Letter(from, Delivery { to, words }) => {
-                self.announce(to.rank, [to.mailbox, from, to.request], words.len())?;
-                if !words.is_empty() {
-                    self.transport.post_send(to.rank, BODY_TAG, words)?;
-                }
-            }
+            Command::Letter(from, delivery) => self.outgoing.push(from, delivery),
         }
         Ok(())
-    }
-
-    fn announce(&mut self, to: usize, envelope: [u32; 3], len: usize) -> Result<()> {
-        let mut head = envelope.to_vec();
-        head.extend([len as u32, (len as u64 >> 32) as u32]);
-        self.transport.post_send(to, HEAD_TAG, head)
     }
 
     fn poll_port(&mut self) -> Result<bool> {
@@ -263,10 +266,9 @@ impl Hub {
             }
             self.heads[peer] = Some(self.transport.post_recv(peer, HEAD_TAG, HEAD_WORDS)?);
             let len = (u64::from(head[3]) | u64::from(head[4]) << 32) as usize;
-            let handle = match len {
-                0 => None,
-                _ => Some(self.transport.post_recv(peer, BODY_TAG, len)?),
-            };
+            let cut = pieces(len, self.transport.way_out());
+            let post = |piece: Range<usize>| self.transport.post_recv(peer, BODY_TAG, piece.len());
+            let pieces = cut.map(post).collect::<Result<_>>()?;
             self.coming[peer].push_back(Coming {
                 to: head[0],
                 letter: Letter {
@@ -275,7 +277,7 @@ impl Hub {
                     request: head[2],
                     words: Words::new(),
                 },
-                handle,
+                pieces,
             });
         }
         Ok(moved)
@@ -285,11 +287,18 @@ impl Hub {
     fn poll_letters(&mut self, peer: usize) -> Result<bool> {
         let mut moved = false;
         while let Some(first) = self.coming[peer].front_mut() {
-            if let Some(handle) = first.handle {
-                if self.transport.poll(handle)? != Progress::Done {
-                    break;
+            let words = &mut first.letter.words;
+            while let Some(&piece) = first.pieces.front() {
+                if self.transport.poll(piece)? != Progress::Done {
+                    return Ok(moved);
                 }
-                first.letter.words = self.transport.take(handle)?;
+                let came = self.transport.take(piece)?;
+                first.pieces.pop_front();
+                moved = true;
+                match (words.is_empty(), first.pieces.is_empty()) {
+                    (true, true) => *words = came,
+                    _ => words.extend(came),
+                }
             }
             moved = true;
             let Some(Coming { to, letter, .. }) = self.coming[peer].pop_front() else {
@@ -316,6 +325,14 @@ impl Hub {
             (true, _) | (false, 0..64) => 50,
             (false, _) => 200,
         };
+        let pause = match self.outgoing.is_empty() {
+            true => pause,
+            // The port is not left without a letter.
+            false => {
+                let busy = Outgoing::pause_ns(self.transport.way_out(), now_ns());
+                pause.min(busy.div_ceil(1000))
+            }
+        };
         match self.commands.recv_timeout(Duration::from_micros(pause)) {
             Ok(command) => {
                 self.idle = 0;
@@ -339,10 +356,19 @@ impl Hub {
         self.closed = true;
         self.boxes.clear();
         let me = self.transport.rank();
-        for peer in (0..self.heads.len()).filter(|&p| p != me) {
-            self.announce(peer, [BYE; 3], 0)?;
-        }
-        while self.heads.iter().any(Option::is_some) || self.coming.iter().any(|c| !c.is_empty()) {
+        let mut said = false;
+        while !said
+            || self.heads.iter().any(Option::is_some)
+            || self.coming.iter().any(|c| !c.is_empty())
+        {
+            self.send_letters()?;
+            if !said && self.outgoing.is_empty() {
+                said = true;
+                for peer in (0..self.heads.len()).filter(|&p| p != me) {
+                    let bye = head([BYE; 3], 0);
+                    self.transport.post_send(peer, HEAD_TAG, bye)?;
+                }
+            }
             for peer in 0..self.heads.len() {
                 self.poll_heads(peer)?;
                 self.poll_letters(peer)?;

@@ -3,9 +3,10 @@
 //! Collectives are for ranks in step. A server answers whenever somebody asks, so its messages cannot
 //! be matched by order: a letter says which mailbox it is for, which one waits for the answer, and which
 //! request it makes or answers. That stands on its envelope, which is no payload and is not counted.
-//! Letters of one pair of ranks arrive in the order sent.
+//! Letters of one pair of ranks and one precedence arrive in the order sent.
 
 use super::Label;
+use super::outgoing::Precedence;
 use super::port::{Board, Command};
 use super::transport::Words;
 use crate::error::{Error, Result};
@@ -52,6 +53,7 @@ pub struct Address {
 /// A letter as its writer hands it over.
 pub(super) struct Delivery {
     pub(super) to: Address,
+    pub(super) precedence: Precedence,
     pub(super) words: Words,
 }
 
@@ -133,7 +135,22 @@ impl Outbox {
     ///
     /// # Errors
     /// [`Error::Comm`] when the rank is ending.
-    pub fn send(&self, (label, epoch): (Label, u64), to: Address, words: Words) -> Result<()> {
+    pub fn send(&self, label: (Label, u64), to: Address, words: Words) -> Result<()> {
+        self.send_in_turn(Precedence::default(), label, to, words)
+    }
+
+    /// [`Outbox::send`] of a letter that others may pass, and that may pass others: those that wait for a
+    /// slow way out leave in the order of their precedence.
+    ///
+    /// # Errors
+    /// As [`Outbox::send`].
+    pub fn send_in_turn(
+        &self,
+        precedence: Precedence,
+        (label, epoch): (Label, u64),
+        to: Address,
+        words: Words,
+    ) -> Result<()> {
         let post = &self.post;
         let lane = (label.layer, label.direction, to.rank as u32);
         {
@@ -143,7 +160,11 @@ impl Outbox {
             traffic.bytes += 4 * words.len() as u64;
             traffic.messages += 1;
         }
-        let delivery = Delivery { to, words };
+        let delivery = Delivery {
+            to,
+            precedence,
+            words,
+        };
         let sent = post.out.send(Command::Letter(self.number, delivery));
         sent.map_err(|_| post.board.gone("mail"))
     }

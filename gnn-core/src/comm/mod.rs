@@ -4,7 +4,8 @@
 //! it, meters every byte and every blocked nanosecond, and is all that a strategy sees. Some of the ranks
 //! make a [`Communicator::group`], which is one more.
 //!
-//! A strategy with work in the background has a hub beside it, through which threads exchange letters.
+//! A strategy with work in the background has a hub beside it, through which threads exchange letters,
+//! in pieces where messages leave one after the other.
 
 mod blocking;
 mod communicator;
@@ -15,6 +16,7 @@ mod link;
 mod mail;
 mod members;
 mod operation;
+mod outgoing;
 mod port;
 mod route;
 mod skew;
@@ -31,9 +33,10 @@ pub use communicator::{Communicator, GIVEN_UP, Ticket};
 pub(crate) use hub::with_hub;
 pub(crate) use link::{behind_link, same_clock};
 pub use mail::{Address, Letter, MailLane, Mailbox, Outbox, Post, unreadable};
+pub use outgoing::Precedence;
 pub use threads::ThreadTransport;
 pub(crate) use transport::NOTICE_TAG;
-pub use transport::{Handle, Progress, Settle, Transport, Words};
+pub use transport::{Handle, Progress, Settle, Transport, WayOut, Words};
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@
 //! MPI promises 15 bits. Operations in flight on one communicator have tags of their own as long as they
 //! are fewer than its tags.
 
-use super::hub::HEAD_TAG;
+use super::outgoing::HEAD_TAG;
 use std::ops::Range;
 
 /// Where the world's tags for pairs begin, and where groups' do.

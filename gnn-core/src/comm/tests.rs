@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 mod broadcasts;
 mod groups;
+mod letters;
 
 const LABEL: Label = Label {
     layer: 3,

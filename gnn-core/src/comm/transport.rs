@@ -29,6 +29,22 @@ pub enum Progress {
     Done,
 }
 
+/// The way out of a rank whose messages pass one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WayOut {
+    /// When all that was handed over has left, on the clock of [`crate::record::now_ns`].
+    pub free_ns: u64,
+    /// Words that pass in [`WayOut::PIECE_NS`], or [`WayOut::LEAST`]; the same on all ranks.
+    pub piece: usize,
+}
+
+impl WayOut {
+    /// How long one message may hold up others that could pass it.
+    pub const PIECE_NS: u64 = 250_000;
+    /// Words that are not worth cutting.
+    pub const LEAST: usize = 1024;
+}
+
 /// A way to move words between ranks. Messages of one pair and tag arrive in the order sent.
 pub trait Transport {
     /// This rank.
@@ -64,6 +80,11 @@ pub trait Transport {
     /// # Errors
     /// [`crate::Error::Comm`] when the peer is gone or sent another length than was agreed.
     fn poll(&mut self, handle: Handle) -> Result<Progress>;
+
+    /// How messages wait for each other on their way out; none where the transport cannot know.
+    fn way_out(&self) -> Option<WayOut> {
+        None
+    }
 
     /// When the data of a receive began to move and when it was complete (which may lie ahead), on
     /// the clock of [`crate::record::now_ns`]; none where the transport cannot know. Asked before
@@ -120,6 +141,9 @@ impl<T: Transport> Transport for Rc<RefCell<T>> {
     }
     fn poll(&mut self, handle: Handle) -> Result<Progress> {
         self.borrow_mut().poll(handle)
+    }
+    fn way_out(&self) -> Option<WayOut> {
+        self.borrow().way_out()
     }
     fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
         self.borrow().travelled(handle)

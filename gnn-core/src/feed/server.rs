@@ -11,7 +11,7 @@ use super::rows::RowData;
 use super::shard::Shard;
 use super::table::{AskedRows, Pushed, Table};
 use super::wire::{Head, Query, What, pack};
-use crate::comm::{Letter, Mailbox, Post, Words, unreadable};
+use crate::comm::{Letter, Mailbox, Post, Precedence, Words, unreadable};
 use crate::error::{Error, Result};
 use crate::sample::Without;
 use kernels::Mat;
@@ -54,6 +54,16 @@ pub(crate) enum Turn {
     Arrival,
     /// Who asks for the oldest batch, and of those for what is cheapest.
     Cost,
+}
+
+impl Turn {
+    /// Which answer leaves first where the way out is slow.
+    fn precedence(self, head: &Head, words: usize) -> Precedence {
+        match self {
+            Turn::Cost if head.what.in_any_order() => [head.at.0, head.at.1, words as u64],
+            _ => Precedence::default(),
+        }
+    }
 }
 
 /// Whether it may wait, the epoch and the step that it is for, its cost, and when it came.
@@ -134,7 +144,7 @@ impl Server {
             while let Some(letter) = next(&mailbox, &mut waiting, turn) {
                 #[cfg(test)]
                 super::tests::delay(of.delays);
-                if let Err(e) = of.answer(&mailbox, &par, &letter) {
+                if let Err(e) = of.answer((&mailbox, turn), &par, &letter) {
                     eprintln!("error: {e}");
                     closes.0.close();
                 }
@@ -161,7 +171,7 @@ impl Drop for Server {
 
 impl Served {
     /// Answers a letter.
-    fn answer(&self, mailbox: &Mailbox, par: &Par, letter: &Letter) -> Result<()> {
+    fn answer(&self, (mailbox, turn): (&Mailbox, Turn), par: &Par, letter: &Letter) -> Result<()> {
         let bad = || unreadable(letter.from, "a request");
         let query = Query::read(letter.from, &letter.words)?;
         let owned = self.shard.numbers.of(self.shard.rank).len() as u32;
@@ -192,7 +202,10 @@ impl Served {
             What::Settle => Words::new(),
         };
         let label = (query.head.what.label(), query.head.counted);
-        mailbox.send(label, letter.asker(), words)
+        let precedence = turn.precedence(&query.head, words.len());
+        mailbox
+            .outbox()
+            .send_in_turn(precedence, label, letter.asker(), words)
     }
 
     fn table(&self) -> Option<&Table> {

@@ -55,6 +55,12 @@ impl Link {
         })
     }
 
+    /// Words that pass in some nanoseconds; one at least.
+    pub(crate) fn words_in(self, ns: u64) -> usize {
+        let words = u128::from(self.bits_per_s) * u128::from(ns) / (32 * 1_000_000_000);
+        usize::try_from(words).unwrap_or(usize::MAX).max(1)
+    }
+
     /// Nanoseconds for which a message occupies a port.
     pub(crate) fn occupies_ns(self, bytes: u64) -> u64 {
         let ns = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(self.bits_per_s);

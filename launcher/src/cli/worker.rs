@@ -136,7 +136,7 @@ fn mpi_world(plan: &Plan, program: &Program) -> gnn_core::Result<World> {
 /// A transport whose abort only marks it, so that the error that led to it can be written first.
 mod held {
     use gnn_core::Result;
-    use gnn_core::comm::{Handle, Progress, Transport, Words};
+    use gnn_core::comm::{Handle, Progress, Transport, WayOut, Words};
     use std::ops::Range;
 
     /// See the module.
@@ -174,6 +174,9 @@ mod held {
         }
         fn poll(&mut self, handle: Handle) -> Result<Progress> {
             self.held().poll(handle)
+        }
+        fn way_out(&self) -> Option<WayOut> {
+            self.inner.as_deref().and_then(Transport::way_out)
         }
         fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
             self.inner.as_deref().and_then(|t| t.travelled(handle))

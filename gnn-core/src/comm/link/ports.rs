@@ -1,6 +1,7 @@
 //! When messages arrive: arithmetic on departures alone, without a clock.
 
 use super::Link;
+use crate::comm::WayOut;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -37,9 +38,12 @@ impl Outbound {
         self.port.pass(sent_ns, self.link.occupies_ns(bytes))
     }
 
-    /// When everything handed over so far has left.
-    pub(super) fn empty_ns(&self) -> u64 {
-        self.port.free_ns
+    /// When everything handed over so far has left, and how much passes at once.
+    pub(super) fn way_out(&self) -> WayOut {
+        WayOut {
+            free_ns: self.port.free_ns,
+            piece: self.link.words_in(WayOut::PIECE_NS).max(WayOut::LEAST),
+        }
     }
 }
 

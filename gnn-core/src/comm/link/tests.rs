@@ -89,7 +89,7 @@ fn a_senders_port_passes_one_message_after_the_other() {
     let mut out = Outbound::new(link());
     let departures = [(0, 100), (0, 10), (500, 10), (2_000, 10)].map(|(t, b)| out.departs(t, b));
     assert_eq!(departures, [0, 800, 880, 2_000]);
-    assert_eq!(out.empty_ns(), 2_080);
+    assert_eq!(out.way_out().free_ns, 2_080);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::Link;
 use super::ports::{Inbound, Notice, Outbound, Parcel};
-use crate::comm::{Handle, NOTICE_TAG, Progress, Transport, Words};
+use crate::comm::{Handle, NOTICE_TAG, Progress, Transport, WayOut, Words};
 use crate::error::{Error, Result};
 use crate::record::now_ns;
 use std::collections::{HashMap, VecDeque};
@@ -167,6 +167,10 @@ impl Transport for Linked {
         })
     }
 
+    fn way_out(&self) -> Option<WayOut> {
+        Some(self.out.way_out())
+    }
+
     fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
         let (sent, arrives) = self.times(handle)?;
         Some(sent..arrives.unwrap_or(u64::MAX))
@@ -195,7 +199,7 @@ impl Transport for Linked {
 
     fn drain(&mut self) -> Result<()> {
         self.inner.drain()?;
-        let left = self.out.empty_ns().saturating_sub(now_ns());
+        let left = self.out.way_out().free_ns.saturating_sub(now_ns());
         std::thread::sleep(std::time::Duration::from_nanos(left));
         Ok(())
     }

@@ -47,11 +47,16 @@ impl Answers {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Sends a request to `owner`'s server.
+    /// Sends a request to `owner`'s server; `fine`: those of later batches may wait for it.
     ///
     /// # Errors
     /// [`crate::Error::Comm`] when the rank is ending.
-    pub(super) fn ask(&self, owner: usize, query: &Query<'_>, of: Asked) -> Result<()> {
+    pub(super) fn ask(
+        &self,
+        owner: usize,
+        (query, fine): (&Query<'_>, bool),
+        of: Asked,
+    ) -> Result<()> {
         let request = {
             let mut requests = lock(&self.requests);
             let request = requests.next;
@@ -67,7 +72,10 @@ impl Answers {
             request,
         };
         let label = (query.head.what.label(), query.head.counted);
-        self.outbox.send(label, to, query.words())
+        let (epoch, step) = query.head.at;
+        let precedence = if fine { [epoch, step, 0] } else { [0; 3] };
+        let words = query.words();
+        self.outbox.send_in_turn(precedence, label, to, words)
     }
 
     /// What a letter answers.

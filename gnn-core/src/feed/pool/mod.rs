@@ -251,7 +251,7 @@ impl Pool {
                 of,
                 part,
             };
-            answers.ask(owner, &query, asked)?;
+            answers.ask(owner, (&query, self.settings.fine), asked)?;
         }
         self.add(mine);
         Ok(())
