@@ -1,9 +1,11 @@
 //! Seeds of batches of edges: the ends of the edges and of the pairs drawn beside them.
 
+use crate::dataset::Pair;
 use crate::error::Result;
 use crate::head::PairBatch;
-use crate::sample::{Beside, Compact, Nearby, TrainEdges, Without};
+use crate::sample::{Compact, Nearby, TrainEdges, Without};
 use kernels::pairs::Pairs;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What pairs are drawn for.
@@ -34,24 +36,42 @@ pub(super) struct EdgeBatch {
 }
 
 impl EdgeSeeds {
-    /// The batch of this rank's edges, or vertices, at `places`.
+    /// This rank's edges, or vertices, at `places`.
+    pub(super) fn at(&self, places: &[u32]) -> Vec<u32> {
+        places.iter().map(|&k| self.mine[k as usize]).collect()
+    }
+
+    /// Pairs that are joined, of `some` of a batch's edges or vertices.
+    pub(super) fn positives(&self, epoch: u64, batch: &[u32], some: Range<usize>) -> Vec<Pair> {
+        match &self.pairs {
+            PairsOf::Edges(all) => all.positives(&batch[some]),
+            PairsOf::Vertices(all) => all.positives(epoch, &batch[some]),
+        }
+    }
+
+    /// Pairs that are not, of `some` of a batch's edges or vertices.
+    pub(super) fn negatives(&self, epoch: u64, batch: &[u32], some: Range<usize>) -> Vec<Pair> {
+        match &self.pairs {
+            PairsOf::Edges(all) => all.negatives(epoch, batch, some).negatives,
+            PairsOf::Vertices(all) => all.negatives(epoch, &batch[some]),
+        }
+    }
+
+    /// Numbers of the ends of some pairs, one pair after the other.
+    pub(super) fn ends<'a>(&'a self, pairs: &'a [Pair]) -> impl Iterator<Item = u32> + 'a {
+        pairs.iter().flatten().map(|&v| self.numbers[v as usize])
+    }
+
+    /// The batch that has these pairs.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] for more pairs than can be numbered.
     pub(super) fn batch(
         &self,
-        epoch: u64,
-        places: &[u32],
+        (positives, negatives): (&[Pair], &[Pair]),
         compact: &mut Compact,
     ) -> Result<EdgeBatch> {
-        let edges: Vec<u32> = places.iter().map(|&k| self.mine[k as usize]).collect();
-        let Beside {
-            positives,
-            negatives,
-            ..
-        } = match &self.pairs {
-            PairsOf::Edges(all) => all.draw(epoch, &edges),
-            PairsOf::Vertices(all) => all.draw(epoch, &edges),
-        };
-        let ends = positives.iter().chain(&negatives).flatten();
-        let mut ends: Vec<u32> = ends.map(|&v| self.numbers[v as usize]).collect();
+        let mut ends: Vec<u32> = self.ends(positives).chain(self.ends(negatives)).collect();
         let seeds = compact.number(self.numbers.len(), &[], &mut ends);
         let count = positives.len() + negatives.len();
         let pairs = ends.chunks_exact(2).map(|p| [p[0], p[1]]).collect();
@@ -63,7 +83,7 @@ impl EdgeSeeds {
                 all: vec![true; count].into(),
             },
             seeds,
-            without: self.exclude.then(|| Without::new(&positives)),
+            without: self.exclude.then(|| Without::new(positives)),
         })
     }
 }

@@ -7,7 +7,7 @@ use super::seeds::Seeds;
 use super::stats::Stats;
 use super::task::DrawAt;
 use crate::backend::Kept;
-use crate::dataset::Rows;
+use crate::dataset::{Pair, Rows};
 use crate::error::Result;
 use crate::graph::Block;
 use crate::head::PairBatch;
@@ -86,33 +86,58 @@ impl Maker {
         ids.collect::<Vec<_>>().into()
     }
 
-    /// Where a batch begins.
-    pub(super) fn begin(&mut self, epoch: u64, step: u64) -> Result<Begun> {
+    /// Where the seeds of batch `step` of `epoch` lie among this rank's.
+    pub(super) fn places(&mut self, epoch: u64, step: u64) -> Vec<u32> {
         if self.order.as_ref().is_none_or(|o| o.0 != epoch) {
             self.order = Some((epoch, self.seeds.order(epoch)));
         }
         let (_, order) = self.order.as_ref().expect("set above");
-        let places = order[self.seeds.of_batch(step)].to_vec();
-        let total = self.seeds.total(step);
-        let Some(links) = &self.links else {
-            let mine = self.seeds.mine();
-            return Ok(Begun {
-                rows: places.iter().map(|&k| mine[k as usize]).collect(),
-                labels: self.labels.pick(&places, total),
-                pairs: None,
-                without: None,
-                seeds: places.len(),
-            });
+        order[self.seeds.of_batch(step)].to_vec()
+    }
+
+    /// Where batch `step` of `epoch` begins.
+    pub(super) fn begin(&mut self, epoch: u64, step: u64) -> Result<Begun> {
+        let places = self.places(epoch, step);
+        let Some(links) = self.links.clone() else {
+            return Ok(self.begin_at(step, &places));
         };
-        let batch = links.batch(epoch, &places, &mut self.collector.compact)?;
+        let (all, batch) = (0..places.len(), links.at(&places));
+        let positives = links.positives(epoch, &batch, all.clone());
+        let negatives = links.negatives(epoch, &batch, all);
+        self.begin_of(step, &links, (places.len(), &positives, &negatives))
+    }
+
+    /// Where a batch begins whose seeds lie at `places`.
+    pub(super) fn begin_at(&self, step: u64, places: &[u32]) -> Begun {
+        let mine = self.seeds.mine();
+        Begun {
+            rows: places.iter().map(|&k| mine[k as usize]).collect(),
+            labels: self.labels.pick(places, self.seeds.total(step)),
+            pairs: None,
+            without: None,
+            seeds: places.len(),
+        }
+    }
+
+    /// Where a batch begins that has so many seeds and these pairs.
+    ///
+    /// # Errors
+    /// [`crate::Error::Shape`] for pairs that leave the vertices.
+    pub(super) fn begin_of(
+        &mut self,
+        step: u64,
+        links: &EdgeSeeds,
+        (seeds, positives, negatives): (usize, &[Pair], &[Pair]),
+    ) -> Result<Begun> {
+        let batch = links.batch((positives, negatives), &mut self.collector.compact)?;
         let mut labels = self.labels.pick(&[], 0);
-        labels.train_total = total * self.labels.train_total;
+        labels.train_total = self.seeds.total(step) * self.labels.train_total;
         Ok(Begun {
             rows: batch.seeds,
             labels,
             pairs: Some(batch.pairs),
             without: batch.without,
-            seeds: places.len(),
+            seeds,
         })
     }
 

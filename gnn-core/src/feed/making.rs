@@ -3,7 +3,7 @@
 
 use super::collect::{Collecting, Collector, MadeInput, NamedBlock, Reading};
 use super::hops::{Hops, LayerBlock};
-use super::make::{MadeBatch, Maker};
+use super::make::{Begun, MadeBatch, Maker};
 use super::stats::{HopStats, Stats};
 use super::task::{DrawAt, HopTask};
 use crate::backend::Kept;
@@ -69,9 +69,14 @@ impl Maker {
     /// [`crate::Error::Shape`] for pairs that leave the vertices.
     pub(super) fn seeded(&mut self, epoch: u64, step: u64) -> Result<Making> {
         let begun = self.begin(epoch, step)?;
+        Ok(self.making(begun, (epoch, step)))
+    }
+
+    /// A batch of which nothing is known but where it begins.
+    pub(super) fn making(&self, begun: Begun, at: (u64, u64)) -> Making {
         let layers = self.collector.wants.layers;
-        Ok(Making {
-            at: (epoch, step),
+        Making {
+            at,
             labels: Some(begun.labels),
             pairs: begun.pairs,
             without: begun.without,
@@ -86,7 +91,7 @@ impl Maker {
                 seeds: begun.seeds as u64,
                 ..Stats::new(layers)
             },
-        })
+        }
     }
 
     /// Goes on as far as answers have come; the batch, once it is whole.

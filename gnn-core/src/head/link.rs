@@ -58,8 +58,8 @@ impl RunOf {
                 [&edges[..], &drawn].concat()
             }
             RunOf::Vertices(vertices, nearby) => {
-                let drawn = nearby.draw(epoch, vertices);
-                [drawn.positives, drawn.negatives].concat()
+                let near = nearby.positives(epoch, vertices);
+                [near, nearby.negatives(epoch, vertices)].concat()
             }
         }
     }

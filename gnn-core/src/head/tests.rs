@@ -261,13 +261,12 @@ fn links_are_learnt_from_mini_batches() {
         ("link", "in-batch", "mlp"),
         ("unsupervised", "uniform", "dot"),
     ] {
-        let run = |ranks: &str, prefetch: &str| {
+        let run_as = |strategy: &[(&str, &str)], ranks: &str| {
             let pairs = [
                 (
                     "data",
                     "sbm:nodes=200,classes=4,degree=8,feat=8,homophily=0.9",
                 ),
-                ("strategy", "distdgl"),
                 ("ranks", ranks),
                 ("task", task),
                 ("scorer", scorer),
@@ -277,17 +276,25 @@ fn links_are_learnt_from_mini_batches() {
                 ("fanout", "5"),
                 ("batch", "60"),
                 ("negative", negative),
-                ("exclude", "true"),
-                ("prefetch", prefetch),
             ];
             let n = ranks.parse::<u32>().expect("a number");
             let owner = (0..200u32).map(|v| v * 7 % 11 % n).collect();
-            train_links(&spec(&pairs), Some(owner))
+            train_links(&spec(&[&pairs[..], strategy].concat()), Some(owner))
         };
-        for ranks in ["1", "3"] {
-            let (now, ahead) = (run(ranks, "0"), run(ranks, "3"));
-            for (a, b) in now.iter().zip(&ahead) {
-                assert_eq!((&a.0, &a.1), (&b.0, &b.1), "{negative} on {ranks}");
+        for (ranks, exclude) in [("1", "true"), ("3", "true"), ("3", "false")] {
+            let distdgl = |prefetch| {
+                let knobs = [("strategy", "distdgl"), ("exclude", exclude)];
+                run_as(&[&knobs[..], &[("prefetch", prefetch)]].concat(), ranks)
+            };
+            let (now, ahead) = (distdgl("0"), distdgl("3"));
+            // Instances of seven seeds, whose pairs are drawn one by one.
+            let knobs = [("strategy", "bytegnn"), ("exclude", exclude)];
+            let more = [("grain", "7"), ("sample_threads", "2")];
+            let split = run_as(&[knobs, more].concat(), ranks);
+            for other in [ahead, split] {
+                for (a, b) in now.iter().zip(&other) {
+                    assert_eq!((&a.0, &a.1), (&b.0, &b.1), "{negative} on {ranks}");
+                }
             }
             let sum = |epoch: usize| -> f64 { now.iter().map(|rank| rank.0[epoch]).sum() };
             assert!(

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::rng::{self, Purpose};
 use kernels::hash;
 use kernels::par::Par;
+use std::ops::Range;
 
 /// Where the pairs without an edge come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,13 +53,11 @@ pub(crate) struct TrainEdges {
     seed: u64,
 }
 
-/// What is drawn for some edges.
+/// Pairs without an edge, and by each the positive of the batch that it is beside. Those beside one follow each
+/// other.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Beside {
-    /// The edges.
-    pub(crate) positives: Vec<Pair>,
-    /// Pairs without an edge; those beside an edge follow each other.
     pub(crate) negatives: Vec<Pair>,
-    /// By negative, the positive that it is beside.
     pub(crate) beside: Vec<u32>,
 }
 
@@ -73,17 +72,16 @@ impl TrainEdges {
         }
     }
 
-    /// Some edges, as positions among those to train on, with what is drawn beside them in an epoch.
-    pub(crate) fn draw(&self, epoch: u64, edges: &[u32]) -> Beside {
-        let positives: Vec<Pair> = edges.iter().map(|&e| self.train[e as usize]).collect();
-        let (negatives, beside) = match self.negative {
-            Negative::Uniform(k) => self.uniform(epoch, edges, k as usize),
-            Negative::InBatch(k) => self.in_batch(epoch, edges, &positives, k as usize),
-        };
-        Beside {
-            positives,
-            negatives,
-            beside,
+    /// The pairs of some edges, which are positions among those to train on.
+    pub(crate) fn positives(&self, edges: &[u32]) -> Vec<Pair> {
+        edges.iter().map(|&e| self.train[e as usize]).collect()
+    }
+
+    /// What is drawn in an epoch beside `some` of a batch's edges: the same whatever is drawn for the others.
+    pub(crate) fn negatives(&self, epoch: u64, edges: &[u32], some: Range<usize>) -> Beside {
+        match self.negative {
+            Negative::Uniform(k) => self.uniform(epoch, edges, some, k as usize),
+            Negative::InBatch(k) => self.in_batch(epoch, edges, some, k as usize),
         }
     }
 }
@@ -126,11 +124,8 @@ impl Links {
                 got: e.to_string(),
             });
         }
-        let Beside {
-            positives,
-            negatives,
-            beside,
-        } = self.edges.draw(epoch, edges);
+        let positives = self.edges.positives(edges);
+        let Beside { negatives, beside } = self.edges.negatives(epoch, edges, 0..edges.len());
         let ends = positives.iter().chain(&negatives).flatten();
         let mut ends: Vec<u32> = ends.copied().collect();
         let seeds = compact.number(self.sampler.graph.n_src, &[], &mut ends);
@@ -152,38 +147,35 @@ impl Links {
 }
 
 impl TrainEdges {
-    fn uniform(&self, epoch: u64, edges: &[u32], k: usize) -> (Vec<Pair>, Vec<u32>) {
-        let drawn = edges.iter().flat_map(|&e| {
+    fn uniform(&self, epoch: u64, edges: &[u32], some: Range<usize>, k: usize) -> Beside {
+        let drawn = edges[some.clone()].iter().flat_map(|&e| {
             let first = e as usize * k;
             self.known.draw(epoch, first..first + k)
         });
-        let beside = (0..edges.len() as u32).flat_map(|p| std::iter::repeat_n(p, k));
-        (drawn.collect(), beside.collect())
+        let beside = some.flat_map(|p| std::iter::repeat_n(p as u32, k));
+        Beside {
+            negatives: drawn.collect(),
+            beside: beside.collect(),
+        }
     }
 
-    fn in_batch(
-        &self,
-        epoch: u64,
-        edges: &[u32],
-        positives: &[Pair],
-        k: usize,
-    ) -> (Vec<Pair>, Vec<u32>) {
+    fn in_batch(&self, epoch: u64, edges: &[u32], some: Range<usize>, k: usize) -> Beside {
         let key = rng::key(self.seed, epoch, Purpose::Negative, 1);
-        let (mut pairs, mut beside) = (Vec::new(), Vec::new());
-        let mut draw = Draw::default();
-        for (p, (&e, &[head, _])) in edges.iter().zip(positives).enumerate() {
-            draw.distinct(hash::row(key, e), positives.len() - 1, k);
+        let (mut drawn, mut draw) = (Beside::default(), Draw::default());
+        let pair_of = |p: usize| self.train[edges[p] as usize];
+        for p in some {
+            draw.distinct(hash::row(key, edges[p]), edges.len() - 1, k);
             for &other in &draw.picked {
                 // All but the edge itself.
                 let other = other as usize + usize::from(other as usize >= p);
-                let pair = [head, positives[other][1]];
+                let pair = [pair_of(p)[0], pair_of(other)[1]];
                 if pair[0] != pair[1] && !self.known.known(pair) {
-                    pairs.push(pair);
-                    beside.push(p as u32);
+                    drawn.negatives.push(pair);
+                    drawn.beside.push(p as u32);
                 }
             }
         }
-        (pairs, beside)
+        drawn
     }
 }
 

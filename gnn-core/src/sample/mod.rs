@@ -32,8 +32,8 @@ mod tests;
 
 pub use compact::Compact;
 pub(crate) use hop::Hop;
-pub(crate) use links::{Beside, TrainEdges, Without};
 pub use links::{LinkBatch, Links, Negative};
+pub(crate) use links::{TrainEdges, Without};
 pub(crate) use nearby::Nearby;
 pub use negative::Negatives;
 pub use neighbourhood::{Drawn, Neighbourhood, Random, Vertex};

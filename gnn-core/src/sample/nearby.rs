@@ -11,7 +11,6 @@
 //! where it began, so that a vertex may be near to itself. On a graph so dense that draws keep finding
 //! neighbours the last one is taken.
 
-use super::Beside;
 use crate::dataset::{Links, Pair, Pairing};
 use crate::rng::{self, Purpose};
 
@@ -66,29 +65,26 @@ impl Nearby {
         &self.ends[self.start[v] as usize..self.start[v + 1] as usize]
     }
 
-    /// What is drawn for some vertices, each of which has a neighbour, in an epoch: a function of the epoch and
+    /// What some vertices, each of which has a neighbour, are near to in an epoch: a function of the epoch and
     /// the vertex alone.
-    pub(crate) fn draw(&self, epoch: u64, vertices: &[u32]) -> Beside {
-        let mut drawn = Beside {
-            positives: Vec::new(),
-            negatives: Vec::new(),
-            beside: Vec::new(),
+    pub(crate) fn positives(&self, epoch: u64, vertices: &[u32]) -> Vec<Pair> {
+        let key = rng::key(self.seed, epoch, Purpose::Walk, 0);
+        let of = |&v: &u32| {
+            let walks = self.walks(kernels::hash::row(key, v), v);
+            walks.map(move |near| [v, near])
         };
-        let walk = rng::key(self.seed, epoch, Purpose::Walk, 0);
-        let other = rng::key(self.seed, epoch, Purpose::Negative, 2);
-        for &v in vertices {
-            let (walk, other) = (kernels::hash::row(walk, v), kernels::hash::row(other, v));
-            let mut count = 0;
-            for near in self.walks(walk, v) {
-                for _ in 0..self.negatives {
-                    drawn.negatives.push([v, self.far(other, v, count)]);
-                    drawn.beside.push(drawn.positives.len() as u32);
-                    count += 1;
-                }
-                drawn.positives.push([v, near]);
-            }
-        }
-        drawn
+        vertices.iter().flat_map(of).collect()
+    }
+
+    /// What is drawn beside all that some vertices are near to, likewise.
+    pub(crate) fn negatives(&self, epoch: u64, vertices: &[u32]) -> Vec<Pair> {
+        let key = rng::key(self.seed, epoch, Purpose::Negative, 2);
+        let each = self.pairing.positives() * self.negatives;
+        let of = |&v: &u32| {
+            let key = kernels::hash::row(key, v);
+            (0..each as u64).map(move |k| [v, self.far(key, v, k)])
+        };
+        vertices.iter().flat_map(of).collect()
     }
 
     /// What walks from `v` visit.
@@ -157,26 +153,19 @@ mod tests {
         let n = 60;
         let drawn = nearby(n, 3, Pairing::default(), 4);
         let all: Vec<u32> = (0..n).collect();
-        let got = drawn.draw(2, &all);
-        assert_eq!((got.positives.len(), got.negatives.len()), (60, 180));
-        assert!(
-            got.positives
-                .iter()
-                .all(|&[v, u]| drawn.neighbours(v).contains(&u))
-        );
-        for (k, &[v, u]) in got.negatives.iter().enumerate() {
+        let (near, far) = (drawn.positives(2, &all), drawn.negatives(2, &all));
+        assert_eq!((near.len(), far.len()), (60, 180));
+        assert!(near.iter().all(|&[v, u]| drawn.neighbours(v).contains(&u)));
+        for (k, &[v, u]) in far.iter().enumerate() {
             assert!(u != v && !drawn.neighbours(v).contains(&u));
-            assert_eq!(got.positives[got.beside[k] as usize][0], v);
+            assert_eq!(near[k / 3][0], v);
         }
         // What others are drawn beside it changes nothing.
-        let some = drawn.draw(2, &all[20..23]);
-        assert_eq!(some.positives, got.positives[20..23]);
-        assert_eq!(some.negatives, got.negatives[60..69]);
-        assert_ne!(drawn.draw(3, &all).positives, got.positives);
-        assert_ne!(
-            nearby(n, 3, Pairing::default(), 5).draw(2, &all).positives,
-            got.positives
-        );
+        assert_eq!(drawn.positives(2, &all[20..23]), near[20..23]);
+        assert_eq!(drawn.negatives(2, &all[20..23]), far[60..69]);
+        assert_ne!(drawn.positives(3, &all), near);
+        let other = nearby(n, 3, Pairing::default(), 5);
+        assert_ne!(other.positives(2, &all), near);
     }
 
     #[test]
@@ -188,7 +177,7 @@ mod tests {
             power: 0.0,
         };
         let drawn = nearby(60, 1, pairing, 4);
-        let got = drawn.draw(0, &[7, 0]).positives;
+        let got = drawn.positives(0, &[7, 0]);
         assert_eq!(got.len(), 2 * pairing.positives());
         for walk in got.chunks(4) {
             let mut at = walk[0][0];
@@ -211,7 +200,7 @@ mod tests {
             let drawn = nearby(60, 20, pairing, 1);
             // Vertices that are not joined with it.
             let far: Vec<u32> = (3..58).filter(|v| v % 4 != 2).collect();
-            let got = (0..60).flat_map(|epoch| drawn.draw(epoch, &far).negatives);
+            let got = (0..60).flat_map(|epoch| drawn.negatives(epoch, &far));
             let (mut hub, mut all) = (0.0, 0.0);
             got.for_each(|[_, u]| {
                 all += 1.0;

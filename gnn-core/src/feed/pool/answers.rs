@@ -1,9 +1,10 @@
 //! Who asked for what comes in: one box for the answers to all threads.
 
 use super::super::SERVER;
-use super::super::wire::{Query, What};
+use super::super::wire::Query;
 use super::dag::Dag;
 use super::lock;
+use super::logical::Place;
 use crate::comm::{Address, Letter, Outbox, unreadable};
 use crate::error::Result;
 use std::collections::HashMap;
@@ -13,8 +14,8 @@ use std::sync::{Arc, Mutex};
 /// What was asked for.
 pub(super) struct Asked {
     pub(super) dag: Arc<Dag>,
-    pub(super) of: What,
-    pub(super) part: usize,
+    /// The operator, and the number of the instance.
+    pub(super) what: (Place, usize),
 }
 
 /// Requests without an answer.

@@ -10,9 +10,11 @@ use super::super::shard::Shard;
 use super::super::stats::Stats;
 use super::found::{Found, Part};
 use super::lock;
-use super::operation::Do;
+use super::logical::{Logical, Parts, Place};
+use crate::dataset::Pair;
 use crate::sample::{Hop, Without};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// One batch.
 pub(super) struct Dag {
@@ -27,11 +29,14 @@ pub(super) struct Dag {
 
 /// What has been found of it.
 pub(super) struct State {
-    /// Whose vertices, and what is wanted of them.
-    plan: Plan,
+    plan: Arc<Plan>,
+    /// Where seeds are edges or have others beside them, what is drawn of them.
+    pairs: Option<Paired>,
     /// By layer.
     hops: Vec<Found<Hop>>,
     features: Found<RowData>,
+    /// All rows of the last layer are known.
+    begun: bool,
     /// What blocks have been made of; taken by the thread that makes one.
     making: Option<Making>,
     /// What was done while `making` may be with another thread.
@@ -42,18 +47,70 @@ pub(super) struct State {
     queued: bool,
 }
 
+/// Seeds with others beside them.
+struct Paired {
+    /// Edges, or the data set's ids.
+    batch: Arc<Vec<u32>>,
+    /// Whether what is drawn waits for all of them: it must not read them.
+    exclude: bool,
+    /// By instance.
+    positives: Vec<Option<Vec<Pair>>>,
+    negatives: Vec<Option<Vec<Pair>>>,
+}
+
 /// What decides what is wanted, the same for all batches.
 pub(super) struct Plan {
-    pub(super) wants: Wants,
+    pub(super) logical: Logical,
     pub(super) me: usize,
-    /// Rows of a part, by layer, and of the features.
+    /// Vertices, and ranks that own them.
+    pub(super) numbers: (usize, usize),
+    /// Seeds of an instance, by layer rows of a part, and of the features.
+    pub(super) seeds: usize,
     pub(super) grains: Vec<usize>,
     pub(super) fetches: usize,
 }
 
+impl Plan {
+    /// Of batches of which `wants` is wanted, in instances of `grain` seeds, where seeds are edges or have
+    /// others beside them if `pairs`.
+    pub(super) fn new(wants: Wants, pairs: bool, grain: usize, shard: &Shard) -> Plan {
+        // An instance of so many seeds has as many rows below as they find.
+        let mut grains = vec![grain; wants.layers];
+        let mut rows = grain;
+        for layer in (0..wants.layers).rev() {
+            grains[layer] = rows;
+            rows = rows.saturating_add(shard.expects(layer, rows));
+        }
+        let parts = Parts {
+            layers: wants.layers,
+            pairs,
+            features: wants.features,
+            // A first layer in place reads rows of its own only where the model says so.
+            rows_too: !wants.in_place || wants.own,
+        };
+        Plan {
+            logical: Logical::new(parts),
+            me: shard.rank,
+            numbers: (shard.numbers.ids.len(), shard.numbers.first.len() - 1),
+            seeds: grain.max(1),
+            grains,
+            fetches: rows,
+        }
+    }
+}
+
+/// A batch's seeds.
+pub(super) enum Seeded {
+    /// Rows of its last layer.
+    Rows(Box<Making>),
+    /// Edges, or vertices with others beside them; whether what is drawn must not read these pairs.
+    Pairs(Vec<u32>, bool),
+}
+
 /// Something that may be done now: by a thread of this rank, or else by the owner of some rows.
 pub(super) struct Todo {
-    pub(super) what: Do,
+    /// The operator, and the number of the instance.
+    pub(super) what: (Place, usize),
     pub(super) cost: u64,
     pub(super) ask: Option<(usize, Vec<u32>)>,
 }
@@ -84,25 +141,39 @@ impl Dag {
     }
 
     /// Its seeds are known.
-    pub(super) fn seeded(&self, plan: Plan, mut making: Making, by: &Finder<'_>) -> Vec<Todo> {
-        let _ = self.without.set(making.take_without());
-        let (n, owners) = (by.shard.numbers.ids.len(), by.shard.numbers.first.len() - 1);
+    pub(super) fn seeded(&self, plan: &Arc<Plan>, seeds: Seeded, by: &Finder<'_>) -> Vec<Todo> {
+        let (n, owners) = plan.numbers;
         let hops = plan.grains.iter().map(|&g| Found::new(n, owners, g));
-        let mut state = State {
+        let state = State {
+            pairs: None,
             hops: hops.collect(),
             features: Found::new(n, owners, plan.fetches),
-            left: plan.grains.len(),
-            plan,
+            begun: false,
             making: None,
-            queued: false,
             stats: Stats::default(),
+            left: plan.grains.len(),
+            queued: false,
+            plan: Arc::clone(plan),
         };
-        let mut todo = Vec::new();
-        let top = state.left - 1;
-        state.find(making.rows(), Some(top), by, &mut todo);
+        *lock(&self.state) = Some(state);
+        match seeds {
+            Seeded::Rows(making) => self.begun(*making, by),
+            Seeded::Pairs(batch, exclude) => self.state().pair(batch, exclude, by),
+        }
+    }
+
+    /// All rows of its last layer are known.
+    pub(super) fn begun(&self, mut making: Making, by: &Finder<'_>) -> Vec<Todo> {
+        let _ = self.without.set(making.take_without());
+        let (mut state, mut todo) = (self.state(), Vec::new());
+        let found = match state.plan.logical.positive() {
+            Some(positive) => positive,
+            None => Logical::SEED,
+        };
+        state.find(making.rows(), found, by, &mut todo);
+        state.begun = true;
         state.making = Some(making);
         state.settle(by, &mut todo);
-        *lock(&self.state) = Some(state);
         todo
     }
 
@@ -137,6 +208,70 @@ impl State {
         add(&mut self.stats);
     }
 
+    /// All of the batch's seeds, and which of them an instance has.
+    pub(super) fn seeds(&self, instance: usize) -> (Arc<Vec<u32>>, Range<usize>) {
+        let pairs = self.pairs.as_ref().expect("seeds that are paired");
+        let (n, grain) = (pairs.batch.len(), self.plan.seeds);
+        let first = instance.saturating_mul(grain).min(n);
+        let end = first.saturating_add(grain).min(n);
+        (Arc::clone(&pairs.batch), first..end)
+    }
+
+    /// Draws pairs of `batch`.
+    fn pair(&mut self, batch: Vec<u32>, exclude: bool, by: &Finder<'_>) -> Vec<Todo> {
+        let instances = batch.len().div_ceil(self.plan.seeds).max(1);
+        self.pairs = Some(Paired {
+            batch: Arc::new(batch),
+            exclude,
+            positives: vec![None; instances],
+            negatives: vec![None; instances],
+        });
+        let positive = self.plan.logical.positive();
+        let positive = positive.expect("there are pairs");
+        let both = |k| [positive, positive + 1].map(|place| (place, k));
+        let all = (0..instances).flat_map(both);
+        all.map(|what| self.todo(what, None, by)).collect()
+    }
+
+    /// Pairs of an instance's seeds have been drawn, with these ends.
+    pub(super) fn paired(
+        &mut self,
+        (joined, instance): (bool, usize),
+        drawn: Vec<Pair>,
+        ends: &[u32],
+        by: &Finder<'_>,
+    ) -> Vec<Todo> {
+        let pairs = self.pairs.as_mut().expect("seeds that are paired");
+        let of = match joined {
+            true => &mut pairs.positives,
+            false => &mut pairs.negatives,
+        };
+        of[instance] = Some(drawn);
+        let all = pairs.positives.iter().chain(&pairs.negatives);
+        let whole = all.into_iter().all(Option::is_some);
+        let (exclude, mut todo) = (pairs.exclude, Vec::new());
+        let positive = self.plan.logical.positive();
+        let positive = positive.expect("there are pairs");
+        if !exclude {
+            self.find(ends, positive, by, &mut todo);
+        }
+        if whole {
+            todo.push(self.todo((positive + 2, 0), None, by));
+        }
+        todo
+    }
+
+    /// How many seeds there are, and the pairs of all: those that are joined, and those that are not.
+    pub(super) fn take_pairs(&mut self) -> (usize, Vec<Pair>, Vec<Pair>) {
+        let pairs = self.pairs.take().expect("taken once");
+        let all = |of: Vec<Option<Vec<Pair>>>| of.into_iter().flatten().flatten().collect();
+        (
+            pairs.batch.len(),
+            all(pairs.positives),
+            all(pairs.negatives),
+        )
+    }
+
     /// Rows of a part of a layer's hop.
     pub(super) fn rows_to_draw(&self, layer: usize, part: usize) -> Vec<u32> {
         self.hops[layer].parts[part].rows.clone()
@@ -154,6 +289,18 @@ impl State {
         (part.owner, part.rows.len())
     }
 
+    /// Edges of a layer's hop so far.
+    pub(super) fn edges_of_hop(&self, layer: usize) -> usize {
+        let hops = self.hops[layer].parts.iter();
+        let hops = hops.filter_map(|p| p.got.as_ref());
+        hops.map(|hop| hop.sources.len()).sum()
+    }
+
+    /// Rows of the features that are fetched.
+    pub(super) fn rows_of_features(&self) -> usize {
+        self.features.parts.iter().map(|p| p.rows.len()).sum()
+    }
+
     /// A part of a hop has been drawn.
     pub(super) fn drawn(
         &mut self,
@@ -162,8 +309,8 @@ impl State {
         hop: Hop,
         by: &Finder<'_>,
     ) -> Vec<Todo> {
-        let mut todo = Vec::new();
-        self.find(&hop.sources, layer.checked_sub(1), by, &mut todo);
+        let (mut todo, found) = (Vec::new(), self.plan.logical.hop(layer));
+        self.find(&hop.sources, found, by, &mut todo);
         self.hops[layer].put(part, hop);
         self.settle(by, &mut todo);
         todo
@@ -203,29 +350,23 @@ impl State {
         (parts, making)
     }
 
-    /// Some vertices are read: as rows of `layer` and all below, or, with none, by the first layer alone.
-    fn find(
-        &mut self,
-        vertices: &[u32],
-        layer: Option<usize>,
-        by: &Finder<'_>,
-        todo: &mut Vec<Todo>,
-    ) {
-        let wants = self.plan.wants;
-        // A first layer in place reads rows of its own only where the model says so.
-        let rows_too = layer.is_none() || !wants.in_place || wants.own;
-        let features = wants.features && rows_too;
+    /// The operator at `found` has found some vertices, each of which is read: as a row of the next hop and all
+    /// below, and by the features.
+    fn find(&mut self, vertices: &[u32], found: Place, by: &Finder<'_>, todo: &mut Vec<Todo>) {
+        let logical = &self.plan.logical;
+        let features = logical.reads(logical.features(), found);
+        let hops = logical.highest_hop(found).map_or(0..0, |l| 0..l + 1);
         let all = &by.shard.numbers;
         let own = all.of(self.plan.me);
         for &v in vertices {
             let is_own = own.contains(&v);
             // The first layer's sources are most of what is found, and most of them are here.
-            if layer.is_none() && (is_own || !features) {
+            if hops.is_empty() && (is_own || !features) {
                 continue;
             }
             let owner = if is_own { self.plan.me } else { all.owner(v) };
             let mut new = true;
-            for layer in layer.map_or(0..0, |l| 0..l + 1).rev() {
+            for layer in hops.clone().rev() {
                 let cut;
                 (new, cut) = self.hops[layer].want(v, owner);
                 if let Some(part) = cut {
@@ -246,17 +387,14 @@ impl State {
 
     /// Closes what nothing more will be found of, and says what may be done now that was not before.
     fn settle(&mut self, by: &Finder<'_>, todo: &mut Vec<Todo>) {
-        let mut above = true;
+        let mut above = self.begun;
         for layer in (0..self.hops.len()).rev() {
             if above && !self.hops[layer].closed {
                 for part in self.hops[layer].close() {
                     todo.push(self.draw(layer, part, by));
                 }
             }
-            above = self.hops[layer].is_whole();
-            if !above {
-                break;
-            }
+            above &= self.hops[layer].is_whole();
         }
         if above && !self.features.closed {
             for part in self.features.close() {
@@ -265,49 +403,41 @@ impl State {
         }
         if !self.queued
             && self.making.is_some()
-            && let Some((what, cost)) = self.follows(by)
+            && let Some(place) = self.follows()
         {
             self.queued = true;
-            let ask = None;
-            todo.push(Todo { what, cost, ask });
+            todo.push(self.todo((place, 0), None, by));
         }
     }
 
-    /// The next block, or the end, if what it is made of is there; and what that costs.
-    fn follows(&self, by: &Finder<'_>) -> Option<(Do, u64)> {
-        let Some(layer) = self.left.checked_sub(1) else {
-            let parts = self
-                .features
-                .is_whole()
-                .then(|| self.features.parts.iter())?;
-            let rows: usize = parts.map(|p| p.rows.len()).sum();
-            return Some((Do::End, (rows * by.width) as u64));
-        };
-        let hop = &self.hops[layer];
-        let parts = hop.is_whole().then(|| hop.parts.iter())?;
-        let edges = parts
-            .filter_map(|p| p.got.as_ref())
-            .map(|h| h.sources.len());
-        Some((Do::Block(layer), edges.sum::<usize>() as u64))
+    /// The next block, or the end, if what it is made of is there.
+    fn follows(&self) -> Option<Place> {
+        let logical = &self.plan.logical;
+        match self.left.checked_sub(1) {
+            Some(layer) => self.hops[layer].is_whole().then(|| logical.block(layer)),
+            None => self.features.is_whole().then(|| logical.end()),
+        }
     }
 
     fn draw(&self, layer: usize, part: usize, by: &Finder<'_>) -> Todo {
         let Part { owner, rows, .. } = &self.hops[layer].parts[part];
-        // How many neighbours others' rows have is not known: as many as this rank's, on average.
-        let cost = rows.len() + by.shard.expects(layer, rows.len());
-        self.todo(Do::Draw(layer, part), cost, (*owner, rows))
+        let place = self.plan.logical.hop(layer);
+        self.todo((place, part), Some((*owner, rows)), by)
     }
 
     fn fetch(&self, part: usize, by: &Finder<'_>) -> Todo {
         let Part { owner, rows, .. } = &self.features.parts[part];
-        self.todo(Do::Fetch(part), rows.len() * by.width, (*owner, rows))
+        let place = self.plan.logical.features();
+        self.todo((place, part), Some((*owner, rows)), by)
     }
 
-    fn todo(&self, what: Do, cost: usize, (owner, rows): (usize, &[u32])) -> Todo {
+    /// An instance, of rows of some owner if it is of rows.
+    fn todo(&self, what: (Place, usize), of: Option<(usize, &Vec<u32>)>, by: &Finder<'_>) -> Todo {
+        let others = of.filter(|&(owner, _)| owner != self.plan.me);
         Todo {
             what,
-            cost: cost as u64,
-            ask: (owner != self.plan.me).then(|| (owner, rows.to_vec())),
+            cost: self.plan.logical.operator(what.0).cost(self, what.1, by),
+            ask: others.map(|(owner, rows)| (owner, rows.clone())),
         }
     }
 }

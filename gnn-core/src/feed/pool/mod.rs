@@ -9,6 +9,8 @@
 //!
 //! | module | one idea |
 //! |---|---|
+//! | `operator` | what is done for an instance: seed, positive, negative, neighbourhood, features |
+//! | `logical` | which operators a batch has, and what they read |
 //! | `operation` | what there is to do, and in which order |
 //! | `found` | rows of a layer, or of the features, as they are found |
 //! | `dag` | one batch: what has been found, what is open, what may be done next |
@@ -29,24 +31,27 @@ mod answers;
 mod cores;
 mod dag;
 mod found;
+mod logical;
 mod operation;
+mod operator;
 mod run;
 #[cfg(test)]
 mod tests;
 
 use super::board::Board;
+use super::collect::Collector;
 use super::launch::BatchRange;
 use super::make::Maker;
 use super::queue::thread;
 use super::reach::Reach;
-use super::wire::What;
 use crate::error::Result;
 use crate::record::now_ns;
 use crate::record::trace::Span;
 use answers::{Answers, Asked};
 pub(crate) use cores::{Cores, Split};
-use dag::{Dag, Todo};
-use operation::{Do, Operation, Operations};
+use dag::{Dag, Plan, Todo};
+use logical::Logical;
+use operation::{Operation, Operations};
 use run::Worker;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -69,6 +74,7 @@ pub(crate) struct PoolSettings {
 /// The threads of a rank that make batches.
 pub(crate) struct Pool {
     settings: PoolSettings,
+    plan: Arc<Plan>,
     operations: Mutex<Operations>,
     changed: Condvar,
     answers: Option<Answers>,
@@ -109,12 +115,15 @@ impl Pool {
         mut makers: Vec<Maker>,
         (board, range): (Arc<Board>, BatchRange),
     ) -> Result<(Arc<Pool>, Vec<JoinHandle<()>>)> {
-        let rank = makers[0].collector.reach.shard.rank;
+        let Collector { wants, reach, .. } = &makers[0].collector;
+        let (rank, pairs) = (reach.shard.rank, makers[0].links.is_some());
+        let plan = Plan::new(*wants, pairs, settings.grain, &reach.shard);
         // One box for the answers to all of them.
         let desk = makers[0].collector.reach.desk.take();
         let mailbox = desk.map(super::Desk::into_mailbox);
         let pool = Arc::new(Pool {
             settings,
+            plan: Arc::new(plan),
             operations: Mutex::default(),
             changed: Condvar::new(),
             answers: mailbox.as_ref().map(|m| Answers::new(m.outbox())),
@@ -152,7 +161,8 @@ impl Pool {
             self.add([Operation {
                 dag,
                 cost: 0,
-                what: Do::Seeds,
+                what: (Logical::SEED, 0),
+                came: None,
             }]);
         }
     }
@@ -172,11 +182,12 @@ impl Pool {
                 }
             };
             match answers.find(&letter) {
-                Ok(Asked { dag, of, part }) => {
-                    let cost = letter.words.len() as u64;
-                    let what = Do::Arrived(of, part, letter.words);
-                    self.add([Operation { dag, cost, what }]);
-                }
+                Ok(Asked { dag, what }) => self.add([Operation {
+                    dag,
+                    cost: letter.words.len() as u64,
+                    what,
+                    came: Some(letter.words),
+                }]),
                 Err(e) => {
                     let number = answers.oldest().unwrap_or_default();
                     return self.board.put(number, Err(e));
@@ -229,15 +240,16 @@ impl Pool {
         let mut mine = Vec::new();
         for Todo { what, cost, ask } in todo {
             let Some((owner, rows)) = ask else {
-                let dag = Arc::clone(dag);
-                mine.push(Operation { dag, cost, what });
+                mine.push(Operation {
+                    dag: Arc::clone(dag),
+                    cost,
+                    what,
+                    came: None,
+                });
                 continue;
             };
-            let (of, part) = match what {
-                Do::Draw(layer, part) => (What::Draw(layer), part),
-                Do::Fetch(part) => (What::Rows, part),
-                _ => unreachable!("others are asked for hops and rows alone"),
-            };
+            let of = self.plan.logical.operator(what.0).asks();
+            let of = of.expect("others are asked for hops and rows alone");
             let first = reach.shard.numbers.first[owner];
             let rows: Vec<u32> = rows.iter().map(|v| v - first).collect();
             let left_out = reach.shard.left_out(owner, &rows, dag.without());
@@ -248,8 +260,7 @@ impl Pool {
             let answers = answers.expect("only several ranks have anything to ask");
             let asked = Asked {
                 dag: Arc::clone(dag),
-                of,
-                part,
+                what,
             };
             answers.ask(owner, (&query, self.settings.fine), asked)?;
         }

@@ -1,34 +1,21 @@
 //! What there is to do for batches, and in which order.
 
-use super::super::wire::What;
 use super::dag::Dag;
+use super::logical::Place;
 use crate::comm::Words;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Something that a thread can do without waiting.
-pub(super) enum Do {
-    /// Draw the seeds, with what is beside them.
-    Seeds,
-    /// Draw a part of a layer's hop.
-    Draw(usize, usize),
-    /// Fetch a part of the features.
-    Fetch(usize),
-    /// Take in what an owner has answered: the part of a hop or of the features.
-    Arrived(What, usize, Words),
-    /// Make a layer's block.
-    Block(usize),
-    /// Collect the input, which ends the batch.
-    End,
-}
-
-/// An operation of a batch.
+/// An operation of a batch, which a thread can do without waiting.
 pub(super) struct Operation {
     pub(super) dag: Arc<Dag>,
     /// What it is expected to touch, in words.
     pub(super) cost: u64,
-    pub(super) what: Do,
+    /// The operator, and the number of the instance.
+    pub(super) what: (Place, usize),
+    /// What the owner of its rows has answered, if that was asked.
+    pub(super) came: Option<Words>,
 }
 
 /// Operations that wait for a thread.
@@ -92,8 +79,16 @@ mod tests {
             let mut all = Operations::default();
             for (number, cost) in [(4, 1), (3, 9), (3, 2), (5, 0), (3, 2)] {
                 let dag = Arc::new(Dag::new(number, (0, number)));
-                let what = Do::End;
-                all.push(Operation { dag, cost, what }, fine);
+                let (what, came) = ((0, 0), None);
+                all.push(
+                    Operation {
+                        dag,
+                        cost,
+                        what,
+                        came,
+                    },
+                    fine,
+                );
             }
             let next = || all.pop().map(|o| (o.dag.number, o.cost));
             std::iter::from_fn(next).collect::<Vec<_>>()

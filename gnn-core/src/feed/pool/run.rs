@@ -2,11 +2,12 @@
 
 use super::super::collect::{MadeInput, Reading};
 use super::super::make::Maker;
+use super::super::making::Making;
 use super::super::rows::RowData;
-use super::super::wire::{What, unpack};
-use super::dag::{Dag, Finder, Plan, Todo};
+use super::dag::{Dag, Finder};
 use super::found::Part;
-use super::operation::{Do, Operation};
+use super::operation::Operation;
+use super::operator::{Instance, Operator};
 use super::{Pool, lock};
 use crate::error::Result;
 use crate::record::trace::Span;
@@ -26,62 +27,37 @@ impl Worker {
     /// Does operations until no more batches are wanted, or one fails.
     pub(super) fn work(mut self) {
         let pool = Arc::clone(&self.pool);
-        while let Some(Operation { dag, what, .. }) = pool.next() {
+        while let Some(operation) = pool.next() {
             #[cfg(test)]
             super::super::tests::delay(pool.settings.delays);
-            if let Err(e) = self.run(&dag, what) {
-                return pool.board.put(dag.number, Err(e));
+            let number = operation.dag.number;
+            if let Err(e) = self.run(operation) {
+                return pool.board.put(number, Err(e));
             }
         }
     }
 
-    fn run(&mut self, dag: &Arc<Dag>, what: Do) -> Result<()> {
+    fn run(&mut self, operation: Operation) -> Result<()> {
         let start = now_ns();
-        let (operator, layer) = name(&what);
-        let todo = match what {
-            Do::Seeds => self.seeds(dag, start)?,
-            Do::Draw(layer, part) => {
-                let rows = dag.state().rows_to_draw(layer, part);
-                let hop = self.draw(dag, layer, rows);
-                self.drawn(dag, (layer, part), hop, start)
-            }
-            Do::Arrived(What::Draw(layer), part, words) => {
-                let (owner, rows) = dag.state().part_of_hop(layer, part);
-                let hop = unpack(owner, rows, &words)?;
-                self.drawn(dag, (layer, part), hop, start)
-            }
-            Do::Arrived(_, part, words) => {
-                let (owner, rows) = dag.state().part_of_features(part);
-                let reach = &self.maker.collector.reach;
-                let rows = reach.rows.unpack(owner, rows, words)?;
-                let mut state = dag.state();
-                state.stats(|stats| stats.collect_ns += now_ns() - start);
-                state.fetched(part, rows, &self.finder(&|_| true))
-            }
-            Do::Block(layer) => self.block(dag, layer, start)?,
-            Do::End => {
-                self.end(dag, start)?;
-                Vec::new()
-            }
-            Do::Fetch(_) => unreachable!("rows of this rank are not fetched"),
+        let pool = Arc::clone(&self.pool);
+        let (place, number) = operation.what;
+        let (operator, dag) = (pool.plan.logical.operator(place), &operation.dag);
+        let came = operation.came;
+        let instance = Instance {
+            dag,
+            number,
+            came,
+            start,
         };
+        let todo = operator.run(self, instance)?;
         let done = start..now_ns();
-        self.pool.begin(dag, todo, &self.maker.collector.reach)?;
-        self.keep_span(dag, (operator, layer), done);
+        pool.begin(dag, todo, &self.maker.collector.reach)?;
+        self.keep_span(dag, operator, done);
         Ok(())
     }
 
-    fn seeds(&mut self, dag: &Dag, start: u64) -> Result<Vec<Todo>> {
-        let (epoch, step) = dag.at;
-        let mut making = self.maker.seeded(epoch, step)?;
-        making.stats.draw_ns += now_ns() - start;
-        let plan = self.plan();
-        let kept = |v| self.maker.collector.reach.cache.find(v).is_some();
-        Ok(dag.seeded(plan, making, &self.finder(&kept)))
-    }
-
     /// What is drawn of some of this rank's rows.
-    fn draw(&self, dag: &Dag, layer: usize, mut rows: Vec<u32>) -> Hop {
+    pub(super) fn draw(&self, dag: &Dag, layer: usize, mut rows: Vec<u32>) -> Hop {
         let reach = &self.maker.collector.reach;
         let first = reach.shard.numbers.first[reach.shard.rank];
         rows.iter_mut().for_each(|v| *v -= first);
@@ -89,34 +65,16 @@ impl Worker {
         reach.shard.draw(layer, dag.at, &rows, without, &reach.par)
     }
 
-    fn drawn(&self, dag: &Dag, of: (usize, usize), hop: Hop, start: u64) -> Vec<Todo> {
-        let kept = |v| self.maker.collector.reach.cache.find(v).is_some();
-        let (layer, part) = of;
-        let mut state = dag.state();
-        let (owner, rows) = state.part_of_hop(layer, part);
-        let todo = state.drawn(layer, part, hop, &self.finder(&kept));
-        let me = self.maker.collector.reach.shard.rank;
-        state.stats(|stats| {
-            stats.draw_ns += now_ns() - start;
-            stats.drawn_remote += if owner == me { 0 } else { rows as u64 };
-        });
-        todo
-    }
-
     /// A layer's block, out of the parts of its hop.
-    fn block(&mut self, dag: &Dag, layer: usize, start: u64) -> Result<Vec<Todo>> {
-        let (parts, mut making) = dag.state().take_hop(layer);
-        making.layer = layer;
+    pub(super) fn block(&mut self, parts: Vec<Part<Hop>>, making: &mut Making) -> Result<()> {
         let n = self.maker.collector.reach.shard.numbers.ids.len();
         let compact = &mut self.maker.collector.compact;
         let hop = unsplit(parts, making.rows(), n, compact);
-        self.maker.make_block(&mut making, hop)?;
-        making.stats.draw_ns += now_ns() - start;
-        Ok(dag.state().blocked(making, &self.finder(&|_| true)))
+        self.maker.make_block(making, hop)
     }
 
     /// The batch, out of its blocks and the parts of its features.
-    fn end(&mut self, dag: &Dag, start: u64) -> Result<()> {
+    pub(super) fn end(&mut self, dag: &Dag, start: u64) -> Result<()> {
         let (parts, mut making) = dag.state().take_features();
         let collector = &mut self.maker.collector;
         let n = collector.reach.shard.numbers.ids.len();
@@ -141,65 +99,34 @@ impl Worker {
         Ok(())
     }
 
-    fn finder<'a>(&'a self, is_kept: &'a dyn Fn(u32) -> bool) -> Finder<'a> {
+    /// With what this thread knows when it finds rows.
+    pub(super) fn finding<T>(&self, find: impl FnOnce(&Finder<'_>) -> T) -> T {
         let reach = &self.maker.collector.reach;
-        Finder {
+        find(&Finder {
             shard: &reach.shard,
-            is_kept,
+            is_kept: &|v| reach.cache.find(v).is_some(),
             width: reach.rows.width(),
-        }
+        })
     }
 
-    /// What is wanted of a batch.
-    fn plan(&self) -> Plan {
-        let collector = &self.maker.collector;
-        let shard = &collector.reach.shard;
-        let wants = collector.wants;
-        let grain = self.pool.settings.grain;
-        // An instance of so many seeds has as many rows below as they find.
-        let mut grains = vec![grain; wants.layers];
-        let mut rows = grain;
-        for layer in (0..wants.layers).rev() {
-            grains[layer] = rows;
-            rows = rows.saturating_add(shard.expects(layer, rows));
-        }
-        Plan {
-            wants,
-            me: shard.rank,
-            grains,
-            fetches: rows,
-        }
-    }
-
-    fn keep_span(&self, dag: &Dag, (operator, layer): (&'static str, usize), at: Range<u64>) {
+    fn keep_span(&self, dag: &Dag, operator: &dyn Operator, at: Range<u64>) {
         let Some(spans) = &self.pool.spans else {
             return;
         };
         lock(spans).push(Span {
             stream: Stream::Sampler,
-            phase: match operator {
+            phase: match operator.name() {
                 "features" | "end" => SpanPhase::Copy,
                 _ => SpanPhase::Sample,
             },
-            pass: operator,
-            layer: layer as u16,
+            pass: operator.name(),
+            layer: operator.layer().unwrap_or(0) as u16,
             chunk: Some(dag.at.1 as u32),
             op: None,
             peer: None,
             bytes: None,
             at,
         });
-    }
-}
-
-/// What an operation is called in a trace, and its layer.
-fn name(what: &Do) -> (&'static str, usize) {
-    match *what {
-        Do::Seeds => ("seed", 0),
-        Do::Draw(layer, _) | Do::Arrived(What::Draw(layer), ..) => ("neighbourhood", layer),
-        Do::Fetch(_) | Do::Arrived(..) => ("features", 0),
-        Do::Block(layer) => ("block", layer),
-        Do::End => ("end", 0),
     }
 }
 

@@ -2,8 +2,8 @@
 //! is there, nothing twice, and in the end everything has been found that the unsplit batch has. Cannot catch: what
 //! threads do to each other (`strategy/bytegnn/tests.rs` does).
 
-use super::dag::{Dag, Finder, Plan, Todo};
-use super::operation::{Do, Operation, Operations};
+use super::dag::{Dag, Finder, Plan, Seeded, Todo};
+use super::operation::{Operation, Operations};
 use crate::feed::make::Maker;
 use crate::feed::task::DrawAt;
 use crate::model::ModelKind;
@@ -37,26 +37,29 @@ fn run(maker: &mut Maker, at: (u64, u64), grain: usize, seed: u64) -> (Done, usi
         is_kept: &kept,
         width,
     };
-    let plan = Plan {
-        wants,
-        me: shard.rank,
+    let plan = Arc::new(Plan {
         grains: vec![grain; wants.layers],
         fetches: 2 * grain,
-    };
+        ..Plan::new(wants, false, grain, &shard)
+    });
     let mut done = Done {
         drawn: vec![BTreeSet::new(); wants.layers],
         known: vec![making.rows().iter().copied().collect(); wants.layers],
         ..Done::default()
     };
     let dag = Dag::new(3, at);
-    let mut ready: Vec<Todo> = dag.seeded(plan, making, &finder);
+    let seeded = Seeded::Rows(Box::new(making));
+    let mut ready: Vec<Todo> = dag.seeded(&plan, seeded, &finder);
     let mut count = 0;
     while !ready.is_empty() {
         let next = rng::below(seed, count as u64, ready.len() as u64) as usize;
         let Todo { what, ask, .. } = ready.swap_remove(next);
         count += 1;
-        let more = match what {
-            Do::Draw(layer, part) => {
+        let ((place, part), logical) = (what, &plan.logical);
+        let operator = logical.operator(place);
+        let more = match (operator.name(), operator.layer()) {
+            ("neighbourhood", Some(layer)) => {
+                assert_eq!(place, logical.hop(layer));
                 let rows = dag.state().rows_to_draw(layer, part);
                 assert!(ask.is_none_or(|(owner, asked)| owner != shard.rank && asked == rows));
                 for &v in &rows {
@@ -74,7 +77,7 @@ fn run(maker: &mut Maker, at: (u64, u64), grain: usize, seed: u64) -> (Done, usi
                 }
                 dag.state().drawn(layer, part, hop, &finder)
             }
-            Do::Fetch(part) => {
+            ("features", None) => {
                 let (owner, rows) = ask.expect("rows of others");
                 assert_ne!(owner, shard.rank);
                 for &v in &rows {
@@ -83,7 +86,7 @@ fn run(maker: &mut Maker, at: (u64, u64), grain: usize, seed: u64) -> (Done, usi
                 let rows = maker.collector.reach.fetch(&rows).expect("fetched");
                 dag.state().fetched(part, rows, &finder)
             }
-            Do::Block(layer) => {
+            ("block", Some(layer)) => {
                 let (parts, making) = dag.state().take_hop(layer);
                 let rows: BTreeSet<u32> = parts.iter().flat_map(|p| p.rows.clone()).collect();
                 assert_eq!(rows, done.drawn[layer], "all of a layer's rows");
@@ -93,12 +96,12 @@ fn run(maker: &mut Maker, at: (u64, u64), grain: usize, seed: u64) -> (Done, usi
                 done.blocks.push(layer);
                 dag.state().blocked(making, &finder)
             }
-            Do::End => {
+            ("end", None) => {
                 assert_eq!(done.blocks.len(), wants.layers);
                 assert!(!std::mem::replace(&mut done.ended, true), "a second end");
                 Vec::new()
             }
-            Do::Seeds | Do::Arrived(..) => unreachable!("nothing says so"),
+            (name, _) => unreachable!("nothing says {name}"),
         };
         ready.extend(more);
     }
@@ -140,7 +143,7 @@ proptest! {
         for (comes, number, cost) in steps {
             if comes {
                 let dag = Arc::new(Dag::new(number, (0, number)));
-                all.push(Operation { dag, cost, what: Do::End }, true);
+                all.push(Operation { dag, cost, what: (0, 0), came: None }, true);
                 there.push((number, cost));
             } else if let Some(taken) = all.pop() {
                 there.sort_unstable();
