@@ -4,7 +4,9 @@ mod told;
 mod train;
 
 use crate::backend::Backend;
-use crate::comm::{Post, ThreadTransport, Transport, behind_link, same_clock, with_hub};
+use crate::comm::{
+    Post, ThreadTransport, Transport, behind_link, same_clock, sleep_exactly, with_hub,
+};
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, load_for};
 use crate::error::{Error, Result};
@@ -196,6 +198,7 @@ fn run_rank(
         transport.abort(1);
         return Err(e);
     }
+    sleep_exactly();
     let transport = behind_link(plan.spec.link, transport);
     if !find_in(entries, &plan.spec.strategy)?.background {
         return run_on(plan, folder, setup, transport, None, entries);

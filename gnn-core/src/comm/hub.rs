@@ -9,7 +9,7 @@
 use super::mail::Mailbox;
 use super::mail::{Letter, Post};
 use super::outgoing::{BODY_TAG, HEAD_TAG, Outgoing, head, pieces};
-use super::port::{Board, Command, Port, Slot, lock};
+use super::port::{Board, Command, Port, Slot};
 use super::transport::{Handle, Progress, Transport, Words};
 use crate::error::{Error, Result};
 use crate::record::now_ns;
@@ -140,7 +140,7 @@ impl Hub {
             Error::Comm { peer, reason, .. } => (peer, reason),
             other => (None, other.to_string()),
         };
-        lock(&self.board.failure).get_or_insert(told);
+        self.board.fail(told);
         T::default()
     }
 
@@ -241,13 +241,12 @@ impl Hub {
             } else {
                 k += 1;
             }
-            if let Some(slot) = lock(&self.board.slots).get_mut(&handle) {
-                *slot = Slot {
-                    progress,
-                    travelled,
-                    words,
-                };
-            }
+            let slot = Slot {
+                progress,
+                travelled,
+                words,
+            };
+            self.board.tell(handle, slot);
         }
         Ok(moved)
     }
@@ -320,9 +319,8 @@ impl Hub {
         let asked = now_ns().saturating_sub(self.board.asked_ns.load(Ordering::Relaxed));
         let urgent = asked < ASKED_NS || self.board.waiting.load(Ordering::Relaxed) > 0;
         let pause = match (urgent, self.idle) {
-            (true, 0..8) => return std::thread::yield_now(),
-            (true, 8..512) => 10,
-            (true, _) | (false, 0..64) => 50,
+            (true, idle) => (10 + 2 * u64::from(idle)).min(60),
+            (false, 0..64) => 50,
             (false, _) => 200,
         };
         let pause = match self.outgoing.is_empty() {

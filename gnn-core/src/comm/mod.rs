@@ -37,6 +37,7 @@ pub use outgoing::Precedence;
 pub use threads::ThreadTransport;
 pub(crate) use transport::NOTICE_TAG;
 pub use transport::{Handle, Progress, Settle, Transport, WayOut, Words};
+pub(crate) use wait::sleep_exactly;
 
 #[cfg(test)]
 mod tests;

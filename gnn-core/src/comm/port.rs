@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What other threads ask of the hub.
 pub(super) enum Command {
@@ -33,11 +34,21 @@ pub(super) struct Slot {
     pub(super) words: Words,
 }
 
+/// The receives of the port.
+#[derive(Default)]
+pub(super) struct Slots {
+    open: HashMap<Handle, Slot>,
+    /// Grows with everything that the port has not heard of.
+    news: u64,
+}
+
 /// What the hub tells the other threads.
 #[derive(Default)]
 pub(super) struct Board {
-    pub(super) slots: Mutex<HashMap<Handle, Slot>>,
-    pub(super) failure: Mutex<Option<(Option<u32>, String)>>,
+    slots: Mutex<Slots>,
+    /// There is news.
+    changed: Condvar,
+    failure: Mutex<Option<(Option<u32>, String)>>,
     /// When the port was asked last.
     pub(super) asked_ns: AtomicU64,
     /// Threads that wait for letters.
@@ -49,6 +60,27 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Board {
+    /// Says how far a receive of the port has come.
+    pub(super) fn tell(&self, handle: Handle, of: Slot) {
+        let mut slots = lock(&self.slots);
+        let Some(slot) = slots.open.get_mut(&handle) else {
+            return;
+        };
+        let is_news = slot.progress != of.progress;
+        *slot = of;
+        if is_news {
+            slots.news += 1;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Keeps the first failure.
+    pub(super) fn fail(&self, told: (Option<u32>, String)) {
+        lock(&self.failure).get_or_insert(told);
+        lock(&self.slots).news += 1;
+        self.changed.notify_all();
+    }
+
     /// What ended the hub's work.
     pub(super) fn failure(&self, op: &str) -> Option<Error> {
         let failure = lock(&self.failure);
@@ -76,6 +108,8 @@ pub(crate) struct Port {
     out: Sender<Command>,
     board: Arc<Board>,
     next: u64,
+    /// What it has heard of.
+    heard: u64,
 }
 
 impl Port {
@@ -87,6 +121,7 @@ impl Port {
             out,
             board,
             next: 0,
+            heard: 0,
         }
     }
 
@@ -117,14 +152,18 @@ impl Transport for Port {
             travelled: None,
             words: Words::new(),
         };
-        lock(&self.board.slots).insert(handle, slot);
+        lock(&self.board.slots).open.insert(handle, slot);
         self.tell(Command::Recv(handle, from, tag, len))?;
         Ok(handle)
     }
 
     fn poll(&mut self, handle: Handle) -> Result<Progress> {
         self.board.asked_ns.store(now_ns(), Ordering::Relaxed);
-        let progress = lock(&self.board.slots).get(&handle).map(|s| s.progress);
+        let progress = {
+            let slots = lock(&self.board.slots);
+            self.heard = slots.news;
+            slots.open.get(&handle).map(|s| s.progress)
+        };
         match (progress, self.board.failure("receive")) {
             (Some(Progress::Done), _) => Ok(Progress::Done),
             (_, Some(failure)) => Err(failure),
@@ -134,11 +173,24 @@ impl Transport for Port {
     }
 
     fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
-        lock(&self.board.slots).get(&handle)?.travelled.clone()
+        let slots = lock(&self.board.slots);
+        slots.open.get(&handle)?.travelled.clone()
+    }
+
+    fn wait(&mut self, at_most: Duration) -> bool {
+        let slots = lock(&self.board.slots);
+        if slots.news != self.heard {
+            return true;
+        }
+        self.board.waiting.fetch_add(1, Ordering::Relaxed);
+        let news = self.board.changed.wait_timeout(slots, at_most);
+        drop(news);
+        self.board.waiting.fetch_sub(1, Ordering::Relaxed);
+        true
     }
 
     fn take(&mut self, handle: Handle) -> Result<Words> {
-        let slot = lock(&self.board.slots).remove(&handle);
+        let slot = lock(&self.board.slots).open.remove(&handle);
         match slot {
             Some(slot) if slot.progress == Progress::Done => Ok(slot.words),
             _ => Err(Error::Comm {
@@ -150,7 +202,7 @@ impl Transport for Port {
     }
 
     fn forget(&mut self, handle: Handle) {
-        lock(&self.board.slots).remove(&handle);
+        lock(&self.board.slots).open.remove(&handle);
         // Where the hub is gone there is nothing to forget.
         let _ = self.tell(Command::Forget(handle));
     }

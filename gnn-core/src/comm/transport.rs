@@ -7,6 +7,7 @@ use crate::error::Result;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A message: 32-bit words, reinterpreted by the communicator as floats or ids.
 pub type Words = Vec<u32>;
@@ -93,6 +94,12 @@ pub trait Transport {
         None
     }
 
+    /// Sleeps until there is news of some receive since the last poll, or a little longer than `at_most`;
+    /// false where the transport cannot, and its caller rests as it likes.
+    fn wait(&mut self, _at_most: Duration) -> bool {
+        false
+    }
+
     /// Takes the words of a receive that is [`Progress::Done`].
     ///
     /// # Errors
@@ -147,6 +154,9 @@ impl<T: Transport> Transport for Rc<RefCell<T>> {
     }
     fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
         self.borrow().travelled(handle)
+    }
+    fn wait(&mut self, at_most: Duration) -> bool {
+        self.borrow_mut().wait(at_most)
     }
     fn take(&mut self, handle: Handle) -> Result<Words> {
         self.borrow_mut().take(handle)

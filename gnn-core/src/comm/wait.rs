@@ -6,15 +6,31 @@ use super::wire::Wire;
 use crate::error::{Error, Result};
 use crate::record::trace::Stretch;
 use crate::record::{SpanPhase, now_ns};
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Polls before a waiting rank gives its core away.
 const SPINS: u32 = 64;
 /// Tries between two questions whether to give up.
 const ASK_EVERY: u32 = 64;
+/// How long a rank sleeps that is woken when there is news.
+const ASLEEP: Duration = Duration::from_millis(1);
 /// More than the longest sleep takes.
 const SLEEP_NS: u64 = 300_000;
+/// What the system may add to a sleep.
+#[cfg(target_os = "linux")]
+const SLACK_NS: u64 = 1_000;
+
+/// Lets this thread and those that it starts sleep for as short as they say. By default the system may add
+/// 50 us, more than the longest wait for a message that is there.
+pub(crate) fn sleep_exactly() {
+    #[cfg(target_os = "linux")]
+    // A system that refuses lets threads sleep longer.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(SLACK_NS));
+}
 
 impl Wire {
     /// Waits until every part of an operation is there.
@@ -90,7 +106,11 @@ impl Wire {
     }
 
     /// Waits a little: less, the sooner something `arrives`, where that is known.
-    fn rest(&self, tries: u32, arrives: Option<u64>) {
+    fn rest(&mut self, tries: u32, arrives: Option<u64>) {
+        let awake = if self.give_way { 0 } else { SPINS };
+        if tries >= awake && self.transport.wait(ASLEEP) {
+            return;
+        }
         let soon = arrives.is_some_and(|at| at < now_ns() + SLEEP_NS);
         if soon && tries >= SPINS {
             std::thread::yield_now();
@@ -99,11 +119,7 @@ impl Wire {
         } else if tries < 4 * SPINS {
             std::thread::yield_now();
         } else {
-            std::thread::sleep(std::time::Duration::from_micros(if tries < 4096 {
-                20
-            } else {
-                200
-            }));
+            std::thread::sleep(Duration::from_micros(if tries < 4096 { 20 } else { 200 }));
         }
     }
 }

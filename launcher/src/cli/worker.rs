@@ -184,6 +184,9 @@ mod held {
         fn forget(&mut self, handle: Handle) {
             self.held().forget(handle);
         }
+        fn wait(&mut self, at_most: std::time::Duration) -> bool {
+            self.held().wait(at_most)
+        }
         fn take(&mut self, handle: Handle) -> Result<Words> {
             self.held().take(handle)
         }

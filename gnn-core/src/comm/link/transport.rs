@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::record::now_ns;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::time::Duration;
 
 const NOTICE_WORDS: usize = 7;
 
@@ -174,6 +175,10 @@ impl Transport for Linked {
     fn travelled(&self, handle: Handle) -> Option<Range<u64>> {
         let (sent, arrives) = self.times(handle)?;
         Some(sent..arrives.unwrap_or(u64::MAX))
+    }
+
+    fn wait(&mut self, at_most: Duration) -> bool {
+        self.inner.wait(at_most)
     }
 
     fn take(&mut self, handle: Handle) -> Result<Words> {
