@@ -126,8 +126,8 @@ frame! {
         launch: u64,
         /// Time since the run's first launch.
         at_ms: f64,
-        /// Why it was begun: score, cold (no batch has been trained on yet) or idle (none is on its way, and
-        /// none waits).
+        /// Why it was begun: score, cold (no batch has been trained on yet) or idle (no more are on their way and
+        /// in the queue than there are threads that make them).
         reason: String,
         /// The launch score; none before there are times to make it of.
         score: Option<f64>,

@@ -406,14 +406,14 @@ fn transfers_say_what_loading_once_saves_and_what_copying_takes() {
     );
 }
 
-/// Nine launches of two ranks each: two at the start, one because nothing was left.
+/// Nine launches of two ranks each: two at the start, one because few were left.
 #[test]
 fn schedules_say_why_batches_were_begun() {
     let bytegnn = setting("bytegnn", 2);
     let plot = plot::schedule(&case(bytegnn, common::schedule(9, 2))).expect("draws");
     let plot = checked(plot);
     for part in [
-        "18 launches by 2 ranks: 12 by the score, 2 at the start, 4 because nothing was left",
+        "18 launches by 2 ranks: 12 by the score, 2 at the start, 4 because few were left",
         "cores in use 50 %",
         "at most 2.00 KiB held",
     ] {

@@ -358,12 +358,14 @@ impl State {
         let hops = logical.highest_hop(found).map_or(0..0, |l| 0..l + 1);
         let all = &by.shard.numbers;
         let own = all.of(self.plan.me);
+        if hops.is_empty() {
+            if features {
+                self.find_features(vertices, by, todo);
+            }
+            return;
+        }
         for &v in vertices {
             let is_own = own.contains(&v);
-            // The first layer's sources are most of what is found, and most of them are here.
-            if hops.is_empty() && (is_own || !features) {
-                continue;
-            }
             let owner = if is_own { self.plan.me } else { all.owner(v) };
             let mut new = true;
             for layer in hops.clone().rev() {
@@ -381,6 +383,28 @@ impl State {
                 if let Some(part) = cut {
                     todo.push(self.fetch(part, by));
                 }
+            }
+        }
+    }
+
+    /// Some vertices are read by the features alone: most of what is found, and most of it is here or has been
+    /// found before.
+    fn find_features(&mut self, vertices: &[u32], by: &Finder<'_>, todo: &mut Vec<Todo>) {
+        let all = &by.shard.numbers;
+        let own = all.of(self.plan.me);
+        // What is new cannot be foreseen, so nothing branches on it.
+        let (mut news, mut count) = (vec![0; vertices.len()], 0);
+        for &v in vertices {
+            news[count] = v;
+            count += usize::from(!own.contains(&v) & !self.features.has(v));
+        }
+        for &v in &news[..count] {
+            if self.features.has(v) || (by.is_kept)(v) {
+                continue;
+            }
+            let (_, cut) = self.features.want(v, all.owner(v));
+            if let Some(part) = cut {
+                todo.push(self.fetch(part, by));
             }
         }
     }

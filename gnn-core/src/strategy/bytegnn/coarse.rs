@@ -15,12 +15,10 @@
 //! | Q | finished batches that training can take one after the other; no less than [`LEAST_QUEUE`], so that an empty queue makes the score large and not infinite |
 //! | C | processor time of the rank's process over its share of the cores, per cent, over the last [`UTILISATION_NS`] or longer; of ranks that are threads of one process, that of all of them |
 //! | σ | 10 unless the request says otherwise (`sigma`): at half of its cores and with one batch in the queue, a rank whose sampling takes as long as its training begins one every 0.11 T_train; at nine tenths, every 0.27 |
-//! | before the first batch was trained on | as many batches as there are threads that make them, and one more |
-//! | nothing on its way and nothing in the queue | one batch, whatever the score: training would wait for ever |
+//! | few on their way and in the queue | one more, whatever the score, up to as many as there are threads that make them and one: with fewer, threads wait for answers and training for them, and a rank that is busy (f near 0) would begin none |
 //! | bounds | at most `dags` batches, and `in_flight` bytes if those on their way are as large as the largest so far; a run that knows none yet begins with one |
 //!
-//! A rank that is busy all the time has f near 0: it begins a batch when the one before is taken, and no
-//! earlier, which is right, as nothing is to be gained.
+//! A rank that is busy all the time has f near 0: it holds no more batches than that, as nothing is to be gained.
 
 use crate::feed::{BatchRange, Flight, LaunchRow, Launcher};
 use crate::record::clock::process_cpu_ns;
@@ -74,7 +72,7 @@ pub(super) enum Decision {
     Wait,
     /// No batch has been trained on yet.
     Cold,
-    /// Nothing is on its way, and nothing waits.
+    /// No more are on their way and in the queue than there are threads that make them.
     Idle,
     /// The score is enough.
     Score,
@@ -129,13 +127,12 @@ impl Measures {
         if !self.has_room(settings.bounds) {
             return Decision::Wait;
         }
-        if flight.flying() == 0 && flight.ready == 0 {
-            return Decision::Idle;
-        }
+        let few = flight.flying() + flight.ready <= settings.threads;
         match self.score() {
             _ if !settings.scored => Decision::Score,
-            None if flight.flying() + flight.ready <= settings.threads => Decision::Cold,
+            None if few => Decision::Cold,
             Some(score) if score >= settings.sigma => Decision::Score,
+            Some(_) if few => Decision::Idle,
             _ => Decision::Wait,
         }
     }

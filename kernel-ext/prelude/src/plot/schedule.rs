@@ -186,7 +186,7 @@ fn verdict(launches: &[Launch], ranks: usize) -> String {
     let mean = launches.iter().map(|l| l.used).sum::<f64>() / launches.len() as f64;
     let most = launches.iter().map(|l| l.bytes).fold(0.0, f64::max);
     format!(
-        "{} launches by {}: {} by the score, {} at the start, {} because nothing was left · cores in use {mean:.0} % · \
+        "{} launches by {}: {} by the score, {} at the start, {} because few were left · cores in use {mean:.0} % · \
          at most {} held",
         launches.len(),
         units::plural(ranks, "rank"),

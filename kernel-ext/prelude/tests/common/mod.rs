@@ -200,7 +200,7 @@ pub fn transfers(n: u32, p: u32) -> DataFrame {
 }
 
 /// A `schedule` frame: each rank begins its first two batches at once, others every 10 ms by their score, and
-/// one because nothing was left.
+/// one because few were left.
 pub fn schedule(n: u32, p: u32) -> DataFrame {
     let all = || (0..p).flat_map(|rank| (0..n).map(move |k| (rank, k)));
     let of = |f: &dyn Fn(u32) -> f64| -> Vec<f64> { all().map(|(_, k)| f(k)).collect() };

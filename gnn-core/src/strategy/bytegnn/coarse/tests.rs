@@ -87,22 +87,24 @@ fn nothing_is_divided_by_zero() {
     }
     // Launched a moment ago: whatever the queue, no storm.
     assert_eq!(
-        measures(busy(0), 0, 0.0).decide(&settings()),
+        measures(busy(1), 0, 0.0).decide(&settings()),
         Decision::Wait
     );
 }
 
 #[test]
-fn a_rank_that_is_always_busy_begins_one_when_nothing_is_left() {
+fn a_rank_that_is_always_busy_holds_as_many_as_there_are_threads_and_one() {
     let none = Flight {
         begun: 10,
         finished: 10,
         ..busy(0)
     };
-    assert_eq!(measures(none, 0, 100.0).decide(&settings()), Decision::Idle);
+    for few in [none, busy(0)] {
+        assert_eq!(measures(few, 0, 100.0).decide(&settings()), Decision::Idle);
+    }
     let gap = 10_000_000_000;
     assert_eq!(
-        measures(busy(0), gap, 100.0).decide(&settings()),
+        measures(busy(1), gap, 100.0).decide(&settings()),
         Decision::Wait
     );
 }
