@@ -9,6 +9,7 @@
 //! | `expect` | how large batches will be, before any is drawn |
 //! | `rows` | feature rows, and how they travel |
 //! | `cache` | rows of others that are worth keeping |
+//! | `inclusion` | how likely a batch reads each vertex |
 //! | `server` | answers other ranks: neighbours drawn, rows looked up |
 //! | `wire` | what ranks ask each other for, as messages |
 //! | `desk` | a thread's requests and their answers, in any order |
@@ -43,6 +44,7 @@ mod expect;
 mod hidden;
 mod hops;
 mod in_place;
+mod inclusion;
 mod launch;
 mod layerwise;
 mod learnt;
@@ -75,6 +77,7 @@ pub(crate) use desk::Desk;
 pub(crate) use expect::{Draws, Expected};
 pub(crate) use hidden::Hidden;
 pub use hops::{Batch, Hops, LayerBlock};
+pub(crate) use inclusion::{DrawnHow, inclusion};
 pub(crate) use launch::{BatchRange, Flight, How, Launcher, Launching};
 pub(crate) use layerwise::Layerwise;
 pub(crate) use learnt::Learnt;

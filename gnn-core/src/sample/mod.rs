@@ -54,7 +54,7 @@ pub enum FanOut {
 
 impl FanOut {
     /// How many of group `g` are drawn; all where absent.
-    fn of(&self, g: usize) -> Option<u32> {
+    pub(crate) fn of(&self, g: usize) -> Option<u32> {
         match self {
             FanOut::All => None,
             FanOut::Of(k) => Some(*k),

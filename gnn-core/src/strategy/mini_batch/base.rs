@@ -8,6 +8,7 @@
 use super::Settings;
 use super::beside::Beside;
 use super::part::Part;
+use super::settings::CacheBy;
 use super::training::Training;
 use crate::comm::Post;
 use crate::ctx::Ctx;
@@ -61,8 +62,12 @@ impl Base {
             true => settings.cache.room.rows(&data),
             false => 0,
         };
-        let by_degree = hot > 0 && !settings.cache.presampled;
-        let wanted = by_degree.then(|| part.others_by_degree(setup, cx.rank()));
+        let wanted = match settings.cache.by {
+            _ if hot == 0 => None,
+            CacheBy::Degree => Some(part.others_by_degree(setup, cx.rank())),
+            CacheBy::Inclusion => Some(part.others_by_inclusion(setup, cx, &settings, &training)),
+            CacheBy::Presample => None,
+        };
         Ok(Base {
             pieces: Pieces::of(&part.block, &part.columns, settings.least),
             settings,

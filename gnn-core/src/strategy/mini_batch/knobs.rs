@@ -88,9 +88,10 @@ pub(in crate::strategy) const CACHE: [Knob; 2] = [
     Knob {
         name: "cache_by",
         default: "degree",
-        doc: "which rows are kept: those of the highest degree, or with presample those that an epoch \
-              drawn before the first one reads most often",
-        check: |v| matches!(v, Value::Str(s) if s == "degree" || s == "presample"),
+        doc: "which rows are kept: those of the highest degree, with presample those that an epoch \
+              drawn before the first one reads most often, or with inclusion those that a batch most \
+              likely reads, by fan-outs and graph alone (SALIENT++)",
+        check: |v| matches!(v, Value::Str(s) if ["degree", "presample", "inclusion"].contains(&s.as_str())),
     },
 ];
 

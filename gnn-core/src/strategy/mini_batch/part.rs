@@ -4,9 +4,10 @@
 //! mapped file, what was read of it does not stay in the rank's memory.
 
 use super::Settings;
+use super::training::Training;
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::feed::{Numbers, Ownership, cut};
+use crate::feed::{DrawnHow, Numbers, Ownership, cut, inclusion};
 use crate::graph::{Block, WeightedRows};
 use crate::partition::Masks;
 use crate::record::rows::PartRow;
@@ -100,6 +101,36 @@ impl Part {
         let others = (0..numbers.ids.len() as u32).filter(|&v| numbers.owner(v) != me);
         let mut others: Vec<u32> = others.collect();
         others.sort_by_key(|v| std::cmp::Reverse(degree(v)));
+        others
+    }
+
+    /// The numbers of others' vertices that a batch of this rank's may read, the likeliest first. Where links
+    /// are learnt, seeds are the first ends of pairs.
+    pub(in crate::strategy) fn others_by_inclusion(
+        &self,
+        setup: &Setup,
+        cx: &Ctx,
+        settings: &Settings,
+        training: &Training,
+    ) -> Vec<u32> {
+        let (graph, numbers) = (&setup.data.graph, &self.numbers);
+        let drawn = &settings.neighbours;
+        let how = DrawnHow {
+            fan_outs: &drawn.fan_outs,
+            replace: drawn.replace,
+            by_degree: drawn.by_degree,
+            loops: cx.plan.spec.model.propagation().adds_loops(),
+        };
+        let seeds = &training.seeds;
+        let likely = 1.0 / seeds.batches() as f64;
+        let seeds = seeds.mine().iter();
+        let seeds: Vec<_> = seeds.map(|&k| (numbers.ids[k as usize], likely)).collect();
+        let read = inclusion(graph, how, &seeds);
+        let of = |v: &u32| read[numbers.ids[*v as usize] as usize];
+        let all = 0..numbers.ids.len() as u32;
+        let others = all.filter(|v| numbers.owner(*v) != cx.rank() && of(v) > 0.0);
+        let mut others: Vec<u32> = others.collect();
+        others.sort_by(|a, b| of(b).total_cmp(&of(a)));
         others
     }
 }

@@ -104,6 +104,13 @@ impl Settings {
                 "leave them out, or let the function have settings of its own",
             );
         }
+        if drawn.rule.is_some() && self.cache.by == CacheBy::Inclusion {
+            return unsupported(
+                "cache_by = inclusion",
+                "its sampling function does not say how likely it takes an edge",
+                "set cache_by = presample, which counts",
+            );
+        }
         if spec.task == TaskKind::Unsupervised && self.links.in_batch {
             return unsupported(
                 "negative = in-batch and task = unsupervised",
@@ -144,9 +151,20 @@ pub(in crate::strategy) struct LinkSettings {
 
 /// What [`CACHE`] says.
 pub(in crate::strategy) struct CacheSettings {
-    /// Rows of others that are kept, by degree or by an epoch drawn before.
+    /// Rows of others that are kept.
     pub(in crate::strategy) room: Room,
-    pub(in crate::strategy) presampled: bool,
+    pub(in crate::strategy) by: CacheBy,
+}
+
+/// Which rows of others are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::strategy) enum CacheBy {
+    /// Those of the highest degree.
+    Degree,
+    /// Those that an epoch drawn before reads most often.
+    Presample,
+    /// Those that a batch most likely reads.
+    Inclusion,
 }
 
 impl NeighbourSettings {
@@ -179,7 +197,11 @@ impl CacheSettings {
     pub(in crate::strategy) fn of(spec: &RunSpec) -> Result<CacheSettings> {
         Ok(CacheSettings {
             room: Room::read(&spec.knobs.written("cache"))?,
-            presampled: spec.knobs.word("cache_by") == "presample",
+            by: match spec.knobs.word("cache_by") {
+                "presample" => CacheBy::Presample,
+                "inclusion" => CacheBy::Inclusion,
+                _ => CacheBy::Degree,
+            },
         })
     }
 }

@@ -183,7 +183,12 @@ fn cached_rows_change_no_bit() {
         };
         let (plain, nothing) = run("0", "degree");
         assert_eq!(nothing, 0);
-        for (cache, by) in [("10", "degree"), ("1MB", "degree"), ("10", "presample")] {
+        for (cache, by) in [
+            ("10", "degree"),
+            ("1MB", "degree"),
+            ("10", "presample"),
+            ("10", "inclusion"),
+        ] {
             let (got, kept) = run(cache, by);
             assert!(kept > 0, "{cache} by {by}");
             assert_eq!(got, plain, "{model} with {cache} by {by}");

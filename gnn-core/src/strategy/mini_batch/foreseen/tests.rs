@@ -5,7 +5,9 @@ use crate::feed::{Cache, Halo, Room, RowData, SeedsBy, Turn};
 use crate::sample::FanOut;
 use crate::spec::{RunSpec, Value};
 use crate::strategy::mini_batch::Settings;
-use crate::strategy::mini_batch::settings::{CacheSettings, LinkSettings, NeighbourSettings};
+use crate::strategy::mini_batch::settings::{
+    CacheBy, CacheSettings, LinkSettings, NeighbourSettings,
+};
 use crate::testing::{random_dataset, world};
 use std::sync::Arc;
 
@@ -25,7 +27,7 @@ fn settings(workers: usize) -> Settings {
         },
         cache: CacheSettings {
             room: Room::Rows(50),
-            presampled: false,
+            by: CacheBy::Degree,
         },
         seeds: SeedsBy::Share,
         halo: Halo::Drawn,
