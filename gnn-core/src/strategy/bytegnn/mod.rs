@@ -9,8 +9,9 @@
 //! soon as what it reads is there, and features are fetched as soon as a vertex is found ([`crate::feed`],
 //! `pool`). Two decisions remain. When is another batch begun? When a score of the queue, the processors and
 //! the time since the last one says so ([`coarse`]). Which operation is next? That of the oldest batch, and
-//! of its operations the one that touches least; owners answer other ranks in the same order. Vertices are
-//! cut into neighbourhoods of training vertices (`bytegnn`, Algorithm 2), so that few rows are fetched.
+//! of its operations the one that touches least; owners answer other ranks in the same order, in which letters
+//! also leave where the way out is slow. Vertices are cut into neighbourhoods of training vertices (`bytegnn`,
+//! Algorithm 2), so that few rows are fetched.
 //! Gradients go to parameter servers, one a rank (`gradients = ps`), or into an all-reduce.
 //! # Differs
 //! Instances share what they find, so that a batch fetches a row once however it is split; a batch is put
@@ -20,8 +21,7 @@
 //! # Measured
 //! Seeds a second beside `distdgl`, and where the schedule wins: `notebooks/measured/bytegnn.md`.
 //! # Not done
-//! The five operators as values: positives and negatives are drawn with the seeds, in one operation. Servers of
-//! parameters that are no ranks. Samplers and trainer of a rank are threads of one process.
+//! Servers of parameters that are no ranks. Samplers and trainer of a rank are threads of one process.
 //! # Exact when
 //! As `distdgl`: `fanout = all` and `batch = 0`; for links also `exclude = false`.
 
