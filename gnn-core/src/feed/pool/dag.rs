@@ -10,7 +10,7 @@ use super::super::shard::Shard;
 use super::super::stats::Stats;
 use super::found::{Found, Part};
 use super::lock;
-use super::logical::{Logical, Parts, Place};
+use super::logical::{Logical, Pairing, Parts, Place};
 use crate::dataset::Pair;
 use crate::sample::{Hop, Without};
 use std::ops::Range;
@@ -166,10 +166,8 @@ impl Dag {
     pub(super) fn begun(&self, mut making: Making, by: &Finder<'_>) -> Vec<Todo> {
         let _ = self.without.set(making.take_without());
         let (mut state, mut todo) = (self.state(), Vec::new());
-        let found = match state.plan.logical.positive() {
-            Some(positive) => positive,
-            None => Logical::SEED,
-        };
+        let pairing = state.plan.logical.pairing();
+        let found = pairing.map_or(Logical::SEED, |pairing| pairing.all);
         state.find(making.rows(), found, by, &mut todo);
         state.begun = true;
         state.making = Some(making);
@@ -226,9 +224,8 @@ impl State {
             positives: vec![None; instances],
             negatives: vec![None; instances],
         });
-        let positive = self.plan.logical.positive();
-        let positive = positive.expect("there are pairs");
-        let both = |k| [positive, positive + 1].map(|place| (place, k));
+        let pairing = self.pairing();
+        let both = |k| [(pairing.positive, k), (pairing.negative, k)];
         let all = (0..instances).flat_map(both);
         all.map(|what| self.todo(what, None, by)).collect()
     }
@@ -250,15 +247,24 @@ impl State {
         let all = pairs.positives.iter().chain(&pairs.negatives);
         let whole = all.into_iter().all(Option::is_some);
         let (exclude, mut todo) = (pairs.exclude, Vec::new());
-        let positive = self.plan.logical.positive();
-        let positive = positive.expect("there are pairs");
+        let Pairing {
+            positive,
+            negative,
+            all,
+        } = self.pairing();
         if !exclude {
-            self.find(ends, positive, by, &mut todo);
+            let found = if joined { positive } else { negative };
+            self.find(ends, found, by, &mut todo);
         }
         if whole {
-            todo.push(self.todo((positive + 2, 0), None, by));
+            todo.push(self.todo((all, 0), None, by));
         }
         todo
+    }
+
+    fn pairing(&self) -> Pairing {
+        let pairing = self.plan.logical.pairing();
+        pairing.expect("seeds that are paired")
     }
 
     /// How many seeds there are, and the pairs of all: those that are joined, and those that are not.

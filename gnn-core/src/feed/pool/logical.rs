@@ -26,13 +26,22 @@ pub(super) type Place = usize;
 pub(super) struct Logical {
     nodes: Vec<Node>,
     layers: usize,
-    pairs: bool,
+    pairing: Option<Pairing>,
 }
 
 struct Node {
     operator: Box<dyn Operator>,
     /// Places of those whose results it reads.
     reads: Vec<Place>,
+}
+
+/// Places of the operators that pair seeds with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pairing {
+    pub(super) positive: Place,
+    pub(super) negative: Place,
+    /// Where all pairs of a batch are put together.
+    pub(super) all: Place,
 }
 
 /// What decides which operators there are.
@@ -56,15 +65,20 @@ impl Logical {
         let mut all = Logical {
             nodes: Vec::new(),
             layers: parts.layers,
-            pairs: parts.pairs,
+            pairing: None,
         };
         let seed = all.add(Box::new(operator::Seed), Vec::new());
         let mut rows = vec![seed];
         if parts.pairs {
             let positive = all.add(Box::new(operator::Positive), vec![seed]);
             let negative = all.add(Box::new(operator::Negative), vec![seed]);
-            let both = vec![positive, negative];
-            rows = vec![positive, negative, all.add(Box::new(operator::Pairs), both)];
+            let both = all.add(Box::new(operator::Pairs), vec![positive, negative]);
+            rows = vec![positive, negative, both];
+            all.pairing = Some(Pairing {
+                positive,
+                negative,
+                all: both,
+            });
         }
         for layer in (0..parts.layers).rev() {
             let found = rows.clone();
@@ -104,14 +118,14 @@ impl Logical {
         self.nodes[reader].reads.contains(&found)
     }
 
-    /// Pairs that are joined; pairs that are not, and all of them follow.
-    pub(super) fn positive(&self) -> Option<Place> {
-        self.pairs.then_some(1)
+    /// What pairs seeds with others, where that is done.
+    pub(super) fn pairing(&self) -> Option<Pairing> {
+        self.pairing
     }
 
     /// What draws a layer's hop.
     pub(super) fn hop(&self, layer: usize) -> Place {
-        let first = if self.pairs { 4 } else { 1 };
+        let first = self.pairing.map_or(Logical::SEED, |pairing| pairing.all) + 1;
         first + self.layers - 1 - layer
     }
 
@@ -217,11 +231,12 @@ end: block 0, features";
             }
             is(all.features(), "features", None);
             is(all.end(), "end", None);
-            if let Some(positive) = all.positive() {
-                is(positive, "positive", None);
-                is(positive + 1, "negative", None);
-                is(positive + 2, "pairs", None);
-                assert_eq!(all.highest_hop(positive), Some(layers - 1));
+            assert_eq!(all.pairing().is_some(), pairs);
+            if let Some(pairing) = all.pairing() {
+                is(pairing.positive, "positive", None);
+                is(pairing.negative, "negative", None);
+                is(pairing.all, "pairs", None);
+                assert_eq!(all.highest_hop(pairing.positive), Some(layers - 1));
             }
         }
     }
