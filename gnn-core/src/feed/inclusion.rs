@@ -13,8 +13,7 @@
 //! <https://arxiv.org/abs/2305.03152>.
 //! # Differs
 //! Rows of a layer are rows of every layer below, and are drawn from again there, so that R grows from layer to
-//! layer. Draws count as independent of each other: what is read on two ways from one seed is taken for likelier
-//! than it is. With replacement t is `1 − (1 − 1/d)^k`; by degree, a source's share of the degrees stands for `1/d`.
+//! layer. Draws count as independent of each other, which they are on a tree. With replacement t is `1 − (1 − 1/d)^k`; by degree, a source's share of the degrees stands for `1/d`.
 
 use crate::graph::Graph;
 use crate::sample::FanOut;
@@ -53,13 +52,14 @@ pub(crate) fn inclusion(graph: &Graph, how: DrawnHow<'_>, seeds: &[(u32, f64)]) 
     let mut missed = vec![0f64; graph.n()];
     let mut weights = Vec::new();
     for fan_out in how.fan_outs.iter().rev() {
+        let by_type = matches!(fan_out, FanOut::PerType(_));
         for (missed, read) in missed.iter_mut().zip(&read) {
             *missed = (-read).ln_1p();
         }
         for piece in &pieces {
             for v in piece.clone().filter(|&v| read[v] > 0.0) {
                 let sources = graph.neighbours(v);
-                shares(graph, v, how, &mut weights);
+                shares((graph, v), how, by_type, &mut weights);
                 for (e, (&u, &share)) in sources.iter().zip(&weights).enumerate() {
                     let k = fan_out.of(type_of(graph, v, e));
                     missed[u as usize] += (-how.takes(k, share) * read[v]).ln_1p();
@@ -81,17 +81,16 @@ fn type_of(graph: &Graph, v: usize, e: usize) -> usize {
     types.map_or(0, |types| usize::from(types[first + e]))
 }
 
-/// Each in-edge's share of those that it is drawn among: all of `v`'s, or those of its type where fan-outs are
-/// by type.
-fn shares(graph: &Graph, v: usize, how: DrawnHow<'_>, shares: &mut Vec<f64>) {
+/// Each in-edge's share of those that it is drawn among: all of `v`'s, or those of its type where that is how
+/// they are drawn.
+fn shares((graph, v): (&Graph, usize), how: DrawnHow<'_>, by_type: bool, shares: &mut Vec<f64>) {
     let weight = |u: u32| match how.by_degree {
         true => graph.in_degree(u as usize) as f64,
         false => 1.0,
     };
     shares.clear();
     shares.extend(graph.neighbours(v).iter().map(|&u| weight(u)));
-    let by_type = |f: &FanOut| matches!(f, FanOut::PerType(_));
-    if how.fan_outs.iter().any(by_type) {
+    if by_type {
         let types = graph.relations().map_or(1, |r| r.count());
         let mut sums = vec![0.0; types];
         (0..shares.len()).for_each(|e| sums[type_of(graph, v, e)] += shares[e]);
