@@ -118,6 +118,17 @@ impl Ctx {
         drawn
     }
 
+    /// Packs or unpacks rows in this process's memory; its time counts as copying.
+    pub fn copies<T>(&self, f: impl FnOnce() -> T) -> T {
+        let phase = self.enter(Phase::Copy);
+        let start = now_ns();
+        let done = f();
+        self.meter
+            .computed(Stream::Host, Phase::Copy, start..now_ns());
+        self.enter(phase);
+        done
+    }
+
     /// Says which layer is being computed, for the status page and for spans.
     pub fn layer(&self, layer: usize) {
         self.meter.set_layer(layer);

@@ -35,6 +35,8 @@ pub enum Purpose {
     Embedding = 13,
     /// Walks that say what a vertex is near to.
     Walk = 14,
+    /// Rows that are pushed to other ranks.
+    Push = 15,
 }
 
 /// The key of everything drawn for this seed, epoch, purpose and layer.

@@ -29,6 +29,13 @@ impl Cache {
         Cache { rows, place }
     }
 
+    /// The numbers whose rows are kept, in their order.
+    pub(crate) fn numbers(&self) -> Vec<u32> {
+        let mut all: Vec<(u32, u32)> = self.place.iter().map(|(&v, &k)| (k, v)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, v)| v).collect()
+    }
+
     /// Bytes held: the rows, and a table of two words and a byte for each place, with an eighth or more free.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {

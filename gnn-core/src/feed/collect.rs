@@ -1,10 +1,10 @@
 //! A hop as a layer reads it: its block, and the rows of its sources, from wherever they lie.
 //!
-//! The columns of a layer's block are the rows of the layer below, and then, where vertices of other ranks
-//! are leaves, those: nothing computes them, so that whoever trains on such a block has to have their rows
-//! from elsewhere or to drop the columns.
+//! The columns of a layer's block are the rows of the layer below, and then leaves: vertices of other ranks
+//! that nothing computes, since [historical rows](super::historical) of them are there.
 
-use super::reach::{Halo, Reach};
+use super::historical::{SharedHistory, There, lock};
+use super::reach::Reach;
 use super::rows::RowData;
 use super::stats::Stats;
 use super::task::RowsTask;
@@ -85,6 +85,8 @@ pub(crate) struct Collector {
     pub(super) compact: Compact,
     /// By row of this rank's, and then of those it keeps, whether a hop reads it.
     pub(super) touched: Vec<u64>,
+    /// Rows of others that nobody computes or fetches.
+    pub(crate) history: Option<SharedHistory>,
 }
 
 impl Collector {
@@ -95,11 +97,12 @@ impl Collector {
             wants,
             compact: Compact::default(),
             touched: Vec::new(),
+            history: None,
         }
     }
 
-    /// A hop from `rows` as a block.
-    pub(super) fn block(&mut self, hop: Hop, rows: &[u32]) -> Result<NamedBlock> {
+    /// A hop of layer `layer` from `rows` as a block.
+    pub(super) fn block(&mut self, layer: usize, hop: Hop, rows: &[u32]) -> Result<NamedBlock> {
         let Hop {
             indptr,
             mut sources,
@@ -108,9 +111,14 @@ impl Collector {
         } = hop;
         let n = self.reach.shard.numbers.ids.len();
         let mut columns = self.compact.number(n, rows, &mut sources);
-        let solid = match self.reach.halo {
-            Halo::Drawn => columns.len(),
-            Halo::Leaves => self.leaves_last(&mut columns, &mut sources),
+        let solid = match &self.history {
+            None => columns.len(),
+            Some(history) => {
+                let history = lock(history);
+                let own = self.reach.shard.numbers.of(self.reach.shard.rank);
+                let is_leaf = |v: u32| !own.contains(&v) && history.has(layer, v);
+                leaves_last(rows.len(), is_leaf, &mut columns, &mut sources)
+            }
         };
         let make = match self.wants.trains {
             true => Block::brief,
@@ -129,25 +137,6 @@ impl Collector {
             columns,
             solid,
         })
-    }
-
-    /// Moves the columns that others own behind this rank's, each in their order; how many are this rank's.
-    fn leaves_last(&self, columns: &mut Vec<u32>, sources: &mut [u32]) -> usize {
-        let shard = &self.reach.shard;
-        let own = shard.numbers.of(shard.rank);
-        let solid = columns.iter().filter(|v| own.contains(v)).count();
-        let (mut next, mut ordered) = ([0, solid], vec![0; columns.len()]);
-        let place = |v: &u32| {
-            let slot = &mut next[usize::from(!own.contains(v))];
-            let at = *slot;
-            *slot += 1;
-            ordered[at] = *v;
-            at as u32
-        };
-        let places: Vec<u32> = columns.iter().map(place).collect();
-        sources.iter_mut().for_each(|c| *c = places[*c as usize]);
-        *columns = ordered;
-        solid
     }
 
     /// Where a number's row lies, if it need not be fetched.
@@ -174,10 +163,12 @@ impl Collector {
         match in_place {
             Some(hop) => {
                 self.count_local(&hop.sources, rows, stats);
+                self.say_touched();
                 Some(self.in_place(hop, rows, fetched, stats))
             }
             None => self.wants.features.then(|| self.rows_of(rows, stats)),
         }
+        .inspect(|reading| self.count_there(&reading.missing, stats))
     }
 
     /// The feature rows of `numbers`, which are distinct.
@@ -203,9 +194,11 @@ impl Collector {
     }
 
     /// Begins to collect what is read.
-    pub(super) fn fetch(&mut self, at: (u64, u64), reading: Reading) -> Result<Collecting> {
+    pub(super) fn fetch(&mut self, at: (u64, u64), mut reading: Reading) -> Result<Collecting> {
+        let there = self.there(&mut reading);
         Ok(Collecting {
             fetch: RowsTask::start(&mut self.reach, at, reading.missing)?,
+            there,
             as_what: reading.as_what,
         })
     }
@@ -249,8 +242,10 @@ pub(super) struct Reading {
 
 /// What a layer reads, some of which is on its way.
 pub(super) struct Collecting {
-    pub(super) fetch: RowsTask,
-    pub(super) as_what: As,
+    fetch: RowsTask,
+    /// Those of the missing rows that are there.
+    there: Option<There>,
+    as_what: As,
 }
 
 /// How rows become the layer's input, by where they lie and their row there.
@@ -268,6 +263,10 @@ impl Collecting {
     pub(super) fn poll(&mut self, by: &mut Collector) -> Result<Option<MadeInput>> {
         let Some(fetched) = self.fetch.poll(&mut by.reach)? else {
             return Ok(None);
+        };
+        let fetched = match self.there.take() {
+            None => fetched,
+            Some(there) => there.joined(fetched, &by.reach.par),
         };
         let as_what = std::mem::replace(&mut self.as_what, As::Rows(Vec::new()));
         as_what.input(by, fetched).map(Some)
@@ -330,3 +329,44 @@ fn checked(csr: CsrBuf) -> Result<Sparse> {
     csr.view().check()?;
     Ok(Sparse::brief(csr))
 }
+
+/// Moves leaves among the columns behind the first `rows` to the end, each kind in its order; where they begin.
+fn leaves_last(
+    rows: usize,
+    is_leaf: impl Fn(u32) -> bool,
+    columns: &mut Vec<u32>,
+    sources: &mut [u32],
+) -> usize {
+    let (mut solid, mut leaves) = (rows, Vec::new());
+    let mut place: Vec<u32> = (0..columns.len() as u32).collect();
+    for c in rows..columns.len() {
+        let v = columns[c];
+        if is_leaf(v) {
+            // Where it will be, once it is known how many come before.
+            place[c] = leaves.len() as u32 | LEAF;
+            leaves.push(v);
+        } else {
+            place[c] = solid as u32;
+            columns[solid] = v;
+            solid += 1;
+        }
+    }
+    if leaves.is_empty() {
+        return solid;
+    }
+    columns.truncate(solid);
+    columns.extend(leaves);
+    let at = |p: u32| {
+        if p & LEAF == 0 {
+            p
+        } else {
+            (p & !LEAF) + solid as u32
+        }
+    };
+    place.iter_mut().for_each(|p| *p = at(*p));
+    sources.iter_mut().for_each(|c| *c = place[*c as usize]);
+    solid
+}
+
+/// Marks the place of a leaf; a batch has fewer columns.
+const LEAF: u32 = 1 << 31;

@@ -25,6 +25,8 @@ pub(crate) struct Draws<'a> {
     pub(crate) loops: bool,
     pub(crate) fan_outs: &'a [FanOut],
     pub(crate) replace: bool,
+    /// The vertices that draw; none where all do.
+    pub(crate) by: Option<&'a [bool]>,
 }
 
 /// Expected sizes of a batch.
@@ -57,6 +59,11 @@ impl Draws<'_> {
         let mut missed = vec![0f32; n];
         for layer in (0..layers).rev() {
             missed.fill(0.0);
+            if let Some(by) = self.by {
+                // Others are read, and draw nothing themselves.
+                let drawn = there.iter_mut().zip(by);
+                drawn.filter(|(_, by)| !**by).for_each(|(p, _)| *p = 0.0);
+            }
             let k = match &self.fan_outs[layer] {
                 FanOut::All => None,
                 FanOut::Of(k) => Some(*k as usize),
@@ -166,6 +173,7 @@ mod tests {
                         loops,
                         fan_outs: &fan_outs,
                         replace,
+                        by: None,
                     };
                     let expected = draws.expected(&seeds, batch as f64).expect("known");
                     for (l, found) in measured(&draws, how, &seeds, batch).into_iter().enumerate() {
@@ -198,6 +206,7 @@ mod tests {
             loops: true,
             fan_outs: &fan_outs,
             replace: false,
+            by: None,
         };
         let expected = draws.expected(&all, 34.0).expect("known");
         let edges = (data.graph.n_edges() + 34) as f64;

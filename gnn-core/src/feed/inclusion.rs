@@ -27,6 +27,8 @@ pub(crate) struct DrawnHow<'a> {
     pub(crate) by_degree: bool,
     /// Every row has an edge of its own beside the graph's.
     pub(crate) loops: bool,
+    /// The vertices that draw; none where all do.
+    pub(crate) by: Option<&'a [bool]>,
 }
 
 impl DrawnHow<'_> {
@@ -57,7 +59,8 @@ pub(crate) fn inclusion(graph: &Graph, how: DrawnHow<'_>, seeds: &[(u32, f64)]) 
             *missed = (-read).ln_1p();
         }
         for piece in &pieces {
-            for v in piece.clone().filter(|&v| read[v] > 0.0) {
+            let draws = |v: &usize| read[*v] > 0.0 && how.by.is_none_or(|by| by[*v]);
+            for v in piece.clone().filter(draws) {
                 let sources = graph.neighbours(v);
                 shares((graph, v), how, by_type, &mut weights);
                 for (e, (&u, &share)) in sources.iter().zip(&weights).enumerate() {
@@ -117,6 +120,7 @@ mod tests {
             replace: false,
             by_degree: false,
             loops: false,
+            by: None,
         }
     }
 

@@ -15,7 +15,7 @@ use super::on_device::{Lies, on_device};
 use super::pieces::Pieces;
 use super::reach::Reach;
 use super::rows::RowData;
-use super::{Hidden, Hops, LayerBlock};
+use super::{Feed, Hidden, Hops, LayerBlock};
 use crate::backend::{Kept, Mat};
 use crate::comm::Post;
 use crate::ctx::Ctx;
@@ -74,7 +74,7 @@ impl Layerwise {
     }
 
     /// The output of `model` without dropout, `[owned, d_out]`, from the features, or from `input` instead
-    /// where it is given. Collective.
+    /// where it is given; `shown` sees what each layer reads. Collective.
     ///
     /// # Errors
     /// Whatever the communicator meets.
@@ -83,6 +83,7 @@ impl Layerwise {
         cx: &mut Ctx,
         model: &Model,
         input: Option<kernels::Mat>,
+        mut shown: Option<&mut dyn Feed>,
     ) -> Result<Mat> {
         self.collector.reach.counted = Post::SETUP;
         let (mut rows, mut store, mut made) = (self.features.clone(), self.store.clone(), false);
@@ -94,6 +95,13 @@ impl Layerwise {
         for layer in 0..layers {
             self.collector.reach.rows = rows;
             self.collector.reach.hidden = made.then_some(layer);
+            if let Some(feed) = shown.as_deref_mut().filter(|_| layer > 0) {
+                let reach = &mut self.collector.reach;
+                feed.compare(layer, &mut |numbers| match reach.fetch(numbers)? {
+                    RowData::Dense(rows) => Ok(rows),
+                    RowData::Sparse(_) => unreachable!("layers make dense rows"),
+                })?;
+            }
             let out = self.layer(cx, model, layer, &store)?;
             if layer + 1 == layers {
                 // Others may still be reading what this layer read.
@@ -190,7 +198,7 @@ impl Layerwise {
         let reading = if collector.wants.in_place {
             collector.in_place(hop, &numbers, None, stats)
         } else {
-            let made = collector.block(hop, &numbers)?;
+            let made = collector.block(layer, hop, &numbers)?;
             layers[layer].block = Some(made.block);
             layers[layer].columns = ids(&made.columns);
             collector.rows_of(&made.columns, stats)

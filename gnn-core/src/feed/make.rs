@@ -3,6 +3,7 @@
 use super::collect::{Collector, MadeInput};
 use super::hops::{Hops, LayerBlock};
 use super::links::EdgeSeeds;
+use super::reach::Halo;
 use super::seeds::Seeds;
 use super::stats::Stats;
 use super::task::DrawAt;
@@ -158,6 +159,11 @@ impl Maker {
             };
             let (mut hop, _) = self.collector.reach.hop(of, &rows)?;
             rows = self.collector.compact.number(n, &rows, &mut hop.sources);
+            if layer > 0 && self.collector.reach.halo == Halo::Leaves {
+                let shard = &self.collector.reach.shard;
+                let own = shard.numbers.of(shard.rank);
+                rows.retain(|v| own.contains(v));
+            }
         }
         rows.retain(|&v| self.collector.place(v).is_none());
         Ok(rows)

@@ -173,6 +173,7 @@ impl Maker {
     pub(super) fn make_block(&mut self, making: &mut Making, hop: Hop) -> Result<()> {
         let Maker { collector, .. } = self;
         let layer = making.layer;
+        let hop = collector.kept(layer, hop);
         making.stats.hops[layer] = HopStats {
             rows: making.rows.len() as u64,
             columns: 0,
@@ -191,13 +192,16 @@ impl Maker {
             block,
             mut columns,
             solid,
-        } = collector.block(hop, &making.rows)?;
+        } = collector.block(layer, hop, &making.rows)?;
         // What backward will ask of it is made here, beside the thread that trains.
         block.edges_t();
         if collector.wants.edge_places {
             block.t_of()?;
         }
         making.stats.hops[layer].columns = columns.len() as u64;
+        collector.say_reads(layer, &columns[..solid], &columns[solid..]);
+        // The input has the first layer's leaves, too.
+        let solid = if layer == 0 { columns.len() } else { solid };
         let ids = self.ids(&columns);
         let below = match solid == columns.len() {
             true => ids.clone(),

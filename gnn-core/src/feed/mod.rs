@@ -22,6 +22,7 @@
 //! | `making` | what happens between, as far as answers have come |
 //! | `pieces` | how a rank's rows are taken in pieces that fit beside them |
 //! | `hidden` | what layers have made, for other ranks to read |
+//! | `historical` | rows of others that are there from earlier steps |
 //! | `layerwise` | outputs of all of a rank's vertices, exactly, a piece at a time |
 //! | `table` | learnt rows at their owner |
 //! | `learnt` | those as training reads and changes them |
@@ -42,6 +43,7 @@ mod cut;
 mod desk;
 mod expect;
 mod hidden;
+mod historical;
 mod hops;
 mod in_place;
 mod inclusion;
@@ -76,6 +78,7 @@ pub(crate) use cut::{Ownership, cut};
 pub(crate) use desk::Desk;
 pub(crate) use expect::{Draws, Expected};
 pub(crate) use hidden::Hidden;
+pub(crate) use historical::{Historical, SharedHistory};
 pub use hops::{Batch, Hops, LayerBlock};
 pub(crate) use inclusion::{DrawnHow, inclusion};
 pub(crate) use launch::{BatchRange, Flight, How, Launcher, Launching};
@@ -101,11 +104,23 @@ use crate::checkpoint::State;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::Input;
+use std::sync::Arc;
+
+/// Rows of some numbers that other ranks own, `[numbers, d]`.
+pub(crate) type ExactRows<'a> = dyn FnMut(&[u32]) -> Result<Arc<kernels::Mat>> + 'a;
 
 /// Where batches come from. The narrowest seam for strategies that sample.
 pub trait Feed {
     /// Number of batches in each epoch, the same on every rank.
     fn batches(&self) -> u64;
+
+    /// Step `step` of this epoch is about to be made.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn begin_step(&mut self, _cx: &mut Ctx, _step: u64) -> Result<()> {
+        Ok(())
+    }
 
     /// Batch `step` of this epoch, with its features in place. Every rank takes all of them in order.
     ///
@@ -124,6 +139,21 @@ pub trait Feed {
     /// # Errors
     /// Whatever the communicator meets.
     fn end_step(&mut self, _cx: &mut Ctx, _step: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether it wants to see exact rows when an epoch has ended.
+    fn compares(&self) -> bool {
+        false
+    }
+
+    /// Sees what layer `layer`, not the first, would read by the weights that the epoch ended with, from whole
+    /// neighbourhoods and without dropout: `exact` gives the rows of some numbers that other ranks own. Every rank
+    /// is asked for every layer.
+    ///
+    /// # Errors
+    /// Whatever the communicator meets.
+    fn compare(&mut self, _layer: usize, _exact: &mut ExactRows<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -177,8 +207,7 @@ pub trait Feed {
 pub trait Patch {
     /// What layer `layer` reads, `[columns, d]`, one row for each column of its block as it then is, out of
     /// what the layer below has made (the input, for the first), `h: [rows below, d]`, activation and
-    /// dropout included. May append rows for columns that follow the rows below, and drop columns that it
-    /// has no rows for, with their edges ([`LayerBlock::keep_columns`]).
+    /// dropout included. Appends rows for the columns that follow the rows below.
     ///
     /// # Errors
     /// Whatever the communicator meets.

@@ -41,7 +41,7 @@ impl RowData {
     }
 
     /// No rows of the same form.
-    pub(super) fn none(&self) -> RowData {
+    pub(crate) fn none(&self) -> RowData {
         match self {
             RowData::Dense(x) => RowData::Dense(Arc::new(Mat::zeros((0, x.ncols())))),
             RowData::Sparse(x) => RowData::Sparse(Arc::new(empty_like(x))),

@@ -19,13 +19,6 @@ pub(crate) enum SeedsBy {
     /// Runs of equal length, each by the rank that owns most of it.
     Share,
     /// Every rank's own by itself.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "for strategies that train vertices where they lie"
-        )
-    )]
     Owner,
 }
 

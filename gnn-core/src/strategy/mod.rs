@@ -19,6 +19,7 @@ mod broadcast;
 mod bytegnn;
 mod depcache;
 mod distdgl;
+mod distgnn_mb;
 mod gnnpipe;
 mod halo;
 mod hongtu;
@@ -52,6 +53,7 @@ pub const STRATEGIES: &[Entry] = &[
     depcache::ENTRY,
     distdgl::ENTRY,
     bytegnn::ENTRY,
+    distgnn_mb::ENTRY,
     gnnpipe::ENTRY,
     hongtu::ENTRY,
     hongtu::IN_MEMORY,

@@ -29,8 +29,8 @@ mod coarse;
 
 use super::distdgl;
 use super::mini_batch::{
-    self, Base, CACHE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, Settings, TRAINERS,
-    is_flag, of_request,
+    self, Base, CACHE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, Settings, StepRow,
+    TRAINERS, is_flag, of_request,
 };
 use super::{Built, Entry, Knob, Setup};
 use crate::ctx::Ctx;
@@ -231,7 +231,12 @@ pub const ENTRY: Entry = Entry {
     paper: "https://doi.org/10.14778/3514061.3514069",
     summary: "mini-batches as graphs of small operations, begun by a score and done oldest and cheapest first",
     knobs: KNOBS,
-    frames: &[BatchRow::FRAME, HopRow::FRAME, LaunchRow::FRAME],
+    frames: &[
+        BatchRow::FRAME,
+        HopRow::FRAME,
+        StepRow::FRAME,
+        LaunchRow::FRAME,
+    ],
     partition: "bytegnn:hops=layers",
     refuse: |spec| settings(spec)?.refuse(spec),
     build,

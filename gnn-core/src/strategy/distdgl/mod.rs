@@ -40,7 +40,7 @@
 
 use super::mini_batch::{
     self, Base, CACHE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, Settings,
-    TRAINERS, WORKERS, learning, of_request,
+    StepRow, TRAINERS, WORKERS, learning, of_request,
 };
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
@@ -112,7 +112,7 @@ pub const ENTRY: Entry = Entry {
     ],
     knobs: KNOBS,
     exact: Exact::With(&[("fanout", "all"), ("batch", "0"), ("exclude", "false")]),
-    frames: &[BatchRow::FRAME, HopRow::FRAME],
+    frames: &[BatchRow::FRAME, HopRow::FRAME, StepRow::FRAME],
     partition: "metis:balance=train+edges",
     determinism,
     background: true,

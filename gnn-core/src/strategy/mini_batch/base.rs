@@ -14,7 +14,7 @@ use crate::comm::Post;
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features};
 use crate::error::Result;
-use crate::feed::{Halo, Hidden, Pieces, RowData, SERVER, Served, Server, Shard, Table, Wants};
+use crate::feed::{Hidden, Pieces, RowData, SERVER, Served, Server, Shard, Table, Wants};
 use crate::model::{AggregateFirst, Input, Model, Shape};
 use crate::record::RankFacts;
 use crate::sample::Sampler;
@@ -26,12 +26,12 @@ use std::sync::Arc;
 /// A rank's part, its seeds, its features and the model.
 pub(in crate::strategy) struct Base {
     pub(super) settings: Settings,
-    pub(super) part: Part,
+    pub(in crate::strategy) part: Part,
     pub(super) training: Training,
-    pub(super) model: Model,
+    pub(in crate::strategy) model: Model,
     pub(super) wants: Wants,
     /// Its own rows.
-    pub(super) data: RowData,
+    pub(in crate::strategy) data: RowData,
     /// How its rows are taken in pieces for evaluation.
     pub(super) pieces: Pieces,
     /// Rows of others that are kept, and those that are wanted most, by number, if they are known.
@@ -179,13 +179,10 @@ fn learns_alone(settings: &Settings) -> bool {
 fn wants(cx: &Ctx, settings: &Settings, model: &Model, data: &RowData) -> Wants {
     let kind = model.kind();
     let learnt = settings.learning.is_some();
-    // Leaves of the first layer have rows of their own, which are not where features lie.
-    let solid = settings.halo == Halo::Drawn;
     Wants {
         layers: model.layers(),
         in_place: matches!(data, RowData::Dense(_))
             && !learnt
-            && solid
             && model.aggregates_features()
             && cx.plan.spec.dropout == 0.0,
         own: kind.reads_own_rows(),

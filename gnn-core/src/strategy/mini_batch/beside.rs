@@ -1,13 +1,14 @@
 //! A rank with everything that runs beside its training, of which a strategy makes its feed.
 
+use super::laps::Laps;
 use super::training::Training;
 use super::{BatchTraining, GradientSync, Settings};
-use crate::comm::Post;
+use crate::comm::{Mailbox, Post};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::feed::{
-    Cache, Collector, Desk, Feed, Halo, Hidden, Launching, Layerwise, Learnt, Maker, Pieces,
-    Prefetched, Reach, RowData, Server, Shard, Table, Wants, presample,
+    Cache, Collector, Desk, Feed, Halo, Hidden, Launching, Layerwise, Learnt, Maker, Numbers,
+    Pieces, Prefetched, Reach, RowData, Server, Shard, Table, Wants, presample,
 };
 use crate::graph::Block;
 use crate::head::Head;
@@ -114,11 +115,35 @@ impl Beside {
         Ok(Prefetched::new(makers, launching, batches, lies, post, cx))
     }
 
-    /// What a thread with a mailbox of its own reaches; `rows` are this rank's.
-    fn reach(&mut self, rows: RowData, threads: usize) -> Result<Reach> {
+    /// A mailbox that nobody else has, with its number, which is the same on every rank; none for one rank.
+    ///
+    /// # Errors
+    /// [`crate::Error::Comm`] when the rank is ending.
+    pub(in crate::strategy) fn mailbox(&mut self) -> Result<(u32, Option<Mailbox>)> {
         let number = self.mailbox;
         self.mailbox += 1;
         let mailbox = self.post.as_ref().map(|p| p.open(number)).transpose()?;
+        Ok((number, mailbox))
+    }
+
+    /// Feature rows of this rank's vertices.
+    pub(in crate::strategy) fn features(&self) -> &RowData {
+        &self.data
+    }
+
+    /// How all ranks number the vertices.
+    pub(in crate::strategy) fn numbers(&self) -> &Arc<Numbers> {
+        &self.shard.numbers
+    }
+
+    /// What is trained.
+    pub(in crate::strategy) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What a thread with a mailbox of its own reaches; `rows` are this rank's.
+    fn reach(&mut self, rows: RowData, threads: usize) -> Result<Reach> {
+        let (_, mailbox) = self.mailbox()?;
         Ok(Reach {
             shard: Arc::clone(&self.shard),
             cache: Arc::new(Cache::none(&rows)),
@@ -157,6 +182,7 @@ impl Beside {
         }
         let strategy = BatchTraining {
             trainers: self.training.seeds.trainers(),
+            laps: Laps::default(),
             feed,
             sync: sync(&model, cx),
             model,

@@ -10,6 +10,7 @@
 //! | graph | block `8·(o + 1) + 8·E`, ids and numbers of its columns `8·(o + h)`, numbers of vertices whose rows evaluation keeps, ids, labels and masks `15·o`, seeds `(15 + 4·W)·T` | exact |
 //! | numbering | `4·n` ids of all numbers, `8·n` a thread that makes batches and for evaluation, a bit a vertex and layer | exact |
 //! | features | `4·d·o` | exact |
+//! | history | what a strategy with historical caches adds | |
 //! | cache | `4·d` a row, and its place in a table of 9 bytes an entry | exact |
 //! | parameters | weights, gradients and the optimiser's moments | exact |
 //! | batches | `P + 1` of them, and beside each that is being made the first hop once more, and the rows on their way to others | of expected sizes |
@@ -49,6 +50,8 @@ pub(in crate::strategy) struct Foreseen {
     pub(in crate::strategy) features: usize,
     /// Copies of others' features.
     pub(in crate::strategy) cache: usize,
+    /// Rows of earlier steps, with what is on its way.
+    pub(in crate::strategy) history: usize,
     /// Weights, their gradients and the optimiser's state.
     pub(in crate::strategy) parameters: usize,
     /// Batches made ahead and in the making.
@@ -65,7 +68,7 @@ impl From<Foreseen> for Holds {
             graph: f.graph + f.numbering,
             features: f.features,
             activations: f.batches + f.step + f.evaluation,
-            history: 0,
+            history: f.history,
             offloaded: 0,
             halo: f.cache,
             parameters: f.parameters,
@@ -90,11 +93,13 @@ impl Foreseen {
         let ids = &part.numbers.ids;
         let mine = base.training.seeds.mine();
         let trained: Vec<u32> = mine.iter().map(|&k| ids[k as usize]).collect();
+        let by = part.drawing(settings.halo);
         let draws = Draws {
             graph: &data.graph,
             loops: spec.model.propagation().adds_loops(),
             fan_outs: &settings.neighbours.fan_outs,
             replace: settings.neighbours.replace,
+            by: by.as_deref(),
         };
         let batch = mine.len() as f64 / base.training.seeds.batches() as f64;
         let expected = draws.expected(&trained, batch)?;
@@ -150,6 +155,7 @@ impl Foreseen {
             numbering: 4 * n + 8 * n * (workers + 1) + base.wants.layers * n / 8,
             features: base.data.bytes(),
             cache: base.hot * row + table(base.hot),
+            history: 0,
             // What the batches of a step have added beside the next one's.
             parameters: 4
                 * (2 + moments + usize::from(settings.trainers > 1))

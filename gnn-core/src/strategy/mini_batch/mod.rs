@@ -15,6 +15,7 @@
 //! | `beside` | the threads beside the training, and the strategy out of all |
 //! | `foreseen`, `buffers` | bytes that a rank will hold |
 //! | `step` | one step on a batch |
+//! | `laps` | where its time goes |
 //! | `sync` | how gradients of all ranks become a step of the weights |
 //! | `parameter_server` | the same by servers of parts of the weights |
 
@@ -23,6 +24,7 @@ mod beside;
 mod buffers;
 mod foreseen;
 mod knobs;
+mod laps;
 mod parameter_server;
 mod part;
 mod settings;
@@ -37,7 +39,10 @@ pub(in crate::strategy) use foreseen::Foreseen;
 pub(in crate::strategy) use knobs::{
     CACHE, EMBEDDINGS, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, is_flag, splice,
 };
-pub(in crate::strategy) use settings::{Settings, learning};
+pub(in crate::strategy) use laps::StepRow;
+pub(in crate::strategy) use settings::{
+    CacheSettings, LinkSettings, NeighbourSettings, Settings, learning,
+};
 #[cfg(test)]
 pub(in crate::strategy) use sync::AllReduce;
 pub(in crate::strategy) use sync::{GradientSync, of_request};
@@ -50,8 +55,9 @@ use crate::error::Result;
 use crate::feed::{Feed, Layerwise, Server};
 use crate::head::Head;
 use crate::model::Model;
-use crate::record::PredictedLane;
+use crate::record::{Pass, PredictedLane};
 use crate::strategy::Strategy;
+use laps::{Laps, Part};
 use step::Step;
 
 /// A rank's mini-batch training state.
@@ -63,6 +69,7 @@ struct BatchTraining {
     evaluation: Layerwise,
     /// Batches of a step.
     trainers: u64,
+    laps: Laps,
     /// Last, so that it answers as long as anybody asks.
     _server: Option<Server>,
 }
@@ -80,24 +87,40 @@ impl BatchTraining {
     /// The model's output of all of this rank's vertices, without dropout and from whole neighbourhoods.
     fn output(&mut self, cx: &mut Ctx) -> Result<Mat> {
         let input = self.feed.whole(cx)?;
-        self.evaluation.output(cx, &self.model, input)
+        self.evaluation.output(cx, &self.model, input, None)
     }
 }
 
 impl Strategy for BatchTraining {
     fn epoch(&mut self, cx: &mut Ctx) -> Result<f64> {
         let mut loss = 0.0;
+        self.laps.start();
         for k in 0..self.feed.batches() {
+            let last = (k + 1) % self.trainers == 0;
+            self.feed.begin_step(cx, k)?;
+            self.laps.lap(Part::Fwd);
             let batch = self.feed.next(cx, k)?;
+            self.laps.lap(Part::Mbc);
             let of = Step {
                 first: k % self.trainers == 0,
-                last: (k + 1) % self.trainers == 0,
+                last,
                 feed: self.feed.as_mut(),
                 model: &mut self.model,
                 head: &self.head,
                 sync: self.sync.as_mut(),
+                laps: &mut self.laps,
             };
             loss += of.run(cx, batch)?;
+            if last {
+                self.laps.step();
+            }
+        }
+        cx.row(self.laps.row());
+        if self.feed.compares() {
+            cx.pass(Pass::Eval);
+            let (input, feed) = (self.feed.whole(cx)?, self.feed.as_mut());
+            self.evaluation.output(cx, &self.model, input, Some(feed))?;
+            cx.pass(Pass::Optim);
         }
         self.feed.close(cx);
         Ok(loss)

@@ -7,7 +7,7 @@ use super::Settings;
 use super::training::Training;
 use crate::ctx::Ctx;
 use crate::error::Result;
-use crate::feed::{DrawnHow, Numbers, Ownership, cut, inclusion};
+use crate::feed::{DrawnHow, Halo, Numbers, Ownership, cut, inclusion};
 use crate::graph::{Block, WeightedRows};
 use crate::partition::Masks;
 use crate::record::rows::PartRow;
@@ -93,6 +93,15 @@ impl Part {
         sampler.with_bias(self.block.csr().indices.iter().map(degree).collect())
     }
 
+    /// By the data set's ids, whose in-edges a batch of this rank's draws; none for everybody's.
+    pub(super) fn drawing(&self, halo: Halo) -> Option<Vec<bool>> {
+        (halo == Halo::Leaves).then(|| {
+            let mut own = vec![false; self.numbers.ids.len()];
+            self.own.iter().for_each(|&v| own[v as usize] = true);
+            own
+        })
+    }
+
     /// The numbers of others' vertices by degree, descending.
     pub(in crate::strategy) fn others_by_degree(&self, setup: &Setup, me: usize) -> Vec<u32> {
         let (_, degrees) = setup.data.graph.sorted_by_degree();
@@ -106,7 +115,7 @@ impl Part {
 
     /// The numbers of others' vertices that a batch of this rank's may read, the likeliest first. Where links
     /// are learnt, seeds are the first ends of pairs.
-    pub(in crate::strategy) fn others_by_inclusion(
+    pub(super) fn others_by_inclusion(
         &self,
         setup: &Setup,
         cx: &Ctx,
@@ -115,11 +124,13 @@ impl Part {
     ) -> Vec<u32> {
         let (graph, numbers) = (&setup.data.graph, &self.numbers);
         let drawn = &settings.neighbours;
+        let by = self.drawing(settings.halo);
         let how = DrawnHow {
             fan_outs: &drawn.fan_outs,
             replace: drawn.replace,
             by_degree: drawn.by_degree,
             loops: cx.plan.spec.model.propagation().adds_loops(),
+            by: by.as_deref(),
         };
         let seeds = &training.seeds;
         let likely = 1.0 / seeds.batches() as f64;

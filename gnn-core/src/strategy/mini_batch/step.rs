@@ -1,5 +1,6 @@
 //! One mini-batch: forward, loss, backward, and after the last one of a step, a step of the weights.
 
+use super::laps::{Laps, Part};
 use super::sync::GradientSync;
 use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
@@ -19,6 +20,7 @@ pub(super) struct Step<'a> {
     pub(super) model: &'a mut Model,
     pub(super) head: &'a Head,
     pub(super) sync: &'a mut dyn GradientSync,
+    pub(super) laps: &'a mut Laps,
 }
 
 /// What forward leaves for backward.
@@ -46,7 +48,9 @@ impl Step<'_> {
         cx.pass(Pass::Forward);
         let (logits, trace) = self.forward(cx, &mut hops, input)?;
         let (loss, g) = self.loss(cx, (&rows, pairs.as_ref()), logits)?;
+        self.laps.lap(Part::Fwd);
         let gradient = self.backward(cx, &mut hops, trace, g)?;
+        self.laps.lap(Part::Bwd);
         cx.pass(Pass::Optim);
         if let Some(gradient) = gradient {
             self.feed.learn(cx, step, gradient)?;
@@ -55,6 +59,7 @@ impl Step<'_> {
             self.sync.apply(cx, &mut self.model.weights)?;
         }
         self.feed.end_step(cx, step)?;
+        self.laps.lap(Part::Ared);
         Ok(loss)
     }
 
@@ -162,8 +167,10 @@ fn ready(
 
 /// Refuses a patch that leaves a column without its row.
 fn check(hops: &Hops, layer: usize, x: &Input) -> Result<()> {
-    let columns = hops.layers[layer].columns.len();
-    if x.dim().0 == columns {
+    let of = &hops.layers[layer];
+    let columns = of.columns.len();
+    // An aggregate that is known stands for its columns.
+    if of.block.is_none() || x.dim().0 == columns {
         return Ok(());
     }
     Err(Error::Shape {

@@ -5,15 +5,19 @@
 use super::{random_owner, spec};
 use crate::ctx::Ctx;
 use crate::dataset::Dataset;
-use crate::feed::{Halo, MadeBatch, MadeInput, Maker, RowData, SeedsBy};
+use crate::feed::{
+    Halo, Historical, MadeBatch, MadeInput, Maker, Numbers, RowData, SeedsBy, SharedHistory,
+};
 use crate::model::ModelKind;
 use crate::record::Direction;
+use crate::sample::Hop;
 use crate::spec::{RunSpec, Value};
 use crate::strategy::mini_batch::{Base, Settings};
 use crate::strategy::{Setup, distdgl, find};
 use crate::testing::{random_dataset, world};
+use kernels::{Mat, Par};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Edges by row, with the bits of their weights; ids of rows and columns, by layer; input rows.
 type Bits = (
@@ -152,8 +156,56 @@ fn batches_abreast_are_those_one_after_the_other() {
     }
 }
 
-/// A rank that asks nobody draws what the owners would have drawn of its own vertices; others' are leaves,
-/// behind this rank's in the columns, and are in no row of the layer below.
+/// Has rows of every second vertex, which are its number.
+struct Even {
+    own: std::ops::Range<u32>,
+    numbers: Arc<Numbers>,
+}
+
+impl Even {
+    fn has(&self, number: u32) -> bool {
+        self.numbers.ids[number as usize].is_multiple_of(2)
+    }
+}
+
+impl Historical for Even {
+    fn keep(&mut self, _layer: usize, hop: &mut Hop) {
+        let keep = |v: &u32| self.own.contains(v) || self.has(*v);
+        let ends = hop.indptr.windows(2).scan(0, |end, span| {
+            let row = &hop.sources[span[0] as usize..span[1] as usize];
+            *end += row.iter().filter(|v| keep(v)).count() as u64;
+            Some(*end)
+        });
+        let indptr = std::iter::once(0).chain(ends).collect();
+        let mut kept = hop.sources.iter().map(keep);
+        if let Some(weights) = &mut hop.weights {
+            let mut kept = hop.sources.iter().map(keep);
+            weights.retain(|_| kept.next() == Some(true));
+        }
+        let mut sources = hop.sources.clone();
+        sources.retain(|_| kept.next() == Some(true));
+        drop(kept);
+        (hop.indptr, hop.sources) = (indptr, sources);
+    }
+
+    fn has(&self, _layer: usize, number: u32) -> bool {
+        Even::has(self, number)
+    }
+
+    fn reads(&mut self, _layer: usize, below: &[u32], leaves: &[u32]) {
+        assert!(below.iter().all(|v| self.own.contains(v)));
+        assert!(leaves.iter().all(|v| !self.own.contains(v) && self.has(*v)));
+    }
+
+    fn features(&mut self, numbers: &[u32], _par: &Par) -> RowData {
+        let x = Mat::from_shape_fn((numbers.len(), 6), |(k, _)| numbers[k] as f32);
+        RowData::Dense(Arc::new(x))
+    }
+}
+
+/// A rank that asks nobody draws what the owners would have drawn of its own vertices. Of others', those whose
+/// rows are there are leaves, behind this rank's in the columns, and are in no row of the layer below, but of
+/// the input; the rest is not in the batch.
 #[test]
 fn local_batches_draw_own_rows_and_end_at_others() {
     let data = Arc::new(random_dataset(90, 700, 6, 3, false, 21));
@@ -167,6 +219,10 @@ fn local_batches_draw_own_rows_and_end_at_others() {
             };
             with_makers((&spec, &data, ranks), change, |cx, maker| {
                 maker.collector.wants.in_place = false;
+                let numbers = Arc::clone(&maker.collector.reach.shard.numbers);
+                let own = numbers.of(cx.rank());
+                let even = || Arc::new(Mutex::new(Even { own, numbers })) as SharedHistory;
+                maker.collector.history = (halo == Halo::Leaves).then(even);
                 let batches = maker.seeds.batches();
                 let made = |step| maker.make(1, step).expect("made");
                 let made: Vec<MadeBatch> = (0..batches).map(made).collect();
@@ -198,14 +254,23 @@ fn local_batches_draw_own_rows_and_end_at_others() {
                         weights.clone(),
                     )
                 };
-                assert_eq!(named(&edges[1], &ids[1][1]), named(&all[1], &all_ids[1][1]));
-                let below = [inputs, &ids[0][0]];
-                for (layer, below) in below.into_iter().enumerate() {
-                    let [rows, columns] = &ids[layer];
-                    assert!(columns.starts_with(rows) && columns.starts_with(below));
-                    assert!(below.iter().all(own));
-                    assert!(!columns[below.len()..].iter().any(own), "leaves follow");
-                }
+                let there = |v: &u32| own(v) || v.is_multiple_of(2);
+                let edges_of = |of: (Vec<u64>, Vec<u32>, Vec<u32>)| {
+                    let rows = of.0.windows(2).enumerate();
+                    let rows = rows.flat_map(|(r, span)| (span[0]..span[1]).map(move |_| r));
+                    let each = rows.zip(of.1).zip(of.2);
+                    each.filter(|((_, v), _)| there(v)).collect::<Vec<_>>()
+                };
+                let [mine, whole] = [named(&edges[1], &ids[1][1]), named(&all[1], &all_ids[1][1])];
+                assert_eq!(edges_of(mine), edges_of(whole));
+                let [rows, columns] = &ids[0];
+                assert!(columns.starts_with(rows) && columns == inputs);
+                assert!(rows.iter().all(own) && columns.iter().all(there));
+                let [rows, columns] = &ids[1];
+                let solid = ids[0][0].len();
+                assert!(columns.starts_with(rows) && columns.starts_with(&ids[0][0]));
+                assert!(!columns[solid..].iter().any(own), "leaves follow");
+                assert!(columns.iter().all(there));
             }
         }
         let leaves = |r: &(Vec<(Bits, Vec<u32>)>, _)| {

@@ -1,4 +1,4 @@
-//! Two layers of random edges, and a feed that appends rows for some of their leaves and drops the others.
+//! Two layers of random edges, and a feed that appends rows for their leaves.
 
 use crate::backend::{Kept, Mat};
 use crate::ctx::Ctx;
@@ -54,7 +54,7 @@ pub(super) fn random(rows: usize, cols: usize, seed: u64) -> kernels::Mat {
     })
 }
 
-/// Appends a sum of the rows below and a constant for some leaves, and drops the others.
+/// Appends a sum of the rows below and a constant for each leaf.
 pub(super) struct Mixing {
     pub(super) seed: u64,
     /// What is appended beside the sums.
@@ -76,24 +76,16 @@ impl Mixing {
         }
     }
 
-    fn there(&self, layer: usize) -> Vec<bool> {
-        let there = |k: usize| !(k as u64 + self.seed + layer as u64).is_multiple_of(3);
-        (0..SIZES[layer][2]).map(there).collect()
-    }
-
-    /// How rows of leaves come of those below: `[leaves that are there, rows below]`.
+    /// How rows of leaves come of those below: `[leaves, rows below]`.
     fn sums(&self, layer: usize) -> kernels::Mat {
-        let there = self.there(layer).into_iter().filter(|t| *t).count();
-        random(there, SIZES[layer][1], self.seed ^ layer as u64) * 0.4
+        let [_, solid, leaves] = SIZES[layer];
+        random(leaves, solid, self.seed ^ layer as u64) * 0.4
     }
 }
 
 impl Patch for Mixing {
-    fn patch(&mut self, cx: &mut Ctx, hops: &mut Hops, layer: usize, h: Input) -> Result<Input> {
+    fn patch(&mut self, cx: &mut Ctx, _hops: &mut Hops, layer: usize, h: Input) -> Result<Input> {
         let h = cx.backend.download(h.dense().expect("dense rows"));
-        let solid = vec![true; h.nrows()];
-        let keep = [solid, self.there(layer)].concat();
-        hops.layers[layer].keep_columns(&keep, true)?;
         let more = self.sums(layer).dot(&h) + self.constant;
         let all = ndarray::concatenate(ndarray::Axis(0), &[h.view(), more.view()]);
         let all = cx.backend.upload(all.expect("as many columns"));

@@ -1,0 +1,355 @@
+//! The historical embedding cache: rows that other ranks have made of their vertices, by the vertex.
+//!
+//! Lines are in the order of their age. A row goes into the line of the same vertex, or else into one whose row
+//! is too old, or into a new one, or, when all are in use, into the oldest; rows of one step have one age, and
+//! the first of them counts as the oldest. A row is too old when more than `life` steps have passed since its
+//! own.
+//!
+//! # Paper
+//! DistGNN-MB § 3.2: HECSearch, HECLoad and HECStore; oldest line first. Lookups are not run beside stores: what a step
+//! finds would depend on the clock.
+
+use super::lines::Lines;
+use crate::feed::RowData;
+use kernels::Par;
+
+const NONE: u32 = u32::MAX;
+
+/// Rows of one layer.
+#[derive(Debug)]
+pub(super) struct Hec {
+    life: u64,
+    /// By vertex, its line, and the last round of searches that asked for it.
+    of_vertex: Vec<[u32; 2]>,
+    round: u32,
+    order: Vec<Line>,
+    free: Vec<u32>,
+    oldest: u32,
+    newest: u32,
+    rows: Lines,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    vertex: u32,
+    step: u64,
+    older: u32,
+    newer: u32,
+}
+
+/// What became of the lines of a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// Rows that took the place of an older one of the same vertex.
+    pub(super) renewed: u64,
+    /// Rows that went into a line that had none.
+    pub(super) added: u64,
+    /// Rows that took the place of the oldest one.
+    pub(super) evicted: u64,
+    /// Rows for which there is no line at all.
+    pub(super) refused: u64,
+}
+
+impl Stored {
+    /// Adds those of another store.
+    pub(super) fn add(&mut self, more: Stored) {
+        self.renewed += more.renewed;
+        self.added += more.added;
+        self.evicted += more.evicted;
+        self.refused += more.refused;
+    }
+}
+
+/// How much a cache holds, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) lines: usize,
+    /// In steps.
+    pub(super) life: u64,
+}
+
+impl Hec {
+    /// None of `vertices` vertices, of rows like `like`.
+    pub(super) fn new(vertices: usize, like: &RowData, room: Room) -> Hec {
+        let lines = room.lines.min(vertices);
+        let line = Line {
+            vertex: NONE,
+            step: 0,
+            older: NONE,
+            newer: NONE,
+        };
+        Hec {
+            life: room.life,
+            of_vertex: vec![[NONE, 0]; vertices],
+            round: 0,
+            order: vec![line; lines],
+            free: (0..lines as u32).rev().collect(),
+            oldest: NONE,
+            newest: NONE,
+            rows: Lines::new(lines, like),
+        }
+    }
+
+    /// Bytes that one of dense rows of `width` holds.
+    pub(super) fn needs(vertices: usize, width: usize, lines: usize) -> usize {
+        8 * vertices + (size_of::<Line>() + 4 + 4 * width) * lines.min(vertices)
+    }
+
+    /// Lines that have a row.
+    pub(super) fn len(&self) -> usize {
+        self.order.len() - self.free.len()
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        let (vertices, lines) = (self.of_vertex.len(), self.order.len());
+        8 * vertices + (size_of::<Line>() + 4) * lines + self.rows.bytes()
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        while self.oldest != NONE {
+            self.drop_oldest();
+        }
+        // As it was made.
+        self.free = (0..self.order.len() as u32).rev().collect();
+    }
+
+    /// Forgets what is too old in step `now`; how many that are.
+    pub(super) fn purge(&mut self, now: u64) -> u64 {
+        let mut count = 0;
+        while self.oldest != NONE && now - self.order[self.oldest as usize].step > self.life {
+            self.drop_oldest();
+            count += 1;
+        }
+        count
+    }
+
+    fn drop_oldest(&mut self) {
+        let line = self.oldest;
+        self.unlink(line);
+        let vertex = self.order[line as usize].vertex;
+        self.of_vertex[vertex as usize][0] = NONE;
+        self.free.push(line);
+    }
+
+    /// HECSearch: the line of a vertex.
+    #[inline]
+    pub(super) fn find(&self, vertex: u32) -> Option<u32> {
+        let line = self.of_vertex[vertex as usize][0];
+        (line != NONE).then_some(line)
+    }
+
+    /// A round of searches begins.
+    pub(super) fn begin_round(&mut self) {
+        if self.round == u32::MAX {
+            self.of_vertex.iter_mut().for_each(|of| of[1] = 0);
+            self.round = 0;
+        }
+        self.round += 1;
+    }
+
+    /// HECSearch, and whether this round asks for the vertex for the first time.
+    #[inline]
+    pub(super) fn search(&mut self, vertex: u32) -> (Option<u32>, bool) {
+        let of = &mut self.of_vertex[vertex as usize];
+        let first = std::mem::replace(&mut of[1], self.round) != self.round;
+        ((of[0] != NONE).then_some(of[0]), first)
+    }
+
+    /// Brings what a search of a vertex reads from memory.
+    #[inline]
+    pub(super) fn prefetch(&self, vertex: u32) {
+        kernels::prefetch(&self.of_vertex[vertex as usize]);
+    }
+
+    /// The step of a line's row.
+    pub(super) fn step(&self, line: u32) -> u64 {
+        self.order[line as usize].step
+    }
+
+    /// HECLoad: the rows of `lines`, in their order.
+    pub(super) fn load(&self, lines: &[u32], par: &Par) -> RowData {
+        self.rows.load(lines, par)
+    }
+
+    /// HECLoad of dense rows, to `out: [lines, width]`.
+    pub(super) fn load_to(&self, lines: &[u32], out: &mut [f32], par: &Par) {
+        self.rows.load_to(lines, out, par);
+    }
+
+    /// HECStore: rows of step `now`, one a vertex.
+    pub(super) fn store(
+        &mut self,
+        now: u64,
+        vertices: &[u32],
+        rows: &RowData,
+        par: &Par,
+    ) -> Stored {
+        let mut stored = Stored::default();
+        // By line, the row that it gets: the last one, where a later row took it again.
+        let mut jobs: Vec<(u32, u32)> = Vec::with_capacity(vertices.len());
+        for (&vertex, k) in vertices.iter().zip(0..) {
+            if let Some(line) = self.line_for(now, vertex, &mut stored) {
+                jobs.push((line, k));
+            }
+        }
+        jobs.sort_unstable_by_key(|&(line, k)| (line, std::cmp::Reverse(k)));
+        jobs.dedup_by_key(|job| job.0);
+        self.rows.store(&jobs, rows, par);
+        stored
+    }
+
+    /// Vertices and steps of all lines, the oldest first.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (u32, u32, u64)> {
+        let mut next = self.oldest;
+        std::iter::from_fn(move || {
+            let line = (next != NONE).then_some(next)?;
+            let Line {
+                vertex,
+                step,
+                newer,
+                ..
+            } = self.order[line as usize];
+            next = newer;
+            Some((line, vertex, step))
+        })
+    }
+
+    /// The line that a row of `vertex` goes into, as the newest.
+    fn line_for(&mut self, now: u64, vertex: u32, stored: &mut Stored) -> Option<u32> {
+        let line = match self.find(vertex) {
+            Some(line) => {
+                stored.renewed += 1;
+                self.unlink(line);
+                line
+            }
+            None => match self.free.pop() {
+                Some(line) => {
+                    stored.added += 1;
+                    line
+                }
+                None if self.oldest == NONE => {
+                    stored.refused += 1;
+                    return None;
+                }
+                None => {
+                    stored.evicted += 1;
+                    let line = self.oldest;
+                    self.unlink(line);
+                    let old = self.order[line as usize].vertex;
+                    self.of_vertex[old as usize][0] = NONE;
+                    line
+                }
+            },
+        };
+        self.of_vertex[vertex as usize][0] = line;
+        self.order[line as usize] = Line {
+            vertex,
+            step: now,
+            older: self.newest,
+            newer: NONE,
+        };
+        match self.newest {
+            NONE => self.oldest = line,
+            newest => self.order[newest as usize].newer = line,
+        }
+        self.newest = line;
+        Some(line)
+    }
+
+    /// Takes a line out of the order.
+    fn unlink(&mut self, line: u32) {
+        let Line { older, newer, .. } = self.order[line as usize];
+        match older {
+            NONE => self.oldest = newer,
+            older => self.order[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.order[newer as usize].older = older,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernels::Mat;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    const D: usize = 3;
+
+    fn dense(rows: &[f32]) -> RowData {
+        let rows = Mat::from_shape_vec((rows.len() / D, D), rows.to_vec());
+        RowData::Dense(Arc::new(rows.expect("whole rows")))
+    }
+
+    /// Vertex, step and row of each line, oldest first, as one would write it down.
+    #[derive(Default)]
+    struct Plain(Vec<(u32, u64, Vec<f32>)>);
+
+    impl Plain {
+        fn purge(&mut self, now: u64, life: u64) -> u64 {
+            let before = self.0.len();
+            self.0.retain(|line| now - line.1 <= life);
+            (before - self.0.len()) as u64
+        }
+
+        fn store(&mut self, now: u64, lines: usize, vertex: u32, row: &[f32], said: &mut Stored) {
+            let known = self.0.iter().position(|line| line.0 == vertex);
+            let count = match known {
+                Some(k) => {
+                    self.0.remove(k);
+                    &mut said.renewed
+                }
+                None if lines == 0 => {
+                    said.refused += 1;
+                    return;
+                }
+                None if self.0.len() == lines => {
+                    self.0.remove(0);
+                    &mut said.evicted
+                }
+                None => &mut said.added,
+            };
+            *count += 1;
+            self.0.push((vertex, now, row.to_vec()));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(120))]
+
+        #[test]
+        fn it_is_a_list_in_the_order_of_age(
+            lines in 0usize..9, life in 0u64..4, threads in 1usize..4,
+            steps in prop::collection::vec(prop::collection::vec(0u32..12, 0..14), 1..12),
+        ) {
+            let par = Par::new(threads);
+            let (mut hec, mut plain) = (Hec::new(12, &dense(&[]), Room { lines, life }), Plain::default());
+            for (now, vertices) in (0u64..).zip(steps) {
+                prop_assert_eq!(hec.purge(now), plain.purge(now, life));
+                let row = |k: usize| -> Vec<f32> { (0..D).map(|c| (now * 1000 + k as u64 * 10 + c as u64) as f32).collect() };
+                let rows: Vec<f32> = (0..vertices.len()).flat_map(row).collect();
+                let stored = hec.store(now, &vertices, &dense(&rows), &par);
+                let mut said = Stored::default();
+                for (k, &v) in vertices.iter().enumerate() {
+                    plain.store(now, lines, v, &row(k), &mut said);
+                }
+                prop_assert_eq!(stored, said);
+                prop_assert_eq!(hec.len(), plain.0.len());
+                for v in 0..12 {
+                    let expected = plain.0.iter().find(|line| line.0 == v);
+                    let got = hec.find(v).map(|line| {
+                        let mut row = vec![0.0; D];
+                        hec.load_to(&[line], &mut row, &par);
+                        (v, hec.step(line), row)
+                    });
+                    prop_assert_eq!(got.as_ref(), expected);
+                }
+            }
+        }
+    }
+}

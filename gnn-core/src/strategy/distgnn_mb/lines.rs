@@ -1,0 +1,135 @@
+//! Rows of a cache in lines that are written again and again: dense ones side by side, sparse ones each by itself.
+
+use crate::feed::RowData;
+use kernels::{CsrBuf, Mat, Par};
+use std::sync::Arc;
+
+/// Rows that are fetched from memory ahead of being copied.
+const AHEAD: usize = 4;
+
+/// Lines of one width.
+#[derive(Debug)]
+pub(super) enum Lines {
+    /// `[lines, width]`.
+    Dense { width: usize, rows: Vec<f32> },
+    /// Columns and values of each line.
+    Sparse {
+        width: usize,
+        valued: bool,
+        rows: Vec<(Vec<u32>, Vec<f32>)>,
+    },
+}
+
+impl Lines {
+    /// So many, of rows like `like`.
+    pub(super) fn new(lines: usize, like: &RowData) -> Lines {
+        let width = like.width();
+        match like {
+            RowData::Dense(_) => Lines::Dense {
+                width,
+                rows: vec![0.0; lines * width],
+            },
+            RowData::Sparse(x) => Lines::Sparse {
+                width,
+                valued: x.weights.is_some(),
+                rows: vec![Default::default(); lines],
+            },
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Lines::Dense { rows, .. } => 4 * rows.len(),
+            Lines::Sparse { rows, .. } => {
+                let of = |(columns, values): &(Vec<u32>, Vec<f32>)| columns.len() + values.len();
+                48 * rows.len() + 4 * rows.iter().map(of).sum::<usize>()
+            }
+        }
+    }
+
+    /// Writes to each line of `jobs`, which ascend, a row of `from`.
+    pub(super) fn store(&mut self, jobs: &[(u32, u32)], from: &RowData, par: &Par) {
+        match (self, from) {
+            (Lines::Dense { width, rows }, RowData::Dense(from)) => {
+                let d = (*width).max(1);
+                let from = from.as_slice().expect("rows are side by side");
+                let most = jobs.last().map_or(0, |job| job.0 as usize + 1);
+                par.rows_mut(&mut rows[..most * *width], d, |first, to| {
+                    let end = first + to.len() / d;
+                    let begin = jobs.partition_point(|job| (job.0 as usize) < first);
+                    let jobs = &jobs[begin..];
+                    for (k, &(line, row)) in jobs.iter().enumerate() {
+                        if line as usize >= end {
+                            break;
+                        }
+                        if let Some(&(_, next)) = jobs.get(k + AHEAD) {
+                            kernels::prefetch(&from[next as usize * d]);
+                        }
+                        let to = &mut to[(line as usize - first) * d..][..d];
+                        to.copy_from_slice(&from[row as usize * d..][..d]);
+                    }
+                });
+            }
+            (Lines::Sparse { rows, .. }, RowData::Sparse(from)) => {
+                for &(line, row) in jobs {
+                    let span = from.view().span(row as usize);
+                    let (columns, values) = &mut rows[line as usize];
+                    columns.clear();
+                    columns.extend_from_slice(&from.indices[span.clone()]);
+                    values.clear();
+                    values.extend(from.weights.iter().flat_map(|w| &w[span.clone()]));
+                }
+            }
+            _ => unreachable!("rows are of the form that the lines were made for"),
+        }
+    }
+
+    /// The rows of `lines`, in their order.
+    pub(super) fn load(&self, lines: &[u32], par: &Par) -> RowData {
+        match self {
+            Lines::Dense { width, .. } => {
+                let mut out = vec![0.0; lines.len() * width];
+                self.load_to(lines, &mut out, par);
+                let out = Mat::from_shape_vec((lines.len(), *width), out);
+                RowData::Dense(Arc::new(out.expect("made of this size")))
+            }
+            Lines::Sparse {
+                width,
+                valued,
+                rows,
+            } => {
+                let mut out = CsrBuf {
+                    weights: valued.then(Vec::new),
+                    ..CsrBuf::empty(*width)
+                };
+                for &line in lines {
+                    let (columns, values) = &rows[line as usize];
+                    out.indices.extend_from_slice(columns);
+                    if let Some(weights) = &mut out.weights {
+                        weights.extend_from_slice(values);
+                    }
+                    out.indptr.push(out.indices.len() as u64);
+                }
+                RowData::Sparse(Arc::new(out))
+            }
+        }
+    }
+
+    /// Dense rows of `lines` to `out: [lines, width]`.
+    pub(super) fn load_to(&self, lines: &[u32], out: &mut [f32], par: &Par) {
+        let Lines::Dense { width, rows } = self else {
+            unreachable!("only dense rows are read as a matrix")
+        };
+        let d = (*width).max(1);
+        par.rows_mut(out, d, |first, to| {
+            let lines = &lines[first..];
+            for (k, to) in to.chunks_exact_mut(d).enumerate() {
+                if let Some(&next) = lines.get(k + AHEAD) {
+                    kernels::prefetch(&rows[next as usize * d]);
+                }
+                to.copy_from_slice(&rows[lines[k] as usize * d..][..d]);
+            }
+        });
+    }
+}
