@@ -161,6 +161,24 @@ impl Run {
         or_end(self.try_frame("schedule"))
     }
 
+    /// One row an epoch, rank and layer: what historical caches found of other ranks' vertices, what was dropped, and
+    /// what was pushed. Empty for other strategies than `distgnn-mb`.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn hec(&self) -> DataFrame {
+        or_end(self.try_frame("hec"))
+    }
+
+    /// One row an epoch and rank of mini-batches: where the time of its steps went, by the clock.
+    /// Empty for strategies that train on the whole graph.
+    ///
+    /// # Panics
+    /// When the frame cannot be read.
+    pub fn steps(&self) -> DataFrame {
+        or_end(self.try_frame("steps"))
+    }
+
     /// One row a vertex: its class and set, where it has any, and what the model makes of it in the end, a
     /// column each. Of runs with `keep_embeddings = true`.
     ///
@@ -294,7 +312,7 @@ pub fn try_compare(runs: &[&Run], kind: &str) -> std::result::Result<Plot, PlotE
     let case = |run: &&Run| {
         Ok(Case {
             setting: run.setting()?,
-            frame: run.try_frame(kind.frame())?,
+            frame: run.try_frame(kind.frame_of(&source::frames_of(&run.dir)?))?,
             cut: match kind {
                 Kind::Partition => source::cut(&run.dir.join("partition.json"))?,
                 _ => None,

@@ -15,6 +15,7 @@ fn every_kind(setting: &halobook::plot::Setting, epochs: u32) -> Vec<(Kind, Case
         "stale" => common::stale(epochs, setting.ranks),
         "transfers" => common::transfers(epochs, setting.ranks),
         "schedule" => common::schedule(epochs, setting.ranks),
+        "hec" => common::hec(epochs, setting.ranks),
         "spans" => common::spans(epochs, setting.ranks),
         _ => comm(epochs, setting.ranks),
     };
@@ -425,6 +426,40 @@ fn schedules_say_why_batches_were_begun() {
     let row = plot.text.lines().find(|l| l.trim_start().starts_with("1 "));
     let cells: Vec<&str> = row.expect("a row a rank").split_whitespace().collect();
     assert_eq!(cells, ["1", "9", "6", "1", "2", "2.0", "50", "10.00"]);
+}
+
+/// Five epochs of two ranks with two layers, of which the second finds less and is further off.
+#[test]
+fn historical_caches_say_what_they_find_and_how_old_it_is() {
+    let case = case(setting("distgnn-mb", 2), common::hec(5, 2));
+    let plot = checked(plot::hec(&case).expect("draws"));
+    for part in [
+        "found 75/50 % by layer",
+        "20 % of the edges dropped",
+        "4.00 KiB pushed in the last epoch",
+    ] {
+        assert!(plot.text.contains(part), "{part}: {}", plot.text);
+    }
+    for part in [
+        "found (%)",
+        "edges dropped (%)",
+        "ms a rank",
+        "layer 1",
+        "waiting",
+    ] {
+        assert!(plot.svg.contains(part), "{part}");
+    }
+    let row = plot.text.lines().find(|l| l.trim_start().starts_with("1 "));
+    let cells: Vec<&str> = row.expect("a row a layer").split_whitespace().collect();
+    assert_eq!(cells[..7], ["1", "1", "000", "50.0", "4", "000", "20.0"]);
+    // Its rows are old ones, too.
+    let ages = checked(Kind::Stale.draw(&[case]).expect("draws"));
+    for part in ["rows found are 1.00 steps old, at most 2", "off by 15 %"] {
+        assert!(ages.text.contains(part), "{part}: {}", ages.text);
+    }
+    assert!(ages.svg.contains("relative error"));
+    let frames = |name: &str| Kind::Stale.frame_of(&["epochs".to_owned(), name.to_owned()]);
+    assert_eq!([frames("hec"), frames("stale")], ["hec", "stale"]);
 }
 
 /// Nine epochs of two ranks, 4000 and 4001 bytes each: the features 8 times not sent, the rows of

@@ -238,9 +238,10 @@ stack    where each epoch's time went: compute, exposed communication, waiting
 balance  the same by rank, with what each rank owns
 gantt    of a run with --trace: what each rank did when, waits and the critical path
 matrix   bytes from rank to rank; matrix-layers layer by layer
-stale    age of reused rows, and what they saved
+stale    age of reused rows, and what they saved, or how far off they are
 transfers  rows between host and device (hongtu), and what copying takes
 schedule   when mini-batches were begun (bytegnn), and why then
+hec        what historical caches find (distgnn-mb), and what is lost without them
 plan     memory and time as they were planned, against what was measured
 speedup  of a sweep: what more ranks bring, and how efficiently
 pareto   of a sweep: time and bytes until target, or 99 % of the best validation score

@@ -7,9 +7,10 @@
 //! | [`balance()`] | `ranks` | compute and wait of each rank, with the nodes it holds |
 //! | [`gantt()`] | `spans` | what each rank did when, in one epoch |
 //! | [`matrix()`] | `comm` | bytes from rank to rank |
-//! | [`stale()`] | `stale` | which epochs sent rows, and how far old ones were from the present |
+//! | [`stale()`] | `stale`, or `hec` | which epochs sent rows, and how far old ones were from the present |
 //! | [`transfers()`] | `transfers` | rows that devices load, and the time of copying |
 //! | [`schedule()`] | `schedule` | when mini-batches were begun, and why then |
+//! | [`hec()`] | `hec` | what historical caches find, what is lost, and what they cost |
 //! | [`plan()`] | `ranks` | memory and time as they were planned, against what was measured |
 //! | [`speedup()`] | `epochs` of many runs | what more ranks bring, and how efficiently |
 //! | [`pareto()`] | `epochs` of many runs | time and bytes until a score is reached |
@@ -28,6 +29,7 @@ mod gantt_chunks;
 mod gantt_lanes;
 mod gantt_zoom;
 mod group;
+mod hec;
 pub(crate) mod ink;
 mod matrix;
 mod matrix_grid;
@@ -54,6 +56,7 @@ use std::path::Path;
 pub use balance::balance;
 pub use curve::{Axis, curve};
 pub use gantt::{View, gantt};
+pub use hec::hec;
 pub use matrix::{matrix, matrix_by_layer};
 pub use pareto::pareto;
 pub use partition::{cut, partition};
@@ -156,6 +159,8 @@ pub enum Kind {
     Transfers,
     /// [`schedule()`].
     Schedule,
+    /// [`hec()`].
+    Hec,
     /// [`plan()`].
     Plan,
     /// [`speedup()`].
@@ -207,6 +212,11 @@ pub const KINDS: &[(&str, Kind, &str)] = &[
         "when mini-batches were begun, and why then",
     ),
     (
+        "hec",
+        Kind::Hec,
+        "what historical caches find, and what is lost without them",
+    ),
+    (
         "plan",
         Kind::Plan,
         "planned memory and time against measured ones",
@@ -244,7 +254,15 @@ impl Kind {
             })
     }
 
-    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale`, `transfers`, `schedule`,
+    /// The frame this kind reads of a run that has `frames`: rows of historical caches are old ones, too.
+    pub fn frame_of(self, frames: &[String]) -> &'static str {
+        match self {
+            Kind::Stale if frames.iter().any(|name| name == "hec") => "hec",
+            kind => kind.frame(),
+        }
+    }
+
+    /// The frame this kind reads: `epochs`, `ranks`, `comm`, `stale`, `transfers`, `schedule`, `hec`,
     /// `spans` or `partition`.
     pub fn frame(self) -> &'static str {
         match self {
@@ -257,6 +275,7 @@ impl Kind {
             Kind::Stale => "stale",
             Kind::Transfers => "transfers",
             Kind::Schedule => "schedule",
+            Kind::Hec => "hec",
             Kind::Partition => "partition",
         }
     }
@@ -277,6 +296,7 @@ impl Kind {
             Kind::Stale => stale(one(cases, "stale")?),
             Kind::Transfers => transfers(one(cases, "transfers")?),
             Kind::Schedule => schedule(one(cases, "schedule")?),
+            Kind::Hec => hec(one(cases, "hec")?),
             Kind::Plan => plan(cases),
             Kind::Speedup => speedup(cases),
             Kind::Pareto => pareto(cases),

@@ -50,13 +50,17 @@ impl Found {
 }
 
 /// Epochs in which each rank sent its rows, above; the age of the rows used instead against their
-/// distance from the present ones, below, where it was measured. `case` carries a `stale` frame.
+/// distance from the present ones, below, where it was measured. `case` carries a `stale` frame, or a `hec` frame:
+/// then both are drawn by epoch.
 ///
 /// Savings are those of the bound: features, which never change and are sent once, stand apart.
 ///
 /// # Errors
 /// A frame without `epoch`, `rank`, `layer`, `age_mean_epochs`, `bytes_sent` or `bytes_saved`.
 pub fn stale(case: &Case) -> Result<Plot, PlotError> {
+    if case.frame.column("age_mean_steps").is_ok() {
+        return super::hec::ages(case);
+    }
     let title = format!("Age of reused rows, {}", case.setting.data_label());
     let found = found(case)?;
     if found.events.is_empty() {

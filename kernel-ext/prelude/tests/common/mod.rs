@@ -227,6 +227,34 @@ pub fn schedule(n: u32, p: u32) -> DataFrame {
     .expect("columns have equal lengths")
 }
 
+/// A `hec` frame of two layers: the second finds half of what it looks for, and is twice as far off.
+pub fn hec(n: u32, p: u32) -> DataFrame {
+    let all = || {
+        let epochs = (0..n).flat_map(move |epoch| (0..p).map(move |rank| (epoch, rank)));
+        epochs.flat_map(|(epoch, rank)| (0..2u32).map(move |layer| (epoch, rank, layer)))
+    };
+    let of = |f: &dyn Fn(u32) -> f64| -> Vec<f64> { all().map(|(.., layer)| f(layer)).collect() };
+    df!(
+        "epoch" => all().map(|row| row.0).collect::<Vec<u32>>(),
+        "rank" => all().map(|row| row.1).collect::<Vec<u32>>(),
+        "layer" => all().map(|row| row.2).collect::<Vec<u32>>(),
+        "lookups" => of(&|_| 100.0),
+        "hits" => of(&|layer| 75.0 - 25.0 * f64::from(layer)),
+        "edges" => of(&|_| 400.0),
+        "edges_dropped" => of(&|_| 80.0),
+        "age_mean_steps" => all().map(|_| (p > 1).then_some(1.0)).collect::<Vec<Option<f64>>>(),
+        "age_max_steps" => of(&|_| 2.0),
+        "rows_pushed" => of(&|_| 10.0),
+        "rows_left_out" => of(&|_| 1.0),
+        "bytes" => of(&|_| 1024.0),
+        "pre_ms" => of(&|_| 1.0),
+        "comm_ms" => of(&|_| 2.0),
+        "post_ms" => of(&|_| 3.0),
+        "error_rel" => of(&|layer| 0.1 * f64::from(layer + 1)),
+    )
+    .expect("columns have equal lengths")
+}
+
 /// A `spans` frame: every rank computes, the last one for longest; the others wait for it, then all sum up.
 pub fn spans(n: u32, p: u32) -> DataFrame {
     type Span = (u32, u32, &'static str, &'static str, i64, i64, Option<u32>);
