@@ -155,7 +155,9 @@ fn an_owner_killed_in_the_middle_of_a_pull_ends_the_run() -> Outcome {
         kill_one("distdgl", learnt, round)?;
         let fine = "--set batch=20 --set fanout=8 --set grain=5 --set sample_threads=2";
         kill_one("bytegnn", fine, round)?;
-        kill_one("bytegnn", &format!("{fine} --set gradients=ps"), round)
+        kill_one("bytegnn", &format!("{fine} --set gradients=ps"), round)?;
+        // Whoever waits for rows that peers push.
+        kill_one("distgnn-mb", "--set batch=20 --set fanout=8", round)
     })
 }
 

@@ -57,6 +57,7 @@ fn planned_bytes_are_those_that_a_run_sends() -> Outcome {
         "-s hongtu -n 2 --model gat --heads 2 --set chunks=3",
         "-s distdgl -n 2 --model sage --set batch=100 --set fanout=5",
         "-s bytegnn -n 3 --model sage --set batch=100 --set fanout=5 --set grain=20",
+        "-s distgnn-mb -n 3 --model sage --set batch=50 --set fanout=5",
     ] {
         let args = format!("--data {GRAPH} --hidden 12 --launch {launch} {setting}");
         let (rows, _) = plan(&store, &args)?;

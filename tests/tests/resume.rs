@@ -137,6 +137,9 @@ fn a_run_with_a_killed_mpi_rank_goes_on_with_the_same_bits() -> Outcome {
     killed_and_resumed(&learnt, 2)?;
     let scheduled = "-s bytegnn --set fanout=5 --set batch=40 --set grain=16 --launch mpi";
     killed_and_resumed(scheduled, 2)?;
+    // Caches are older than the checkpoint.
+    let historical = "-s distgnn-mb --model sage --set fanout=5 --set batch=40 --set ls=6";
+    killed_and_resumed(&format!("{historical} --launch mpi"), 2)?;
     // A version of historical rows lasts ten epochs, a checkpoint comes every five.
     let stages = "-s gnnpipe --model gcnii --layers 4 --launch mpi";
     killed_and_resumed(stages, 2)?;
