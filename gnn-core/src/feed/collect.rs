@@ -22,14 +22,21 @@ pub(crate) struct Wants {
     pub(crate) in_place: bool,
     /// The first layer reads its destinations' own features as well.
     pub(crate) own: bool,
-    /// There will be a backward pass.
-    pub(crate) trains: bool,
+    /// The first layer whose backward goes through its edges; none where there is no backward.
+    pub(crate) backward: Option<usize>,
     /// It reads where an edge is in the transposed.
     pub(crate) edge_places: bool,
     /// Features are read at all.
     pub(crate) features: bool,
     /// Some of the input is learnt.
     pub(crate) learnt: bool,
+}
+
+impl Wants {
+    /// Whether a layer's backward goes through its edges.
+    pub(super) fn goes_back(&self, layer: usize) -> bool {
+        self.backward.is_some_and(|first| layer >= first)
+    }
 }
 
 impl MadeInput {
@@ -120,7 +127,7 @@ impl Collector {
                 leaves_last(rows.len(), is_leaf, &mut columns, &mut sources)
             }
         };
-        let make = match self.wants.trains {
+        let make = match self.wants.goes_back(layer) {
             true => Block::brief,
             false => Block::once,
         };
@@ -215,7 +222,7 @@ impl Collector {
 
     fn rows_input(&self, rows: RowData) -> MadeInput {
         let transposed = match &rows {
-            RowData::Sparse(x) if self.wants.trains && !self.wants.learnt => {
+            RowData::Sparse(x) if self.wants.backward.is_some() && !self.wants.learnt => {
                 Some(x.view().transpose())
             }
             _ => None,

@@ -58,7 +58,7 @@ impl Layerwise {
             layers: 1,
             in_place: false,
             own: false,
-            trains: false,
+            backward: None,
             edge_places: false,
             features: true,
             learnt: false,

@@ -194,7 +194,9 @@ impl Maker {
             solid,
         } = collector.block(layer, hop, &making.rows)?;
         // What backward will ask of it is made here, beside the thread that trains.
-        block.edges_t();
+        if collector.wants.goes_back(layer) {
+            block.edges_t();
+        }
         if collector.wants.edge_places {
             block.t_of()?;
         }

@@ -19,7 +19,14 @@ pub(super) struct Lies<'a> {
 pub(super) fn on_device(cx: &mut Ctx, made: MadeInput, lies: Lies<'_>) -> Input {
     match made {
         MadeInput::Nothing => unreachable!("something is read"),
-        MadeInput::Rows(RowData::Dense(x), _) => Input::Dense(Rc::new(cx.backend.share(&x))),
+        MadeInput::Rows(RowData::Dense(x), _) => {
+            // Nobody else has them, as a rule, so that they may be changed where they are.
+            let x = match Arc::try_unwrap(x) {
+                Ok(x) => cx.backend.upload(x),
+                Err(x) => cx.backend.share(&x),
+            };
+            Input::Dense(Rc::new(x))
+        }
         MadeInput::Rows(RowData::Sparse(x), transposed) => {
             let rows = Arc::try_unwrap(x).unwrap_or_else(|x| kernels::CsrBuf::clone(&x));
             Input::Sparse(SparseInput::brief(rows, transposed))

@@ -130,6 +130,17 @@ impl RowData {
                     .iter()
                     .map(|x| x.as_slice().expect("matrices are made in standard layout"))
                     .collect();
+                if par.threads() == 1 {
+                    let mut out = Vec::with_capacity(rows.len() * d);
+                    for (k, &(s, r)) in rows.iter().enumerate() {
+                        if let Some(&(s, r)) = rows.get(k + AHEAD) {
+                            kernels::prefetch(flat[s as usize][r as usize * d..].as_ptr());
+                        }
+                        out.extend_from_slice(&flat[s as usize][r as usize * d..][..d]);
+                    }
+                    let out = Mat::from_shape_vec((rows.len(), d), out);
+                    return RowData::Dense(Arc::new(out.expect("made of this size")));
+                }
                 let mut out = vec![0f32; rows.len() * d];
                 par.rows_mut(&mut out, d.max(1), |first, to| {
                     let rows = &rows[first..];

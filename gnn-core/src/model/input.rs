@@ -156,8 +156,8 @@ impl Input {
         }
     }
 
-    /// The input with elements dropped; `ids` are the rows' global vertex ids. Dense rows are
-    /// copied, since others may hold them.
+    /// The input with elements dropped; `ids` are the rows' global vertex ids. Dense rows that others hold are
+    /// copied.
     pub fn dropout(self, cx: &Ctx, key: u64, ids: &Kept<u32>, p: f32) -> Input {
         if p == 0.0 {
             return self;
@@ -165,7 +165,11 @@ impl Input {
         let drop = Dropout { key, ids, p };
         match self {
             Input::Dense(x) | Input::Aggregated { x, .. } => {
-                let mut x = cx.backend.copy(&x);
+                let mut x = match Rc::try_unwrap(x) {
+                    Ok(x) if x.shared_elements().is_none() => x,
+                    Ok(x) => cx.backend.copy(&x),
+                    Err(x) => cx.backend.copy(&x),
+                };
                 let then = Then {
                     dropout: Some(drop),
                     ..Then::default()

@@ -21,12 +21,17 @@ pub(super) struct At {
     pub(super) layer: usize,
 }
 
-/// Rows that a peer has pushed.
+/// Rows that a peer has pushed, by their place there.
 pub(super) struct Pushed {
-    /// Rows of the sender's, by their place there.
+    /// Those that come.
     pub(super) vertices: Vec<u32>,
     pub(super) rows: RowData,
+    /// Those that have come before.
+    pub(super) known: Vec<u32>,
 }
+
+/// Marks a vertex whose row is in the letter.
+const COMES: u32 = 1 << 31;
 
 /// Sends and takes letters of pushed rows.
 pub(super) struct Exchange {
@@ -37,6 +42,8 @@ pub(super) struct Exchange {
     /// The ranks that push to this one, and whether each rank is pushed to.
     from: Vec<usize>,
     to: Vec<bool>,
+    /// By peer that keeps what features it gets, a bit for each of this rank's vertices: whether it has them.
+    has: Vec<Option<Vec<u64>>>,
     /// Time in which it waited for letters.
     waited_ns: u64,
     /// Letters that came before they were asked for, by request and sender.
@@ -49,7 +56,7 @@ const BEFORE: u32 = u32::MAX;
 impl Exchange {
     /// By `mailbox`, whose number is `number` on every rank, for a model of so many layers, with which this
     /// rank reads the rows `halo` of each other one, by their place there; and which of its own each of
-    /// those reads. Collective.
+    /// those reads; it `keeps` features or not. Collective.
     ///
     /// # Errors
     /// [`crate::Error::Comm`] when a peer is gone.
@@ -57,6 +64,7 @@ impl Exchange {
         mailbox: Mailbox,
         (number, layers): (u32, usize),
         halo: Vec<Vec<u32>>,
+        keeps: bool,
     ) -> Result<(Exchange, Vec<Vec<u32>>)> {
         let (me, ranks) = (mailbox.rank(), mailbox.size());
         let from = (0..ranks).filter(|&r| r != me && !halo[r].is_empty());
@@ -66,16 +74,25 @@ impl Exchange {
             number,
             layers,
             to: vec![false; ranks],
+            has: vec![None; ranks],
             waited_ns: 0,
             early: HashMap::new(),
         };
         let mut wanted = vec![Vec::new(); ranks];
         let others = || (0..ranks).filter(|&r| r != me);
-        for (peer, rows) in halo.into_iter().enumerate().filter(|(r, _)| *r != me) {
+        for (peer, mut rows) in halo.into_iter().enumerate().filter(|(r, _)| *r != me) {
+            rows.push(u32::from(keeps));
             exchange.send(peer, (BEFORE, 0), Post::SETUP, rows)?;
         }
         for peer in others() {
-            wanted[peer] = exchange.letter(BEFORE, peer)?;
+            let mut rows = exchange.letter(BEFORE, peer)?;
+            let keeps = rows
+                .pop()
+                .ok_or_else(|| unreadable(peer, "what it reads"))?
+                == 1;
+            let most = rows.iter().max().map_or(0, |&row| row as usize + 1);
+            exchange.has[peer] = keeps.then(|| vec![0; most.div_ceil(64)]);
+            wanted[peer] = rows;
             exchange.to[peer] = !wanted[peer].is_empty();
         }
         exchange.waited_ns = 0;
@@ -116,19 +133,38 @@ impl Exchange {
         std::mem::take(&mut self.waited_ns)
     }
 
-    /// Sends `peer` the rows of `vertices`, this rank's by their place: `rows` as [`RowData::pack`] writes them.
+    /// Those of `vertices`, this rank's by their place, whose features `peer` has not; it will have them.
+    pub(super) fn new_features(&mut self, peer: usize, vertices: &[u32]) -> Vec<u32> {
+        let Some(has) = &mut self.has[peer] else {
+            return vertices.to_vec();
+        };
+        let mut new = |v: &u32| {
+            let (word, bit) = (&mut has[*v as usize / 64], 1 << (v % 64));
+            let new = *word & bit == 0;
+            *word |= bit;
+            new
+        };
+        vertices.iter().copied().filter(|v| new(v)).collect()
+    }
+
+    /// Sends `peer` the rows of `vertices`, this rank's by their place: `rows`, as [`RowData::pack`] writes them, has
+    /// those of `new` ones, which are some of them in their order.
     ///
     /// # Errors
     /// [`crate::Error::Comm`] when the rank is ending.
     pub(super) fn push(
         &self,
-        peer: usize,
-        at: At,
+        (peer, at): (usize, At),
         vertices: &[u32],
+        new: &[u32],
         mut rows: Words,
     ) -> Result<()> {
         // Rows come first, so that they are read where they are.
-        rows.extend_from_slice(vertices);
+        let mut new = new.iter().peekable();
+        rows.extend(vertices.iter().map(|v| match new.next_if_eq(&v) {
+            Some(v) => v | COMES,
+            None => *v,
+        }));
         rows.push(vertices.len() as u32);
         self.send(peer, (self.request(at), at.layer as u16), at.epoch, rows)
     }
@@ -178,10 +214,13 @@ fn read(from: usize, mut words: Words, like: &RowData) -> Result<Pushed> {
     let bad = || unreadable(from, "pushed rows");
     let count = words.pop().ok_or_else(bad)? as usize;
     let rows = words.len().checked_sub(count).ok_or_else(bad)?;
-    let vertices = words.split_off(rows);
+    let all = words.split_off(rows);
+    let (mut vertices, known): (Vec<u32>, Vec<u32>) = all.iter().partition(|v| **v & COMES != 0);
+    vertices.iter_mut().for_each(|v| *v &= !COMES);
     Ok(Pushed {
-        rows: like.unpack(from, count, words)?,
+        rows: like.unpack(from, vertices.len(), words)?,
         vertices,
+        known,
     })
 }
 
@@ -219,7 +258,7 @@ mod tests {
             let mailbox = post.open(number).expect("opens");
             let mine = (0..3).map(|r| halo(me, r)).collect();
             let (mut exchange, wanted) =
-                Exchange::new(mailbox, (number, 2), mine).expect("all are there");
+                Exchange::new(mailbox, (number, 2), mine, true).expect("all are there");
             assert_eq!(wanted, (0..3).map(|r| halo(r, me)).collect::<Vec<_>>());
             let of = |from: usize, step: u64, layer: usize| {
                 let count = (from as u64 + step) as usize % 3;
@@ -231,7 +270,8 @@ mod tests {
                     for peer in (0..3).filter(|&p| reads(p, me)) {
                         let (vertices, rows) = of(me, step, layer);
                         let rows = bytemuck::cast_slice(&rows).to_vec();
-                        let pushed = exchange.push(peer, at(step, layer), &vertices, rows);
+                        let to = (peer, at(step, layer));
+                        let pushed = exchange.push(to, &vertices, &vertices, rows);
                         pushed.expect("sends");
                     }
                 }
@@ -253,5 +293,41 @@ mod tests {
             })
         });
         assert_eq!(all, [true; 3]);
+    }
+
+    /// Of two vertices, one of which has come before, a row comes and a word.
+    #[test]
+    fn what_has_come_before_does_not_come_again() {
+        let pairs = [("strategy", Value::Str("distdgl".into()))];
+        let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+        let like = RowData::Dense(Arc::new(Mat::zeros((0, 2))));
+        for keeps in [true, false] {
+            let all = world(&spec, 2, |cx, _| {
+                let post = cx
+                    .post
+                    .take()
+                    .expect("its strategy works in the background");
+                let (me, mailbox) = (cx.rank(), post.open(9).expect("opens"));
+                let mut halo = vec![vec![3, 70]; 2];
+                halo[me].clear();
+                let made = Exchange::new(mailbox, (9, 1), halo, keeps);
+                let (mut exchange, _) = made.expect("both are there");
+                let mut came = Vec::new();
+                for (step, vertices) in (0..).zip([[70].as_slice(), &[3, 70]]) {
+                    let new = exchange.new_features(1 - me, vertices);
+                    let rows = vec![0; 2 * new.len()];
+                    let pushed = exchange.push((1 - me, at(step, 0)), vertices, &new, rows);
+                    pushed.expect("sends");
+                    let taken = exchange.take(at(step, 0), &like).expect("arrives");
+                    came.extend(taken.into_iter().map(|(_, of)| (of.vertices, of.known)));
+                }
+                came
+            });
+            let expected = match keeps {
+                true => [(vec![70], vec![]), (vec![3], vec![70])],
+                false => [(vec![70], vec![]), (vec![3, 70], vec![])],
+            };
+            assert_eq!(all, [expected.to_vec(), expected.to_vec()]);
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::caches::Caches;
 use super::exchange::{At, Exchange};
 use super::frames;
 use super::readers::Readers;
-use crate::backend::{Kept, Mat};
+use crate::backend::{Corner, Kept, Mat};
 use crate::checkpoint::State;
 use crate::comm::{Label, Words};
 use crate::ctx::Ctx;
@@ -93,9 +93,11 @@ impl Pushing {
         cx.copies(|| {
             for (peer, mut pushed) in came {
                 let first = numbers.first[peer];
-                pushed.vertices.iter_mut().for_each(|v| *v += first);
+                let vertices = pushed.vertices.iter_mut().chain(&mut pushed.known);
+                vertices.for_each(|v| *v += first);
                 let stored = of.hec.store(now, &pushed.vertices, &pushed.rows, par);
                 of.counts.stored.add(stored);
+                of.counts.stored.add(of.hec.renew(now, &pushed.known));
             }
         });
         of.counts.comm_ns += waited;
@@ -122,42 +124,39 @@ impl Pushing {
             of.counts.pushed += places.len() as u64;
             of.counts.left_out += (all - places.len()) as u64;
         }
-        // Rows of all peers at once, one peer's after the other's.
-        let rows = x.map(|x| {
-            let places = chosen.iter().flatten().map(|&k| of.places[k as usize]);
-            let places: Kept<u32> = places.collect::<Vec<_>>().into();
-            let mut rows = cx.backend.fresh(places.len(), x.ncols());
-            cx.backend.gather_rows(x, &places, &mut rows);
-            cx.backend.take(rows)
-        });
-        let mut next = 0;
-        for (peer, places) in chosen.iter().enumerate() {
+        for (peer, places) in chosen.into_iter().enumerate() {
             if !self.exchange.is_read_by(peer) {
                 continue;
             }
             let vertices: Vec<u32> = places.iter().map(|&k| of.own[k as usize]).collect();
-            let words = cx.copies(|| match &rows {
-                None => self.features.pack(&vertices),
-                Some(rows) => {
-                    let d = rows.ncols();
-                    let all = rows.as_slice().expect("rows are side by side");
-                    let mut words = Words::with_capacity(vertices.len() * (d + 1) + 1);
-                    let of_peer = &all[next * d..][..vertices.len() * d];
-                    words.extend_from_slice(bytemuck::cast_slice(of_peer));
-                    words
+            let new = match x {
+                None => self.exchange.new_features(peer, &vertices),
+                Some(_) => vertices.clone(),
+            };
+            let words = match x {
+                None => cx.copies(|| self.features.pack(&new)),
+                Some(x) => {
+                    let places = places.iter().map(|&k| of.places[k as usize]);
+                    packed(cx, x, places.collect::<Vec<_>>().into())
                 }
-            });
-            next += vertices.len();
+            };
             of.counts.letters += 1;
             of.counts.words += (words.len() + vertices.len() + 1) as u64;
-            self.exchange.push(peer, at, &vertices, words)?;
-        }
-        if let Some(rows) = rows {
-            cx.backend.give_back(rows);
+            self.exchange.push((peer, at), &vertices, &new, words)?;
         }
         of.counts.pre_ns += now_ns() - start;
         Ok(())
     }
+}
+
+/// Some rows of `x` as a letter begins, with room for a word a row behind them and one more.
+fn packed(cx: &Ctx, x: &Mat, places: Kept<u32>) -> Words {
+    let (n, d, b) = (places.len(), x.ncols(), cx.backend.as_ref());
+    let mut rows = b.fresh(n + (n + 1).div_ceil(d.max(1)), d);
+    b.copy_block(x, Corner::of(&places, 0), (n, d), &mut rows, Corner::at(0));
+    let mut words: Words = bytemuck::cast_vec(cx.message(rows));
+    words.truncate(n * d);
+    words
 }
 
 impl Feed for Pushing {

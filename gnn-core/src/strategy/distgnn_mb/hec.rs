@@ -5,6 +5,9 @@
 //! the first of them counts as the oldest. A row is too old when more than `life` steps have passed since its
 //! own.
 //!
+//! Where there is a line for every vertex that it may hear of, a vertex keeps its line for good: of rows that never
+//! change, [a word](Hec::renew) is then enough when they are old.
+//!
 //! # Paper
 //! DistGNN-MB § 3.2: HECSearch, HECLoad and HECStore; oldest line first. Lookups are not run beside stores: what a step
 //! finds would depend on the clock.
@@ -15,14 +18,21 @@ use kernels::Par;
 
 const NONE: u32 = u32::MAX;
 
+/// Marks the line of a vertex whose row is too old.
+const OLD: u32 = 1 << 31;
+
 /// Rows of one layer.
 #[derive(Debug)]
 pub(super) struct Hec {
     life: u64,
-    /// By vertex, its line, and the last round of searches that asked for it.
+    /// Whether a vertex keeps its line.
+    keeps: bool,
+    /// By vertex, its line, marked where its row is too old, and the last round of searches that asked for it.
     of_vertex: Vec<[u32; 2]>,
     round: u32,
     order: Vec<Line>,
+    /// Lines that have a row which is not too old.
+    count: usize,
     free: Vec<u32>,
     oldest: u32,
     newest: u32,
@@ -66,6 +76,8 @@ pub(super) struct Room {
     pub(super) lines: usize,
     /// In steps.
     pub(super) life: u64,
+    /// Whether that is a line for every vertex that it will hear of, which are fewer than 2³¹.
+    pub(super) all: bool,
 }
 
 impl Hec {
@@ -80,6 +92,8 @@ impl Hec {
         };
         Hec {
             life: room.life,
+            keeps: room.all,
+            count: 0,
             of_vertex: vec![[NONE, 0]; vertices],
             round: 0,
             order: vec![line; lines],
@@ -97,7 +111,7 @@ impl Hec {
 
     /// Lines that have a row.
     pub(super) fn len(&self) -> usize {
-        self.order.len() - self.free.len()
+        self.count
     }
 
     /// Bytes held.
@@ -111,8 +125,10 @@ impl Hec {
         while self.oldest != NONE {
             self.drop_oldest();
         }
-        // As it was made.
-        self.free = (0..self.order.len() as u32).rev().collect();
+        if !self.keeps {
+            // As it was made.
+            self.free = (0..self.order.len() as u32).rev().collect();
+        }
     }
 
     /// Forgets what is too old in step `now`; how many that are.
@@ -128,16 +144,21 @@ impl Hec {
     fn drop_oldest(&mut self) {
         let line = self.oldest;
         self.unlink(line);
-        let vertex = self.order[line as usize].vertex;
-        self.of_vertex[vertex as usize][0] = NONE;
-        self.free.push(line);
+        self.count -= 1;
+        let of = &mut self.of_vertex[self.order[line as usize].vertex as usize];
+        if self.keeps {
+            of[0] |= OLD;
+        } else {
+            of[0] = NONE;
+            self.free.push(line);
+        }
     }
 
     /// HECSearch: the line of a vertex.
     #[inline]
     pub(super) fn find(&self, vertex: u32) -> Option<u32> {
         let line = self.of_vertex[vertex as usize][0];
-        (line != NONE).then_some(line)
+        (line & OLD == 0).then_some(line)
     }
 
     /// A round of searches begins.
@@ -154,7 +175,7 @@ impl Hec {
     pub(super) fn search(&mut self, vertex: u32) -> (Option<u32>, bool) {
         let of = &mut self.of_vertex[vertex as usize];
         let first = std::mem::replace(&mut of[1], self.round) != self.round;
-        ((of[0] != NONE).then_some(of[0]), first)
+        ((of[0] & OLD == 0).then_some(of[0]), first)
     }
 
     /// Brings what a search of a vertex reads from memory.
@@ -200,6 +221,22 @@ impl Hec {
         stored
     }
 
+    /// Rows that were stored before, and are those of step `now`, one a vertex that keeps its line.
+    ///
+    /// # Panics
+    /// For a vertex whose row was never stored.
+    pub(super) fn renew(&mut self, now: u64, vertices: &[u32]) -> Stored {
+        let mut stored = Stored::default();
+        for &vertex in vertices {
+            assert!(
+                self.keeps && self.of_vertex[vertex as usize][0] != NONE,
+                "only a row that is kept is renewed"
+            );
+            self.line_for(now, vertex, &mut stored);
+        }
+        stored
+    }
+
     /// Vertices and steps of all lines, the oldest first.
     pub(super) fn in_order(&self) -> impl Iterator<Item = (u32, u32, u64)> {
         let mut next = self.oldest;
@@ -224,9 +261,10 @@ impl Hec {
                 self.unlink(line);
                 line
             }
-            None => match self.free.pop() {
+            None => match self.kept(vertex).or_else(|| self.free.pop()) {
                 Some(line) => {
                     stored.added += 1;
+                    self.count += 1;
                     line
                 }
                 None if self.oldest == NONE => {
@@ -256,6 +294,12 @@ impl Hec {
         }
         self.newest = line;
         Some(line)
+    }
+
+    /// The line that a vertex has kept, whose row is too old.
+    fn kept(&self, vertex: u32) -> Option<u32> {
+        let line = self.of_vertex[vertex as usize][0];
+        (line != NONE).then_some(line & !OLD)
     }
 
     /// Takes a line out of the order.
@@ -324,20 +368,33 @@ mod tests {
 
         #[test]
         fn it_is_a_list_in_the_order_of_age(
-            lines in 0usize..9, life in 0u64..4, threads in 1usize..4,
+            few in 0usize..9, life in 0u64..4, threads in 1usize..4, all: bool,
             steps in prop::collection::vec(prop::collection::vec(0u32..12, 0..14), 1..12),
         ) {
             let par = Par::new(threads);
-            let (mut hec, mut plain) = (Hec::new(12, &dense(&[]), Room { lines, life }), Plain::default());
+            let lines = if all { 12 } else { few };
+            let (mut hec, mut plain) = (Hec::new(12, &dense(&[]), Room { lines, life, all }), Plain::default());
             for (now, vertices) in (0u64..).zip(steps) {
                 prop_assert_eq!(hec.purge(now), plain.purge(now, life));
                 let row = |k: usize| -> Vec<f32> { (0..D).map(|c| (now * 1000 + k as u64 * 10 + c as u64) as f32).collect() };
                 let rows: Vec<f32> = (0..vertices.len()).flat_map(row).collect();
                 let stored = hec.store(now, &vertices, &dense(&rows), &par);
+                if all {
+                    // Once more, without their rows.
+                    hec.renew(now, &vertices);
+                }
                 let mut said = Stored::default();
                 for (k, &v) in vertices.iter().enumerate() {
                     plain.store(now, lines, v, &row(k), &mut said);
                 }
+                for v in vertices.iter().filter(|_| all) {
+                    let line = plain.0.iter().position(|line| line.0 == *v).expect("stored");
+                    let line = plain.0.remove(line);
+                    plain.0.push(line);
+                }
+                let order: Vec<(u32, u64)> = hec.in_order().map(|(_, v, s)| (v, s)).collect();
+                let plainly: Vec<(u32, u64)> = plain.0.iter().map(|line| (line.0, line.1)).collect();
+                prop_assert_eq!(order, plainly);
                 prop_assert_eq!(stored, said);
                 prop_assert_eq!(hec.len(), plain.0.len());
                 for v in 0..12 {

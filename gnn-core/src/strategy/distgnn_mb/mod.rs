@@ -17,7 +17,9 @@
 //! epoch. Cached rows of later layers have their dropout from where they were made. Lookups happen while
 //! a batch is drawn, after the stores of the step, so that dropped vertices are in no list; what is found is what
 //! Algorithm 2 finds. GAT is ours, not the paper's Eq. 2, which has bias and ReLU before the coefficients: what
-//! is cached is the layer's input (f), which current weights project. Ranks that read nothing of each other send no letters. With
+//! is cached is the layer's input (f), which current weights project. Ranks that read nothing of each other send no letters.
+//! Features are sent once to a peer that has a line for each vertex that it reads; later a word says that they are new
+//! again, and all else goes as if they had travelled. With
 //! `on_miss = fetch`, a vertex in no cache is drawn at its owner and its features are fetched, as `distdgl` does:
 //! no edge is lost. With `cache`, the first layer has copies of features that are chosen before the first step
 //! (by degree, by what an epoch would read, or by inclusion probability) in the place of its historical cache.
@@ -169,6 +171,8 @@ fn room(spec: &RunSpec, layer: usize, halo: usize) -> Room {
             true => spec.knobs.count("ls") as u64,
             false => u64::MAX,
         },
+        // Only features never change.
+        all: layer == 0 && spec.knobs.count("cs") >= halo,
     }
 }
 
@@ -179,6 +183,7 @@ fn fixed(maker: &mut Maker, like: &RowData, n: usize, par: &Par) -> LayerCache {
     let room = Room {
         lines: numbers.len(),
         life: u64::MAX,
+        all: false,
     };
     let mut hec = Hec::new(n, like, room);
     hec.store(0, &numbers, &reach.cache.rows, par);
@@ -239,7 +244,8 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
         let owner = numbers.owner(*v);
         halo_of[owner].push(v - numbers.first[owner]);
     }
-    let (exchange, wanted) = Exchange::new(mailbox, (number, layers), halo_of)?;
+    let keeps = room(&cx.plan.spec, 0, halo.len()).all;
+    let (exchange, wanted) = Exchange::new(mailbox, (number, layers), halo_of, keeps)?;
     let hidden = |layer: usize| {
         let width = model.layer(layer - 1).d_out();
         RowData::Dense(Arc::new(Mat::zeros((0, width))))

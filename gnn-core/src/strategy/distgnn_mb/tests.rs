@@ -168,6 +168,12 @@ fn settings_change_what_the_oracle_changes() {
         (ModelKind::Gat, 2, vec![dropout.clone(), ("cs", int(1000))]),
         (ModelKind::Gcn, 2, vec![dropout, ("nc", int(3))]),
         (ModelKind::Sage, 3, vec![("on_miss", word("fetch"))]),
+        // Features come once, and are old and new again.
+        (
+            ModelKind::Sage,
+            3,
+            vec![("cs", int(1000)), ("ls", int(0)), ("nc", int(5))],
+        ),
         (
             ModelKind::Gat,
             3,

@@ -179,14 +179,13 @@ fn learns_alone(settings: &Settings) -> bool {
 fn wants(cx: &Ctx, settings: &Settings, model: &Model, data: &RowData) -> Wants {
     let kind = model.kind();
     let learnt = settings.learning.is_some();
+    // Weights of a first layer over sums of features need no gradient of a feature.
+    let aggregates = matches!(data, RowData::Dense(_)) && !learnt && model.aggregates_features();
     Wants {
         layers: model.layers(),
-        in_place: matches!(data, RowData::Dense(_))
-            && !learnt
-            && model.aggregates_features()
-            && cx.plan.spec.dropout == 0.0,
+        in_place: aggregates && cx.plan.spec.dropout == 0.0,
         own: kind.reads_own_rows(),
-        trains: true,
+        backward: Some(usize::from(aggregates)),
         edge_places: kind.attends(),
         features: !learns_alone(settings),
         learnt,

@@ -95,7 +95,9 @@ fn bytes_are_those_of_the_rows() {
             let widths = [6, 4 * spec.heads as u64];
             rows.iter().zip(widths).all(|(row, width)| {
                 let words = row.rows_pushed * (1 + width) + row.letters;
-                assert_eq!(row.bytes, 4 * words);
+                // Features come once, and there is room for all of them.
+                let less = row.layer == 0 && row.bytes < 4 * words;
+                assert!(row.bytes == 4 * words || less, "{row:?}");
                 [row.bytes, row.letters] == sent[usize::from(row.layer)] && row.bytes > 0
             })
         })

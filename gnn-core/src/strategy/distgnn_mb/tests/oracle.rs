@@ -10,7 +10,7 @@ use crate::rng::{self, Purpose};
 use crate::sample::Sampler;
 use crate::spec::RunSpec;
 use kernels::Par;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 type M = ndarray::Array2<f64>;
@@ -78,6 +78,8 @@ pub(super) struct Oracle<'a> {
     pub(super) gradients: Vec<Vec<M>>,
     flying: BTreeMap<Way, Vec<(u32, Row)>>,
     steps: u64,
+    /// Features that have been sent: of whom, and to whom.
+    told: HashSet<(u32, usize)>,
     /// By step of the last epoch, seeds with their losses.
     pub(super) log: Vec<HashMap<u32, f64>>,
 }
@@ -162,6 +164,7 @@ impl<'a> Oracle<'a> {
             gradients: Vec::new(),
             flying: BTreeMap::new(),
             steps,
+            told: HashSet::new(),
             log: Vec::new(),
             of,
         }
@@ -169,6 +172,14 @@ impl<'a> Oracle<'a> {
 
     fn count(&self, knob: &str) -> usize {
         self.of.spec.knobs.count(knob)
+    }
+
+    /// How many vertices of others a rank reads.
+    fn halo(&self, r: usize) -> usize {
+        self.readers
+            .values()
+            .filter(|readers| readers.contains(&r))
+            .count()
     }
 
     fn fetches(&self) -> bool {
@@ -236,11 +247,7 @@ impl<'a> Oracle<'a> {
         let ages = self.of.spec.knobs.flag("age_features");
         let sent = now - self.count("d") as u64;
         // There are no more lines than vertices that may be looked for.
-        let halo = self
-            .readers
-            .values()
-            .filter(|readers| readers.contains(&r))
-            .count();
+        let halo = self.halo(r);
         for layer in 0..self.of.spec.layers {
             let Rank { caches, said, .. } = &mut self.ranks[r];
             let (lines, said) = (&mut caches[layer], &mut said[layer]);
@@ -373,11 +380,20 @@ impl<'a> Oracle<'a> {
                     rows.retain(|&(_, v)| arrives(v) < by[most]);
                 }
                 let width = made.ncols();
+                // Whoever has room for all that it reads gets features once.
+                let roomy = layer == 0 && self.halo(peer) <= self.count("cs");
+                let come = match roomy {
+                    true => rows
+                        .iter()
+                        .filter(|row| self.told.insert((row.1, peer)))
+                        .count(),
+                    false => rows.len(),
+                };
                 let said = &mut self.ranks[r].said[layer];
                 said.rows_pushed += rows.len() as u64;
                 said.rows_left_out += (all - rows.len()) as u64;
                 said.letters += 1;
-                said.bytes += 4 * (1 + rows.len() * (1 + width)) as u64;
+                said.bytes += 4 * (1 + rows.len() + come * width) as u64;
                 let row = |&(k, v): &(usize, u32)| match layer {
                     0 => (v, self.features.row(v as usize).to_vec()),
                     _ => (v, made.row(k).to_vec()),
