@@ -215,8 +215,10 @@ impl Hec {
                 jobs.push((line, k));
             }
         }
-        jobs.sort_unstable_by_key(|&(line, k)| (line, std::cmp::Reverse(k)));
-        jobs.dedup_by_key(|job| job.0);
+        if par.threads() > 1 {
+            jobs.sort_unstable_by_key(|&(line, k)| (line, std::cmp::Reverse(k)));
+            jobs.dedup_by_key(|job| job.0);
+        }
         self.rows.store(&jobs, rows, par);
         stored
     }

@@ -48,12 +48,22 @@ impl Lines {
         }
     }
 
-    /// Writes to each line of `jobs`, which ascend, a row of `from`.
+    /// Writes to each line of `jobs` a row of `from`; with several threads each is named once, and they ascend.
     pub(super) fn store(&mut self, jobs: &[(u32, u32)], from: &RowData, par: &Par) {
         match (self, from) {
             (Lines::Dense { width, rows }, RowData::Dense(from)) => {
                 let d = (*width).max(1);
                 let from = from.as_slice().expect("rows are side by side");
+                if par.threads() == 1 {
+                    for (k, &(line, row)) in jobs.iter().enumerate() {
+                        if let Some(&(next, _)) = jobs.get(k + AHEAD) {
+                            kernels::prefetch(&rows[next as usize * d]);
+                        }
+                        let to = &mut rows[line as usize * d..][..*width];
+                        to.copy_from_slice(&from[row as usize * d..][..*width]);
+                    }
+                    return;
+                }
                 let most = jobs.last().map_or(0, |job| job.0 as usize + 1);
                 par.rows_mut(&mut rows[..most * *width], d, |first, to| {
                     let end = first + to.len() / d;

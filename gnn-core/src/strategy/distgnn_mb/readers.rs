@@ -72,20 +72,21 @@ impl Readers {
         }
         if most > 0 {
             let key = rng::key(self.seed, at.epoch, Purpose::Push, at.layer as u64);
-            let key = rng::at(key, at.step);
+            let key = rng::at(rng::at(key, at.step), peer as u64);
             // An exponential of rate d comes before others as often as d is its share of the rates.
             let arrives = |&k: &u32| {
                 let row = rows[k as usize];
-                let drawn = rng::uniform_f64(rng::at(key, u64::from(row)), peer as u64);
+                let drawn = rng::uniform_f32(key, u64::from(row));
                 let degree = self.degrees[row as usize].max(1);
-                (-(1.0 - drawn).ln() / f64::from(degree), k)
+                // Not negative, so that its bits are in its order.
+                let when = (-(1.0 - drawn).ln() / degree as f32).max(0.0);
+                u64::from(when.to_bits()) << 32 | u64::from(k)
             };
-            let mut drawn: Vec<(f64, u32)> = places.iter().map(arrives).collect();
-            let sooner = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            drawn.select_nth_unstable_by(most - 1, sooner);
-            places.clear();
-            places.extend(drawn[..most].iter().map(|&(_, k)| k));
-            places.sort_unstable();
+            let drawn: Vec<u64> = places.iter().map(arrives).collect();
+            let mut sooner = drawn.clone();
+            let (_, &mut last, _) = sooner.select_nth_unstable(most - 1);
+            let mut drawn = drawn.into_iter();
+            places.retain(|_| drawn.next().is_some_and(|when| when <= last));
         }
         places.truncate(most);
     }

@@ -369,14 +369,14 @@ impl<'a> Oracle<'a> {
                 let all = rows.len();
                 if all > most {
                     let key = rng::key(self.of.spec.seed, epoch, Purpose::Push, layer as u64);
-                    let key = rng::at(key, now);
+                    let key = rng::at(rng::at(key, now), peer as u64);
                     let arrives = |v: u32| {
                         let place = number(v).expect("its own") as u64;
-                        let drawn = rng::uniform_f64(rng::at(key, place), peer as u64);
-                        -(1.0 - drawn).ln() / f64::from(self.in_degree[v as usize].max(1))
+                        let drawn = rng::uniform_f32(key, place);
+                        -(1.0 - drawn).ln() / self.in_degree[v as usize].max(1) as f32
                     };
-                    let mut by: Vec<f64> = rows.iter().map(|&(_, v)| arrives(v)).collect();
-                    by.sort_by(f64::total_cmp);
+                    let mut by: Vec<f32> = rows.iter().map(|&(_, v)| arrives(v)).collect();
+                    by.sort_by(f32::total_cmp);
                     rows.retain(|&(_, v)| arrives(v) < by[most]);
                 }
                 let width = made.ncols();
