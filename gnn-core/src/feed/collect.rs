@@ -26,6 +26,8 @@ pub(crate) struct Wants {
     pub(crate) backward: Option<usize>,
     /// It reads where an edge is in the transposed.
     pub(crate) edge_places: bool,
+    /// Layers behind the first only sum, so that leaves need not be among their columns.
+    pub(crate) leaves_apart: bool,
     /// Features are read at all.
     pub(crate) features: bool,
     /// Some of the input is learnt.
@@ -83,6 +85,8 @@ pub(super) struct NamedBlock {
     pub(super) columns: Vec<u32>,
     /// How many of the first columns are rows of the layer below; leaves follow.
     pub(super) solid: usize,
+    /// The edges to those, where the block has them not.
+    pub(super) leaves: Option<Sparse>,
 }
 
 /// Collects what hops read.
@@ -111,9 +115,9 @@ impl Collector {
     /// A hop of layer `layer` from `rows` as a block.
     pub(super) fn block(&mut self, layer: usize, hop: Hop, rows: &[u32]) -> Result<NamedBlock> {
         let Hop {
-            indptr,
+            mut indptr,
             mut sources,
-            weights,
+            mut weights,
             types,
         } = hop;
         let n = self.reach.shard.numbers.ids.len();
@@ -127,11 +131,18 @@ impl Collector {
                 leaves_last(rows.len(), is_leaf, &mut columns, &mut sources)
             }
         };
+        let apart = self.wants.leaves_apart && layer > 0 && solid < columns.len();
+        let leaves = apart.then(|| {
+            let n_cols = columns.len() - solid;
+            let edges = (&mut indptr[..], &mut sources, &mut weights);
+            Sparse::brief(leaves_apart(solid, n_cols, edges))
+        });
+        let n_src = if apart { solid } else { columns.len() };
         let make = match self.wants.goes_back(layer) {
             true => Block::brief,
             false => Block::once,
         };
-        let block = make(rows.len(), columns.len(), indptr, sources, weights)?;
+        let block = make(rows.len(), n_src, indptr, sources, weights)?;
         let typed = self.reach.shard.typed;
         let block = match types {
             Some(types) => block.with_relations(Relations::new(types, typed)?)?,
@@ -143,6 +154,7 @@ impl Collector {
             block,
             columns,
             solid,
+            leaves,
         })
     }
 
@@ -377,3 +389,41 @@ fn leaves_last(
 
 /// Marks the place of a leaf; a batch has fewer columns.
 const LEAF: u32 = 1 << 31;
+
+/// Takes the edges to columns from `solid` on, of which there are `n_cols`, out of a block's.
+fn leaves_apart(
+    solid: usize,
+    n_cols: usize,
+    (indptr, sources, weights): (&mut [u64], &mut Vec<u32>, &mut Option<Vec<f32>>),
+) -> CsrBuf {
+    let mut apart = CsrBuf {
+        weights: weights.as_ref().map(|_| Vec::new()),
+        ..CsrBuf::empty(n_cols)
+    };
+    let (mut from, mut to) = (0, 0);
+    for end in &mut indptr[1..] {
+        for e in from..*end as usize {
+            match (sources[e] as usize).checked_sub(solid) {
+                None => {
+                    sources[to] = sources[e];
+                    if let Some(weights) = weights {
+                        weights[to] = weights[e];
+                    }
+                    to += 1;
+                }
+                Some(leaf) => {
+                    apart.indices.push(leaf as u32);
+                    if let (Some(to), Some(from)) = (&mut apart.weights, &*weights) {
+                        to.push(from[e]);
+                    }
+                }
+            }
+        }
+        from = *end as usize;
+        *end = to as u64;
+        apart.indptr.push(apart.indices.len() as u64);
+    }
+    sources.truncate(to);
+    weights.iter_mut().for_each(|weights| weights.truncate(to));
+    apart
+}

@@ -1,6 +1,6 @@
 //! A mini-batch as layers run on it.
 
-use crate::backend::{Kept, Mat, Write};
+use crate::backend::{Kept, Mat, Sparse, Write};
 use crate::ctx::Ctx;
 use crate::dataset::Rows;
 use crate::error::Result;
@@ -8,6 +8,7 @@ use crate::graph::Block;
 use crate::head::PairBatch;
 use crate::model::{Aggregate, At, Edges, Input};
 use crate::record::Direction;
+use std::sync::Arc;
 
 /// A mini-batch, ready to be trained on.
 pub struct Batch {
@@ -40,6 +41,16 @@ pub struct LayerBlock {
     pub rows: Kept<u32>,
     /// Those of what it reads: its rows come first. None without a block.
     pub columns: Kept<u32>,
+    /// What it sums beside them.
+    pub leaves: Option<Leaves>,
+}
+
+/// Edges of a layer that only sums, to vertices that nothing in the batch computes: they are in no column.
+pub struct Leaves {
+    /// By row of the layer, over rows that come from elsewhere.
+    pub edges: Sparse,
+    /// Those rows, once they are there: `[leaves, d]`.
+    pub rows: Option<Arc<kernels::Mat>>,
 }
 
 impl LayerBlock {
@@ -49,12 +60,8 @@ impl LayerBlock {
             block: None,
             rows: Kept::default(),
             columns: Kept::default(),
+            leaves: None,
         }
-    }
-
-    fn block(&self) -> &Block {
-        let block = self.block.as_ref();
-        block.expect("only a first layer whose aggregate is known has none")
     }
 }
 
@@ -71,13 +78,25 @@ impl Aggregate for Hops {
     }
 
     fn aggregate(&mut self, cx: &mut Ctx, at: At, x: &Mat) -> Result<Mat> {
-        let block = self.layers[at.layer].block();
+        let LayerBlock { block, leaves, .. } = &self.layers[at.layer];
+        let block = block.as_ref();
+        let block = block.expect("only a first layer whose aggregate is known has none");
         let a = match at.direction {
             Direction::Backward => block.edges_t(),
             _ => block.edges(),
         };
         let mut out = cx.backend.fresh(a.rows(), x.ncols());
         cx.backend.spmm(a, 0..a.rows(), x, Write::Set, &mut out);
+        let leaves = leaves
+            .as_ref()
+            .filter(|_| at.direction != Direction::Backward);
+        if let Some(Leaves { edges, rows }) = leaves {
+            let rows = rows.as_ref();
+            let rows = rows.expect("leaves have rows before a layer runs");
+            let rows = cx.backend.share(rows);
+            cx.backend
+                .spmm(edges, 0..a.rows(), &rows, Write::Add, &mut out);
+        }
         cx.comm.poll()?;
         Ok(out)
     }

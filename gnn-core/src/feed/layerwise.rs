@@ -60,6 +60,7 @@ impl Layerwise {
             own: false,
             backward: None,
             edge_places: false,
+            leaves_apart: false,
             features: true,
             learnt: false,
         };

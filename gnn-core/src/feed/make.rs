@@ -32,7 +32,8 @@ impl MadeBatch {
     pub(crate) fn bytes(&self) -> usize {
         let of_layer = |layer: &LayerBlock| {
             let block = layer.block.as_ref().map_or(0, Block::bytes);
-            block + 4 * (layer.rows.len() + layer.columns.len())
+            let leaves = layer.leaves.as_ref().map_or(0, |of| of.edges.bytes());
+            block + leaves + 4 * (layer.rows.len() + layer.columns.len())
         };
         let layers: usize = self.hops.layers.iter().map(of_layer).sum();
         layers + self.input.bytes() + 4 * (self.hops.inputs.len() + self.read.len())

@@ -2,7 +2,7 @@
 //! meanwhile may go on with another.
 
 use super::collect::{Collecting, Collector, MadeInput, NamedBlock, Reading};
-use super::hops::{Hops, LayerBlock};
+use super::hops::{Hops, LayerBlock, Leaves};
 use super::make::{Begun, MadeBatch, Maker};
 use super::stats::{HopStats, Stats};
 use super::task::{DrawAt, HopTask};
@@ -184,6 +184,7 @@ impl Maker {
                 block: None,
                 rows: std::mem::take(&mut making.ids),
                 columns: Kept::default(),
+                leaves: None,
             });
             making.in_place = Some(hop);
             return Ok(());
@@ -192,6 +193,7 @@ impl Maker {
             block,
             mut columns,
             solid,
+            leaves,
         } = collector.block(layer, hop, &making.rows)?;
         // What backward will ask of it is made here, beside the thread that trains.
         if collector.wants.goes_back(layer) {
@@ -213,8 +215,12 @@ impl Maker {
         making.rows = columns;
         making.layers.push(LayerBlock {
             block: Some(block),
+            columns: match leaves {
+                Some(_) => below.clone(),
+                None => ids,
+            },
             rows: std::mem::replace(&mut making.ids, below),
-            columns: ids,
+            leaves: leaves.map(|edges| Leaves { edges, rows: None }),
         });
         Ok(())
     }

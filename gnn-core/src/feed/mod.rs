@@ -79,7 +79,7 @@ pub(crate) use desk::Desk;
 pub(crate) use expect::{Draws, Expected};
 pub(crate) use hidden::Hidden;
 pub(crate) use historical::{Historical, SharedHistory};
-pub use hops::{Batch, Hops, LayerBlock};
+pub use hops::{Batch, Hops, LayerBlock, Leaves};
 pub(crate) use inclusion::{DrawnHow, inclusion};
 pub(crate) use launch::{BatchRange, Flight, How, Launcher, Launching};
 pub(crate) use layerwise::Layerwise;
@@ -207,7 +207,8 @@ pub trait Feed {
 pub trait Patch {
     /// What layer `layer` reads, `[columns, d]`, one row for each column of its block as it then is, out of
     /// what the layer below has made (the input, for the first), `h: [rows below, d]`, activation and
-    /// dropout included. Appends rows for the columns that follow the rows below.
+    /// dropout included. Appends rows for the columns that follow the rows below, and brings
+    /// those of [leaves](Leaves) that are no columns.
     ///
     /// # Errors
     /// Whatever the communicator meets.

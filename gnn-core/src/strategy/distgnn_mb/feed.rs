@@ -252,7 +252,7 @@ impl Feed for Pushing {
 }
 
 impl Patch for Pushing {
-    fn patch(&mut self, cx: &mut Ctx, _hops: &mut Hops, layer: usize, h: Input) -> Result<Input> {
+    fn patch(&mut self, cx: &mut Ctx, hops: &mut Hops, layer: usize, h: Input) -> Result<Input> {
         if layer == 0 {
             // Batches are made with the features that are there.
             return Ok(h);
@@ -265,26 +265,23 @@ impl Patch for Pushing {
             return Ok(h);
         }
         let start = now_ns();
-        let (below, d, b) = (of.below, x.ncols(), cx.backend.as_ref());
-        let mut all = b.fresh(below + of.lines.len(), d);
-        b.copy_rows(&x, 0, below, &mut all, 0);
-        match all.lend() {
-            Some(mut rows) => {
-                cx.copies(|| {
-                    let rows = rows.as_slice_mut().expect("rows are side by side");
-                    of.hec.load_to(&of.lines, &mut rows[below * d..], &self.par);
-                });
-                all.have_back(rows);
+        let b = cx.backend.as_ref();
+        let cached = cx.copies(|| of.hec.load(&of.lines, &self.par));
+        let RowData::Dense(cached) = cached else {
+            unreachable!("layers make dense rows")
+        };
+        let read = match &mut hops.layers[layer].leaves {
+            Some(leaves) => {
+                leaves.rows = Some(cached);
+                h
             }
             None => {
-                let mut rows = kernels::Mat::zeros((of.lines.len(), d));
-                let to = rows.as_slice_mut().expect("rows are side by side");
-                of.hec.load_to(&of.lines, to, &self.par);
-                b.copy_rows(&b.upload(rows), 0, of.lines.len(), &mut all, below);
+                let cached = b.share(&cached);
+                Input::Dense(Rc::new(b.stacked(&[&x, &cached])))
             }
-        }
+        };
         of.counts.post_ns += now_ns() - start;
-        Ok(Input::Dense(Rc::new(all)))
+        Ok(read)
     }
 
     fn unpatch(&mut self, cx: &mut Ctx, layer: usize, g: Mat) -> Result<Mat> {

@@ -187,6 +187,7 @@ fn wants(cx: &Ctx, settings: &Settings, model: &Model, data: &RowData) -> Wants 
         own: kind.reads_own_rows(),
         backward: Some(usize::from(aggregates)),
         edge_places: kind.attends(),
+        leaves_apart: model.aggregates_features(),
         features: !learns_alone(settings),
         learnt,
     }

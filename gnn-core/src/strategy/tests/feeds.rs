@@ -218,7 +218,8 @@ fn local_batches_draw_own_rows_and_end_at_others() {
                 settings.seeds = SeedsBy::Owner;
             };
             with_makers((&spec, &data, ranks), change, |cx, maker| {
-                maker.collector.wants.in_place = false;
+                let wants = &mut maker.collector.wants;
+                (wants.in_place, wants.leaves_apart) = (false, false);
                 let numbers = Arc::clone(&maker.collector.reach.shard.numbers);
                 let own = numbers.of(cx.rank());
                 let even = || Arc::new(Mutex::new(Even { own, numbers })) as SharedHistory;

@@ -38,6 +38,7 @@ fn layer([rows, solid, leaves]: [usize; 3], seed: u64) -> LayerBlock {
         block: Some(block),
         rows: ids(100, rows).into(),
         columns: [ids(100, solid), ids(500, leaves)].concat().into(),
+        leaves: None,
     }
 }
 
