@@ -105,8 +105,8 @@ fn killed_and_resumed(how: &str, ranks: usize) -> Outcome {
     let kept = rest["resumed"]["epochs"].as_u64().unwrap_or(0);
     ensure!(kept >= 95 && kept % 5 == 0, "{kept} epochs kept");
     let (mut want, mut got) = (epochs(&store, "a-whole")?, epochs(&store, "d-rest")?);
-    if how.contains("sancus") {
-        // Features, which it sends once, travel once more.
+    if how.contains("sancus") || how.contains("distgnn-mb") {
+        // Features, which they send once, travel once more.
         let rows = want.iter_mut().chain(&mut got);
         rows.for_each(|row| drop(row.pop()));
     }
