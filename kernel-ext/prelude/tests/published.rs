@@ -39,8 +39,13 @@ fn source<'t>(table: &Table, text: &'t [&'t str]) -> Vec<&'t str> {
     lines
 }
 
-/// Whether a line has `number` as a whole: no digit, nor a point before one, goes on where it ends.
+/// Whether a line has `number` as a whole, or three times over, as formulas are where a page was made text.
 fn has(line: &str, number: &str) -> bool {
+    whole(line, number) || whole(line, &number.repeat(3))
+}
+
+/// Whether a line has `number` as a whole: no digit, nor a point before one, goes on where it ends.
+fn whole(line: &str, number: &str) -> bool {
     line.match_indices(number).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let mut after = line[at + number.len()..].chars();
@@ -123,4 +128,5 @@ fn a_number_is_found_only_as_a_whole() {
         !has("12.14", "2.14") && !has("2.145", "2.14") && !has("0.40", "0.4") && !has("1.5", "5")
     );
     assert!(!has("2,449,029", "2,449") && has("2,449,029", "2,449,029"));
+    assert!(has("is 78.278.278.2 of", "78.2") && !has("is 78.278.2 of", "78.2"));
 }

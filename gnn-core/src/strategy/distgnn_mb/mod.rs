@@ -23,6 +23,8 @@
 //! `on_miss = fetch`, a vertex in no cache is drawn at its owner and its features are fetched, as `distdgl` does:
 //! no edge is lost. With `cache`, the first layer has copies of features that are chosen before the first step
 //! (by degree, by what an epoch would read, or by inclusion probability) in the place of its historical cache.
+//! # Measured
+//! Epochs beside `distdgl`: `notebooks/measured/distgnn-mb.md`.
 //! # Not done
 //! Links: an edge's other end may lie elsewhere. Embeddings of vertices. Several trainers a rank.
 //! # Exact when
