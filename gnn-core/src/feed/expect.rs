@@ -196,6 +196,29 @@ mod tests {
         }
     }
 
+    /// Where only vertex 0 draws, a batch ends at its neighbours however many layers there are.
+    #[test]
+    fn others_are_read_and_draw_nothing() {
+        let data = load("karate", 1).expect("a built-in");
+        let by: Vec<bool> = (0..34).map(|v| v == 0).collect();
+        let fan_outs = [FanOut::All, FanOut::All];
+        let draws = Draws {
+            graph: &data.graph,
+            loops: false,
+            fan_outs: &fan_outs,
+            replace: false,
+            by: Some(&by),
+        };
+        let expected = draws.expected(&[0], 1.0).expect("known");
+        let degree = data.graph.in_degree(0) as f64;
+        assert_eq!(expected.rows, [1.0; 2]);
+        for (found, wanted) in [(&expected.edges, degree), (&expected.columns, 1.0 + degree)] {
+            found
+                .iter()
+                .for_each(|x| assert!((x - wanted).abs() < 1e-4, "{x} for {wanted}"));
+        }
+    }
+
     #[test]
     fn all_of_everything_is_certain() {
         let data = load("karate", 1).expect("a built-in");

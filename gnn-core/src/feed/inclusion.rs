@@ -124,6 +124,26 @@ mod tests {
         }
     }
 
+    /// Where only the seed draws, its neighbours are read and nothing behind them.
+    #[test]
+    fn others_are_read_and_draw_nothing() {
+        let data = random_dataset(40, 200, 3, 2, false, 5);
+        let fan_outs = [FanOut::All, FanOut::All];
+        let by: Vec<bool> = (0..40).map(|v| v == 7).collect();
+        let how = DrawnHow {
+            by: Some(&by),
+            ..how(&fan_outs)
+        };
+        let read = inclusion(&data.graph, how, &[(7, 1.0)]);
+        for (v, read) in (0..40u32).zip(read) {
+            let is_near = v == 7 || data.graph.neighbours(7).contains(&v);
+            assert!(
+                (read - f64::from(u8::from(is_near))).abs() < 1e-9,
+                "{v}: {read}"
+            );
+        }
+    }
+
     /// How often batches of the one seed 0 read each vertex.
     fn counted(graph: &Graph, fan_outs: &[FanOut], replace: bool) -> Vec<f64> {
         const BATCHES: u64 = 20_000;
