@@ -404,6 +404,7 @@ fn frames_are_listed_with_types_units_and_words() -> Outcome {
         "comm",
         "batches",
         "hops",
+        "steps",
         "spans",
         "traced",
         "partition",
