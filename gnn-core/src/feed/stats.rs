@@ -10,7 +10,7 @@ pub struct HopStats {
     pub rows: u64,
     /// Sources, each once in a batch, destinations among them.
     pub columns: u64,
-    /// Edges drawn.
+    /// Edges drawn, without those that were dropped.
     pub edges: u64,
 }
 
@@ -108,7 +108,7 @@ frame! {
         rows: u64,
         /// Sources: vertices read, each once a batch, destinations among them.
         columns: u64,
-        /// Edges drawn.
+        /// Edges drawn, without those that were dropped.
         edges: u64,
         /// Vertices computed at least once in the epoch.
         distinct_rows: u64,

@@ -98,7 +98,7 @@ labels! {
         Sample => "sample",
         /// Vertices whose features are asked for, and their rows.
         Pull => "pull",
-        /// Gradients of rows, to their owner.
+        /// What nobody asked for: gradients of rows to their owner, rows to ranks that will read them.
         Push => "push",
         /// Evaluation and agreement, outside epoch time.
         Eval => "eval",

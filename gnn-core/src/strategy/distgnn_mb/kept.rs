@@ -83,3 +83,60 @@ impl Caches {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::caches::{LayerCache, Miss};
+    use super::super::hec::{Hec, Room};
+    use super::*;
+    use kernels::CsrBuf;
+
+    /// Dense rows and sparse ones, of steps beyond 32 bits, whose order says who goes first.
+    #[test]
+    fn what_is_kept_comes_back_in_its_order() {
+        let dense = Mat::from_shape_fn((3, 2), |(r, c)| 0.1 + (2 * r + c) as f32);
+        let sparse = CsrBuf {
+            indptr: vec![0, 2, 2, 3],
+            indices: vec![0, 70_000, 5],
+            weights: Some(vec![0.1, -2.5e-9, 7.0]),
+            n_cols: 80_000,
+        };
+        let rows = [
+            RowData::Sparse(Arc::new(sparse)),
+            RowData::Dense(Arc::new(dense)),
+        ];
+        let likes = rows.clone().map(|rows| rows.none());
+        let (par, late) = (Par::new(1), 3 << 33);
+        let empty = || {
+            let room = Room {
+                lines: 8,
+                life: 2,
+                all: false,
+            };
+            let layers = likes.iter().map(|like| Hec::new(100_000, like, room));
+            let layers = layers.map(|hec| LayerCache::new(hec, false)).collect();
+            Caches::new(0..1, Miss::Fetch, layers)
+        };
+        let (mut before, mut after, mut state) = (empty(), empty(), State::default());
+        for (of, rows) in before.layers.iter_mut().zip(&rows) {
+            of.hec.store(late, &[90_001, 4, 70_003], rows, &par);
+            of.hec
+                .store(late + 1, &[4], &rows.pick(&[rows], &[(0, 2)], &par), &par);
+        }
+        before.save(&mut state);
+        after
+            .restore(&mut state, &likes, &par)
+            .expect("all is there");
+        for (a, b) in before.layers.iter().zip(&after.layers) {
+            let said = |of: &LayerCache| {
+                let lines = of.hec.in_order();
+                let (lines, said): (Vec<u32>, Vec<(u32, u64)>) =
+                    lines.map(|(line, v, step)| (line, (v, step))).unzip();
+                let all: Vec<u32> = (0..lines.len() as u32).collect();
+                (said, of.hec.load(&lines, &par).pack(&all))
+            };
+            assert_eq!(said(a), said(b));
+            assert_eq!(said(b).0[2], (4, late + 1));
+        }
+    }
+}
