@@ -129,7 +129,7 @@ pub fn report() -> Report {
         item(
             "NVRTC",
             // The search of whoever loads it, which knows the wheel that set-up installs.
-            (kernels::cuda::nvrtc::file().or_else(|| library("libnvrtc.so.12")))
+            (kernels::cuda::nvrtc::file().or_else(|| library("libnvrtc.so.1")))
                 .map(|path| path.display().to_string()),
             (
                 Optional,

@@ -9,8 +9,12 @@ use libloading::{Library, Symbol};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
-/// The architectures that every kernel is checked for: V100, A100, H100 and H200.
-pub const ARCHITECTURES: [u32; 3] = [70, 80, 90];
+/// The architectures that every kernel is checked for, from V100 and T4 by A100, RTX 30, L4 and H100 to
+/// Blackwell's B200 and RTX 50. CUDA 13 knows them from sm_75 on ([`Nvrtc::knows`]).
+pub const ARCHITECTURES: [u32; 8] = [70, 75, 80, 86, 89, 90, 100, 120];
+
+/// The library's names: CUDA 12 first, which knows all of [`ARCHITECTURES`].
+const NAMES: [&str; 2] = ["libnvrtc.so.12", "libnvrtc.so.13"];
 
 type Program = *mut c_void;
 
@@ -39,7 +43,7 @@ impl Nvrtc {
             what: "no NVRTC found",
             reason: format!(
                 "it compiles the CUDA kernels. `cargo quickstart` installs it; or name the library: \
-                 HALOBOOK_NVRTC=/path/to/libnvrtc.so.12. Tried {}",
+                 HALOBOOK_NVRTC=/path/to/libnvrtc.so.12 (or .13). Tried {}",
                 tried.join("; ")
             ),
         })
@@ -81,6 +85,11 @@ impl Nvrtc {
     /// Its version, as `12.8`.
     pub fn version(&self) -> String {
         format!("{}.{}", self.version.0, self.version.1)
+    }
+
+    /// Whether it still compiles for `sm`: CUDA 13 dropped what came before sm_75.
+    pub fn knows(&self, sm: u32) -> bool {
+        self.version.0 < 13 || sm >= 75
     }
 
     /// The machine code (a cubin) of `family` for the architecture `sm`, 90 for `sm_90`.
@@ -162,20 +171,17 @@ impl Nvrtc {
     }
 }
 
-/// Where it may be, best first. Only CUDA 12 knows all of [`ARCHITECTURES`]: 13 dropped sm_70.
+/// Where it may be, best first.
 fn candidates() -> Vec<PathBuf> {
-    const NAME: &str = "libnvrtc.so.12";
     if let Some(chosen) = std::env::var_os("HALOBOOK_NVRTC").map(PathBuf::from) {
-        let file = if chosen.is_dir() {
-            chosen.join(NAME)
-        } else {
-            chosen
+        return match chosen.is_dir() {
+            true => NAMES.map(|name| chosen.join(name)).into(),
+            false => vec![chosen],
         };
-        return vec![file];
     }
-    let mut all = vec![PathBuf::from(NAME), "/usr/local/cuda/lib64".into()];
-    all[1].push(NAME);
-    all.extend(std::env::var_os("CONDA_PREFIX").map(|p| Path::new(&p).join("lib").join(NAME)));
+    let mut all = NAMES.map(PathBuf::from).to_vec();
+    let mut folders = vec![PathBuf::from("/usr/local/cuda/lib64")];
+    folders.extend(std::env::var_os("CONDA_PREFIX").map(|p| Path::new(&p).join("lib")));
     let mut environments: Vec<PathBuf> = std::env::var_os("VIRTUAL_ENV")
         .map(PathBuf::from)
         .into_iter()
@@ -190,7 +196,12 @@ fn candidates() -> Vec<PathBuf> {
             .iter()
             .flat_map(|p| own_environments(p)),
     );
-    all.extend(wheels(&environments, NAME));
+    folders.extend(wheels(&environments));
+    all.extend(
+        folders
+            .iter()
+            .flat_map(|folder| NAMES.map(|name| folder.join(name))),
+    );
     all
 }
 
@@ -208,19 +219,19 @@ fn own_environments(from: &Path) -> Vec<PathBuf> {
     ups.map(|up| up.join(".halobook/venv")).collect()
 }
 
-/// The library in the wheels of Python environments.
-fn wheels(environments: &[PathBuf], name: &str) -> Vec<PathBuf> {
+/// The folders of the library in the wheels of Python environments: those of CUDA 12 and of CUDA 13.
+fn wheels(environments: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for environment in environments {
         let Ok(pythons) = std::fs::read_dir(environment.join("lib")) else {
             continue;
         };
         for python in pythons.filter_map(Result::ok) {
-            let wheel = python.path().join("site-packages/nvidia/cuda_nvrtc/lib");
-            found.push(wheel.join(name));
+            let nvidia = python.path().join("site-packages/nvidia");
+            found.extend(["cuda_nvrtc/lib", "cu13/lib"].map(|wheel| nvidia.join(wheel)));
         }
     }
-    found.retain(|p| p.is_file());
+    found.retain(|p| p.is_dir());
     found.dedup();
     found
 }
@@ -230,20 +241,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wheel_that_set_up_installs_is_found_from_within_the_project() {
+    fn wheels_of_cuda_12_and_13_are_found_from_within_the_project() {
         let project = std::env::temp_dir().join(format!("halobook-nvrtc-{}", std::process::id()));
-        let wheel = ".halobook/venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib";
-        std::fs::create_dir_all(project.join(wheel)).expect("a folder");
+        let site = project.join(".halobook/venv/lib/python3.12/site-packages/nvidia");
         let inside = project.join("notebooks/first");
-        let look = || wheels(&own_environments(&inside), "libnvrtc.so.12");
+        let look = || wheels(&own_environments(&inside));
         let before = look();
-        let library = project.join(wheel).join("libnvrtc.so.12");
-        std::fs::write(&library, b"").expect("a file");
+        let both = ["cuda_nvrtc/lib", "cu13/lib"].map(|wheel| site.join(wheel));
+        for folder in &both {
+            std::fs::create_dir_all(folder).expect("a folder");
+        }
         let after = look();
         std::fs::remove_dir_all(&project).expect("made above");
-        assert!(
-            !before.contains(&library) && after.contains(&library),
-            "{after:?}"
-        );
+        for folder in &both {
+            assert!(
+                !before.contains(folder) && after.contains(folder),
+                "{after:?}"
+            );
+        }
     }
 }

@@ -18,7 +18,7 @@ fn compiler() -> Option<Nvrtc> {
 fn every_kernel_compiles_for_every_architecture() {
     let Some(nvrtc) = compiler() else { return };
     crate::Par::new(2).run(FAMILIES.iter().collect(), |family| {
-        for sm in ARCHITECTURES {
+        for sm in ARCHITECTURES.into_iter().filter(|&sm| nvrtc.knows(sm)) {
             let code = nvrtc.compile(family, sm).unwrap_or_else(|e| panic!("{e}"));
             assert!(code.starts_with(b"\x7fELF"), "{} for sm_{sm}", family.name);
             for kernel in family.kernels {
