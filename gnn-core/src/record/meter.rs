@@ -242,9 +242,14 @@ impl Meter {
             bytes: None,
             at,
         });
-        self.times(|t| match phase {
-            Phase::Copy => t.copy += ns,
-            _ => t.add_compute(pass, ns),
+        self.times(|t| {
+            match phase {
+                Phase::Copy => t.copy += ns,
+                _ => t.add_compute(pass, ns),
+            }
+            if stream == Stream::Device {
+                t.device += ns;
+            }
         });
         if let (Phase::Copy, Some(route)) = (phase, self.route()) {
             self.copies(route, |copied| copied.ns += ns);

@@ -187,10 +187,11 @@ impl Recorder {
             rx,
             ..
         } = counters;
-        let comm = times.hidden + times.xfer;
         // Kernels, copies and waits are measured one after the other on the rank's own thread, so
-        // they cannot exceed wall time; what is left is `other`, and the sum is exact by
-        // construction of `other` alone.
+        // they cannot exceed wall time, but for those of a device of its own (`within`); what is left is
+        // `other`, and the sum is exact by construction of `other` alone.
+        let times = times.within(closed.wall);
+        let comm = times.hidden + times.xfer;
         let (compute, copy) = (ms(times.compute_total()), ms(times.copy));
         let (xfer, wait, wall) = (ms(times.xfer), ms(times.wait), ms(closed.wall));
         RankRow {

@@ -14,6 +14,9 @@
 //! | `send`, `receive` | net | none: single messages, which overlap with anything |
 //! | `sample`, `copy` | sampler | none: operations of threads that make mini-batches, `pass` says which |
 //!
+//! A device of its own computes on while its rank waits: what both together exceed the epoch by is in the
+//! spans, and not in the columns ([`super::Times::within`]).
+//!
 //! At most [`MOST`] spans of an epoch are kept in memory, and at most [`MOST_OF_RUN`] of a run are
 //! written; what is beyond is counted as dropped, and said in the frame `traced`.
 //!
