@@ -35,18 +35,28 @@ extern "C" __global__ void __launch_bounds__(256)
     const u32 lane = threadIdx.x & 31, h = blockIdx.y * lanes + lane % lanes;
     const bool ok = h < heads;
     const float here = ok && !stored ? er[(u64)it.row * heads + h] : 0.0f;
+    // Four scores at a time, so that their loads wait together; the sum is rescaled once for all four.
     float top = NEGATIVE_INFINITY, sum = 0.0f;
-    for (u64 e = it.first + lane / lanes; ok && e < it.last; e += 32 / lanes) {
-        const float s = stored ? el[e * heads + h]
-                               : leaky(el[(u64)indices[e] * heads + h] + here, slope);
-        top = fmaxf(top, s);
+    const u32 step = 32 / lanes;
+    for (u64 first = it.first + lane / lanes; ok && first < it.last; first += 4 * step) {
+        float s[4], most = top;
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            const u64 e = first + j * step;
+            s[j] = NEGATIVE_INFINITY;
+            if (e < it.last)
+                s[j] = stored ? el[e * heads + h]
+                              : leaky(el[(u64)indices[e] * heads + h] + here, slope);
+            most = fmaxf(most, s[j]);
+        }
+        sum *= expf(top - most);
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) sum += expf(s[j] - most);
+        top = most;
     }
-    top = max_over(top, lanes, 32);
-    for (u64 e = it.first + lane / lanes; ok && e < it.last; e += 32 / lanes) {
-        const float s = stored ? el[e * heads + h]
-                               : leaky(el[(u64)indices[e] * heads + h] + here, slope);
-        sum += expf(s - top);
-    }
+    const float most = max_over(top, lanes, 32);
+    sum *= sum > 0.0f ? expf(top - most) : 0.0f;
+    top = most;
     sum = sum_over(sum, lanes, 32);
     if (!ok || lane / lanes != 0) return;
     if (it.slot != NONE) {
@@ -98,8 +108,7 @@ __device__ __forceinline__ void gat_sum_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS,
     if (!take_item(CSR, it)) return;
     const Place<V, R> at(HEADS);
     const Drop drop = {DROP};
-    const u32 lane = threadIdx.x & 31;
-    const u64 width = (u64)heads * dim;
+    const u32 lane = threadIdx.x & 31, width = heads * dim;
     float acc[R][V], here[R], norm[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
@@ -111,26 +120,34 @@ __device__ __forceinline__ void gat_sum_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS,
     for (u64 base = it.first; base < it.last; base += 32) {
         const u32 n = (u32)min((u64)32, it.last - base);
         const u32 col = lane < n ? indices[base + lane] : 0;
-#pragma unroll 4
         for (u32 k = 0; k < n; k += at.step) {
             const u32 from = k + at.sub, u = __shfl_sync(ALL, col, from & 31);
-            if (from < n) {
-                const u64 row = drop.row(it.row, u);
+            // All loads first: they wait together.
+            float s[R], t[R][V];
 #pragma unroll
-                for (int r = 0; r < R; r++) {
-                    if (at.ok[r]) {
-                        const float s = leaky(el[(u64)u * heads + at.head[r]] + here[r], slope);
-                        const float a = expf(s - norm[r]) * drop.factor(row, at.head[r]);
-                        float t[V];
-                        load<V>(z + u * width + at.at[r], t);
+            for (int r = 0; r < R; r++) {
+                s[r] = 0.0f;
 #pragma unroll
-                        for (int i = 0; i < V; i++) acc[r][i] += a * t[i];
-                    }
+                for (int i = 0; i < V; i++) t[r][i] = 0.0f;
+                if (from < n && at.ok[r]) {
+                    s[r] = el[(u64)u * heads + at.head[r]];
+                    load<V>(z + (u64)u * width + at.at[r], t[r]);
+                }
+            }
+            if (from >= n) continue;
+            const u64 row = drop.row(it.row, u);
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                if (at.ok[r]) {
+                    const float a = expf(leaky(s[r] + here[r], slope) - norm[r]) *
+                                    drop.factor(row, at.head[r]);
+#pragma unroll
+                    for (int i = 0; i < V; i++) acc[r][i] += a * t[r][i];
                 }
             }
         }
     }
-    float* to = it.slot != NONE ? partial + it.slot * width : out + it.row * width;
+    float* to = it.slot != NONE ? partial + (u64)it.slot * width : out + (u64)it.row * width;
 #pragma unroll
     for (int r = 0; r < R; r++) {
 #pragma unroll
@@ -154,8 +171,7 @@ gat_source_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,
     if (!take_item(CSR, it)) return;
     const Place<V, R> at(HEADS);
     const Drop drop = {DROP};
-    const u32 lane = threadIdx.x & 31;
-    const u64 width = (u64)heads * dim;
+    const u32 lane = threadIdx.x & 31, width = heads * dim;
     const bool wide = col_step != 0;
     float mine[R][V], acc[R][V], here[R], sum[R];
 #pragma unroll
@@ -164,47 +180,52 @@ gat_source_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,
         sum[r] = 0.0f;
 #pragma unroll
         for (int i = 0; i < V; i++) mine[r][i] = acc[r][i] = 0.0f;
-        if (at.ok[r]) load<V>(z + it.row * width + at.at[r], mine[r]);
+        if (at.ok[r]) load<V>(z + (u64)it.row * width + at.at[r], mine[r]);
     }
     for (u64 base = it.first; base < it.last; base += 32) {
         const u32 n = (u32)min((u64)32, it.last - base);
         const u32 col = lane < n ? indices[base + lane] : 0;
-#pragma unroll 2
         for (u32 k = 0; k < n; k += at.step) {
             const u32 from = k + at.sub, v = __shfl_sync(ALL, col, from & 31);
-            const bool live = from < n;
-            float t[R][V], dot[R];
+            // All loads first: they wait together.
+            float t[R][V], score[R], norm[R], own[R], dot[R];
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                score[r] = norm[r] = own[r] = 0.0f;
+#pragma unroll
+                for (int i = 0; i < V; i++) t[r][i] = 0.0f;
+                if (from < n && at.ok[r]) load<V>(g + (u64)v * width + at.at[r], t[r]);
+                if (from < n && at.in_head[r]) {
+                    const u64 vh = (u64)v * heads + at.head[r];
+                    score[r] = er[vh], norm[r] = lse[vh], own[r] = c[vh];
+                }
+            }
 #pragma unroll
             for (int r = 0; r < R; r++) {
                 dot[r] = 0.0f;
 #pragma unroll
-                for (int i = 0; i < V; i++) t[r][i] = 0.0f;
-                if (live && at.ok[r]) load<V>(g + v * width + at.at[r], t[r]);
-#pragma unroll
                 for (int i = 0; i < V; i++) dot[r] += t[r][i] * mine[r][i];
             }
             sum_heads<R>(dot, lanes, wide);
-            if (live) {
-                const u64 row = drop.row(v, it.row);
+            if (from >= n) continue;
+            const u64 row = drop.row(v, it.row);
 #pragma unroll
-                for (int r = 0; r < R; r++) {
-                    if (at.in_head[r]) {
-                        const u64 vh = (u64)v * heads + at.head[r];
-                        const float s = here[r] + er[vh];
-                        const float a = expf(leaky(s, slope) - lse[vh]);
-                        const float f = drop.factor(row, at.head[r]);
-                        const float d = a * (f * dot[r] - c[vh]) * (s > 0.0f ? 1.0f : slope);
-                        sum[r] += d;
+            for (int r = 0; r < R; r++) {
+                if (at.in_head[r]) {
+                    const float s = here[r] + score[r];
+                    const float a = expf(leaky(s, slope) - norm[r]);
+                    const float f = drop.factor(row, at.head[r]);
+                    const float d = a * (f * dot[r] - own[r]) * (s > 0.0f ? 1.0f : slope);
+                    sum[r] += d;
 #pragma unroll
-                        for (int i = 0; i < V; i++) acc[r][i] += a * f * t[r][i];
-                        if (at.writes && (r == 0 || !wide)) ds[(base + from) * heads + at.head[r]] = d;
-                    }
+                    for (int i = 0; i < V; i++) acc[r][i] += a * f * t[r][i];
+                    if (at.writes && (r == 0 || !wide)) ds[(base + from) * heads + at.head[r]] = d;
                 }
             }
         }
     }
     const bool split = it.slot != NONE;
-    float* to = split ? part_dz + it.slot * width : dz + it.row * width;
+    float* to = split ? part_dz + (u64)it.slot * width : dz + (u64)it.row * width;
     float* to_del = split ? part_del + (u64)it.slot * heads : del + (u64)it.row * heads;
 #pragma unroll
     for (int r = 0; r < R; r++) {
