@@ -26,13 +26,15 @@ fn main() {
     let graph = (8 * (n + 1) + 4 * edges) as f64;
     let copy = copy_bandwidth(&device, n);
     println!(
-        "{:<28} {:>9} {:>9} {:>7}",
-        "kernel", "ms", "GB/s", "of copy"
+        "{:<28} {:>9} {:>9} {:>7} {:>9}",
+        "kernel", "ms", "GB/s", "of copy", "gathered"
     );
-    let line = |name: &str, ms: f64, bytes: f64| {
+    // Compulsory bytes; `width` floats are read of every edge's end besides, most of them from caches.
+    let line = |name: &str, ms: f64, bytes: f64, width: usize| {
         let speed = bytes / ms / 1e6;
+        let gathered = (4 * edges * width) as f64 / ms / 1e6;
         println!(
-            "{name:<28} {ms:>9.3} {speed:>9.1} {:>6.0}%",
+            "{name:<28} {ms:>9.3} {speed:>9.1} {:>6.0}% {gathered:>9.0}",
             100.0 * speed / copy
         );
     };
@@ -46,7 +48,8 @@ fn main() {
         let ms = time(&device, || {
             ops::spmm(&on, None, 0..n, &xs, d, Reduce::Sum, &mut out)
         });
-        line(&format!("spmm, width {d}"), ms, graph + (8 * n * d) as f64);
+        let bytes = graph + (8 * n * d) as f64;
+        line(&format!("spmm, width {d}"), ms, bytes, d);
         let mut want = Mat::zeros((n, d));
         kernels::spmm::spmm_into(&Par::new(1), a.view(), 0..n, &x, &mut want);
         let largest = want.iter().fold(1f32, |m, v| m.max(v.abs()));
@@ -79,6 +82,7 @@ fn main() {
         "attention forward, 8 of 32",
         ms,
         graph + (8 * n * width + 12 * n * heads) as f64,
+        width + 2 * heads,
     );
     let mut c = device.fresh(n * heads);
     ops::head_dots(heads, dim, 0..n, &g, &out, &mut c);
@@ -89,7 +93,7 @@ fn main() {
         ops::gat_source_pass(&on_t, 0..n, &att, &z, read, &g, &mut dz, &mut del, &mut ds);
     });
     let bytes = graph + (12 * n * width + 20 * n * heads + 4 * edges * heads) as f64;
-    line("attention backward, 8 of 32", ms, bytes);
+    line("attention backward, 8 of 32", ms, bytes, width + 3 * heads);
 
     let (w, d) = (upload(&device, &matrix(128, 128, 5)), 128);
     let x = upload(&device, &matrix(n, d, 6));
@@ -97,7 +101,7 @@ fn main() {
     let ms = time(&device, || {
         ops::gemm([false; 2], [n, d, d], &x, &w, 0.0, &mut out)
     });
-    line("dense layer, 128 to 128", ms, (8 * n * d) as f64);
+    line("dense layer, 128 to 128", ms, (8 * n * d) as f64, 0);
 }
 
 /// Gigabytes read and written in a second by the device's own copy.

@@ -1,6 +1,9 @@
 //! The driver of NVIDIA's GPUs: cudarc for the driver and cuBLAS, loaded at run time; kernels by
 //! NVRTC for this very GPU, kept on disk.
 
+mod staging;
+
+use self::staging::Staging;
 use super::nvrtc::Nvrtc;
 use super::source::FAMILIES;
 use super::{Arg, Driver, Error, Gemm, Launch, Mark, cache};
@@ -21,6 +24,7 @@ pub struct Nvidia {
     /// What copies go on that are made beside the work.
     beside: Arc<CudaStream>,
     pinned: Mutex<Vec<Pinned>>,
+    staging: Staging,
     kernels: HashMap<&'static str, CudaFunction>,
     blas: Mutex<CudaBlas>,
 }
@@ -85,6 +89,7 @@ impl Nvidia {
         let name = context.name().map_err(failed("asking the GPU"))?;
         Ok(Nvidia {
             name,
+            staging: Staging::new(Arc::clone(&context)),
             context,
             stream,
             beside,
@@ -142,8 +147,8 @@ fn probe() -> Result<(), Error> {
     if !products {
         return Err(Error::Missing {
             what: "no cuBLAS found",
-            reason: "libcublas.so.12 cannot be loaded. Install CUDA's libraries (the package \
-                     nvidia-cublas-cu12 has it) and put their folder into LD_LIBRARY_PATH"
+            reason: "neither libcublas.so nor libcublas.so.12 can be loaded. Install CUDA's libraries (the \
+                     package nvidia-cublas-cu12 has it) and put their folder into LD_LIBRARY_PATH"
                 .into(),
         });
     }
@@ -212,9 +217,8 @@ impl Driver for Nvidia {
 
     unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Error> {
         self.here()?;
-        // SAFETY: the caller's. From pageable memory the call returns when `from` has been read.
-        unsafe { result::memcpy_htod_async(to, from, self.stream.cu_stream()) }
-            .map_err(failed("upload"))
+        // SAFETY: the caller's.
+        unsafe { self.staging.upload(from, to, &self.stream) }
     }
 
     unsafe fn upload_beside(
@@ -228,7 +232,7 @@ impl Driver for Nvidia {
         let pinned = self.pinned(&mut all, from.len())?;
         let block = pinned.bytes.as_mut_slice();
         let block = &mut block.map_err(failed("pinned memory"))?[..from.len()];
-        block.copy_from_slice(from);
+        self.staging.fill(from, block);
         self.beside
             .wait(event(behind)?)
             .map_err(failed("copies beside"))?;
@@ -251,10 +255,8 @@ impl Driver for Nvidia {
 
     unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<(), Error> {
         self.here()?;
-        // SAFETY: the caller's; `to` is borrowed until the stream is done.
-        unsafe { result::memcpy_dtoh_async(to, from, self.stream.cu_stream()) }
-            .map_err(failed("download"))?;
-        self.finish()
+        // SAFETY: the caller's.
+        unsafe { self.staging.download(from, to, &self.stream) }
     }
 
     unsafe fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), Error> {

@@ -164,3 +164,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn large_buffers_of_odd_lengths_come_back_as_they_went() {
+    let len = 9_000_011;
+    let bytes: Vec<u8> = (0..len).map(|i| (i * 31 % 251) as u8).collect();
+    let floats: Vec<f32> = (0..1_310_727).map(|i| i as f32).collect();
+    for device in devices() {
+        // Twice, so that what was used is used again.
+        for _ in 0..2 {
+            let on = device.upload(&bytes);
+            let of_floats = device.upload(&floats);
+            assert!(on.download() == bytes, "{}", device.name());
+            assert!(of_floats.download() == floats, "{}", device.name());
+        }
+        let mut beside = device.fresh::<u8>(len);
+        let behind = device.mark();
+        let [_, ended] = device.upload_beside(&bytes, &mut beside, &behind);
+        device.wait_for(&ended);
+        assert!(beside.download() == bytes, "{}, beside", device.name());
+    }
+}
