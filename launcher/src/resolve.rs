@@ -115,6 +115,21 @@ pub fn resolve_on(
     Decided::of(strategies, &spec)?.on(spec, cache, data)
 }
 
+/// The most training vertices that one of `ranks` owns; all of them where nobody owns vertices.
+fn most_trained(data: &Dataset, owner: Option<&Vec<u32>>, ranks: usize) -> usize {
+    let trained = data.train.iter().enumerate().filter(|(_, t)| **t);
+    let Some(owner) = owner else {
+        return trained.count();
+    };
+    let mut of = vec![0; ranks];
+    for (v, _) in trained {
+        if let Some(count) = of.get_mut(owner[v] as usize) {
+            *count += 1;
+        }
+    }
+    of.into_iter().max().unwrap_or(0)
+}
+
 /// What is decided before the data is read.
 struct Decided {
     entry: &'static Entry,
@@ -190,6 +205,8 @@ impl Decided {
                 slow.rank, slow.factor
             ));
         }
+        let owner = cut.as_ref().map(|c| &c.0.owner);
+        notes.extend((entry.notes)(&spec, most_trained(data, owner, spec.ranks)));
         let (partition_ms, partition_peak_bytes) =
             cut.as_ref().map_or((0.0, 0), |c| (c.0.ms, c.0.peak_bytes));
         let (owner, nested, report) = cut.map_or((None, None, None), |(cut, report)| {

@@ -100,6 +100,9 @@ pub struct Entry {
     pub settle: fn(&mut RunSpec) -> Result<()>,
     /// Refuses combinations of settings that it cannot run, with words.
     pub refuse: fn(&RunSpec) -> Result<()>,
+    /// What a reader of a run's results should know of it, by the request and the most training vertices that a
+    /// rank has.
+    pub notes: fn(&RunSpec, usize) -> Vec<String>,
     /// Settings that share a model's layers out among ranks, decided before the run and kept in its plan,
     /// from the time that each layer takes; none where there is nothing to share out.
     pub share_out: Option<ShareOut>,
@@ -131,6 +134,7 @@ impl Entry {
         resumes: false,
         settle: |_| Ok(()),
         refuse: |_| Ok(()),
+        notes: |_, _| Vec::new(),
         share_out: None,
         moving: None,
         build: |_, cx| {

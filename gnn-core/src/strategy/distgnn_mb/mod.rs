@@ -114,13 +114,29 @@ const HISTORY: [Knob; 8] = [
     Knob {
         name: "drift",
         default: "false",
-        doc: "compare the rows in the caches with exact ones when an epoch ends, which makes it as much longer as an               evaluation takes",
+        doc: "compare the rows in the caches with exact ones when an epoch ends, which makes it as much longer as an \
+              evaluation takes",
         check: is_flag,
     },
 ];
 
 fn fetches(spec: &RunSpec) -> bool {
     spec.knobs.word("on_miss") == "fetch"
+}
+
+/// Rows are stored `d` steps later, and none is on its way when an epoch ends.
+fn notes(spec: &RunSpec, most_trained: usize) -> Vec<String> {
+    let (batch, d) = (spec.knobs.count("batch"), spec.knobs.count("d"));
+    let steps = most_trained.div_ceil(if batch == 0 {
+        most_trained.max(1)
+    } else {
+        batch
+    });
+    let never = spec.ranks > 1 && d >= steps;
+    let text = format!(
+        "nothing that is pushed is ever stored: an epoch has {steps} step(s), and d = {d}. Smaller batches make more"
+    );
+    never.then_some(text).into_iter().collect()
 }
 
 /// What the knobs say, read.
@@ -331,6 +347,7 @@ pub const ENTRY: Entry = Entry {
     background: true,
     resumes: true,
     refuse,
+    notes,
     build,
     ..Entry::BASE
 };

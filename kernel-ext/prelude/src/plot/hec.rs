@@ -1,22 +1,14 @@
 //! `hec`: what do historical caches find, what is lost without them, and what do they cost? And, as `stale` of such
 //! a run: how old is what is found, and how far off?
 
-use plotters::chart::ChartBuilder;
-use plotters::element::{Circle, PathElement};
-use plotters::style::Color;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::axes::{Named, axes, top};
 use super::ink::Ink;
+use super::panels::{self, Panel};
 use super::setting::stamp;
-use super::sheet::{Area, Head, Key, SIDE, part, sheet, stroke};
+use super::sheet::{Head, Key, sheet};
 use super::text::table;
-use super::{Case, Plot, PlotError, blank, paper::U, read, twin, units};
-
-const WIDTH: i32 = 880;
-const PANEL: i32 = 150;
-/// The axis under the last panel.
-const AXIS: i32 = 34;
+use super::{Case, Plot, PlotError, blank, read, twin, units};
 
 /// One layer in one epoch, all ranks together.
 #[derive(Debug, Clone, Copy, Default)]
@@ -140,7 +132,7 @@ fn times(found: &Found) -> Vec<Line> {
     let parts = [
         ("choosing and packing", Ink::COPY),
         ("waiting", Ink::WAIT),
-        ("storing and reading", Ink::COMPUTE),
+        ("storing and reading", Ink::TRANSFER),
     ];
     let part = |(k, (name, ink)): (usize, (&str, Ink))| {
         let mut by_epoch: BTreeMap<u32, f64> = BTreeMap::new();
@@ -253,7 +245,7 @@ fn figure(
     case: &Case,
     (title, note, desc): (&str, &str, &str),
     legend: Vec<(Key, String)>,
-    panels: &[(&str, Vec<Line>, Option<f64>)],
+    panels: &[(&'static str, Vec<Line>, Option<f64>)],
     numbers: &str,
 ) -> Result<Plot, PlotError> {
     let foot = stamp(&[&case.setting]);
@@ -269,58 +261,19 @@ fn figure(
         .flat_map(|panel| &panel.1)
         .flat_map(|line| &line.2);
     let end = end.map(|point| point.0).fold(1.0, f64::max);
-    let high = panels.len() as i32 * PANEL + AXIS;
-    let svg = sheet(&head, (WIDTH, high), |area| {
-        for (k, (name, lines, most)) in panels.iter().enumerate() {
-            let is_last = k + 1 == panels.len();
-            let high = PANEL + if is_last { AXIS } else { 0 };
-            let at = part(area, (SIDE, k as i32 * PANEL), (WIDTH - 2 * SIDE, high));
-            let values = lines.iter().flat_map(|line| line.2.iter().map(|p| p.1));
-            let most = most.unwrap_or_else(|| top(values));
-            draw(&at, (name, is_last), (end, most * 1.05), lines)?;
-        }
-        Ok(())
+    let panel = |(name, lines, most): &(&'static str, Vec<Line>, Option<f64>)| Panel {
+        name,
+        lines: lines.iter().map(|line| (line.1, line.2.clone())).collect(),
+        most: *most,
+        dots: false,
+        rule: None,
+    };
+    let panels: Vec<Panel> = panels.iter().map(panel).collect();
+    let svg = sheet(&head, panels::size(panels.len()), |area| {
+        panels::draw(area, ("epoch", end), &panels)
     })?;
     let text = twin(title, &[note.to_owned()], numbers, &foot);
     Ok(Plot { svg, text })
-}
-
-fn draw(
-    area: &Area<'_>,
-    (name, last): (&str, bool),
-    (end, most): (f64, f64),
-    lines: &[Line],
-) -> Result<(), PlotError> {
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(8 * U)
-        .margin_right(12 * U)
-        .x_label_area_size(if last { 38 } else { 18 } * U)
-        .y_label_area_size(64 * U)
-        .build_cartesian_2d(0.0..end, 0.0..most)
-        .map_err(PlotError::draw)?;
-    let x = Named {
-        name: if last { "epoch" } else { "" },
-        ticks: 8,
-        lines: true,
-    };
-    let y = Named {
-        name,
-        ticks: 4,
-        lines: true,
-    };
-    axes(&mut chart, x, y)?;
-    for (_, ink, points) in lines {
-        if points.len() < 2 {
-            let dots = points
-                .iter()
-                .map(|&at| Circle::new(at, 2 * U, ink.filled()));
-            chart.draw_series(dots).map_err(PlotError::draw)?;
-        } else {
-            let path = PathElement::new(points.clone(), stroke(*ink, 14));
-            chart.draw_series([path]).map_err(PlotError::draw)?;
-        }
-    }
-    Ok(())
 }
 
 /// What the last epoch came to.

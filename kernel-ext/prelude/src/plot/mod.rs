@@ -33,6 +33,7 @@ mod hec;
 pub(crate) mod ink;
 mod matrix;
 mod matrix_grid;
+mod panels;
 pub(crate) mod paper;
 mod pareto;
 mod partition;

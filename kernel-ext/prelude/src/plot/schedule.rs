@@ -1,25 +1,17 @@
 //! `schedule`: when were batches begun, and why then?
 
-use plotters::chart::ChartBuilder;
-use plotters::element::{Circle, PathElement};
-use plotters::style::Color;
-
-use super::axes::{Named, axes, top};
+use super::axes::top;
 use super::ink::Ink;
+use super::panels::{self, Panel};
 use super::setting::stamp;
-use super::sheet::{Area, Head, Key, SIDE, part, sheet, stroke};
+use super::sheet::{Head, Key, sheet};
 use super::text::table;
-use super::{Case, Plot, PlotError, blank, paper::U, read, twin, units};
+use super::{Case, Plot, PlotError, blank, read, twin, units};
 
-const WIDTH: i32 = 880;
-const PANEL: i32 = 150;
 /// Ranks that are drawn: as many as there are styles of lines.
 const RANKS: usize = Ink::LINES;
 /// Scores are drawn up to so many times the threshold.
 const MOST: f64 = 4.0;
-
-/// What a panel shows: its name, a number of each launch, and the most that is drawn, if that is known.
-type Panel = (&'static str, fn(&Launch) -> f64, Option<f64>);
 
 /// One batch that was begun.
 #[derive(Clone)]
@@ -73,22 +65,29 @@ pub fn schedule(case: &Case) -> Result<Plot, PlotError> {
         legend,
         foot: foot.clone(),
     };
-    let panels: [Panel; 3] = [
-        ("batches held", Launch::held, None),
-        ("cores in use (%)", |l| l.used, Some(100.0)),
-        ("score / threshold", |l| l.score.min(MOST), Some(MOST)),
+    let panel = |name, of: fn(&Launch) -> f64, most| Panel {
+        name,
+        lines: lines(&launches, shown, of),
+        most,
+        dots: false,
+        rule: None,
+    };
+    let panels = [
+        panel("batches held", Launch::held, None),
+        panel("cores in use (%)", |l| l.used, Some(100.0)),
+        // Scores of different launches are not on the way from one to the other.
+        Panel {
+            dots: true,
+            rule: Some(1.0),
+            ..panel("score / threshold", |l| l.score.min(MOST), Some(MOST))
+        },
     ];
-    let end = top(launches.iter().map(|l| l.at));
-    let svg = sheet(&head, (WIDTH, 3 * PANEL + 34), |area| {
-        for (k, (name, of, most)) in panels.into_iter().enumerate() {
-            let last = k == 2;
-            let high = PANEL + if last { 34 } else { 0 };
-            let at = part(area, (SIDE, k as i32 * PANEL), (WIDTH - 2 * SIDE, high));
-            let most = most.unwrap_or_else(|| top(launches.iter().map(of)));
-            let frame = (end, most * 1.05);
-            draw(&at, (name, last), frame, &lines(&launches, shown, of), last)?;
-        }
-        Ok(())
+    let x = (
+        "time since the first launch (ms)",
+        top(launches.iter().map(|l| l.at)),
+    );
+    let svg = sheet(&head, panels::size(3), |area| {
+        panels::draw(area, x, &panels)
     })?;
     let text = twin(&title, &[note], &numbers(&launches, &ranks), &foot);
     Ok(Plot { svg, text })
@@ -125,60 +124,17 @@ fn launches(case: &Case) -> Result<Vec<Launch>, PlotError> {
 }
 
 /// By rank, what `of` says over time.
-fn lines(launches: &[Launch], ranks: &[u32], of: fn(&Launch) -> f64) -> Vec<Vec<(f64, f64)>> {
-    let line = |rank: &u32| {
+fn lines(
+    launches: &[Launch],
+    ranks: &[u32],
+    of: fn(&Launch) -> f64,
+) -> Vec<(Ink, Vec<(f64, f64)>)> {
+    let line = |(k, rank): (usize, &u32)| {
         let mine = launches.iter().filter(|l| l.rank == *rank);
         let points = mine.map(|l| (l.at, of(l))).filter(|p| p.1.is_finite());
-        points.collect()
+        (Ink::line(k), points.collect())
     };
-    ranks.iter().map(line).collect()
-}
-
-fn draw(
-    area: &Area<'_>,
-    (name, last): (&str, bool),
-    (end, most): (f64, f64),
-    lines: &[Vec<(f64, f64)>],
-    threshold: bool,
-) -> Result<(), PlotError> {
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(8 * U)
-        .margin_right(12 * U)
-        .x_label_area_size(if last { 38 } else { 18 } * U)
-        .y_label_area_size(60 * U)
-        .build_cartesian_2d(0.0..end, 0.0..most)
-        .map_err(PlotError::draw)?;
-    let x = Named {
-        name: if last {
-            "time since the first launch (ms)"
-        } else {
-            ""
-        },
-        ticks: 8,
-        lines: true,
-    };
-    let y = Named {
-        name,
-        ticks: 4,
-        lines: true,
-    };
-    axes(&mut chart, x, y)?;
-    if threshold {
-        let rule = PathElement::new(vec![(0.0, 1.0), (end, 1.0)], stroke(Ink::STOP, 12));
-        chart.draw_series([rule]).map_err(PlotError::draw)?;
-    }
-    for (k, line) in lines.iter().enumerate() {
-        let ink = Ink::line(k);
-        if threshold || line.len() < 2 {
-            // Scores of different launches are not on the way from one to the other.
-            let dots = line.iter().map(|&at| Circle::new(at, 2 * U, ink.filled()));
-            chart.draw_series(dots).map_err(PlotError::draw)?;
-        } else {
-            let path = PathElement::new(line.clone(), stroke(ink, 12));
-            chart.draw_series([path]).map_err(PlotError::draw)?;
-        }
-    }
-    Ok(())
+    ranks.iter().enumerate().map(line).collect()
 }
 
 fn verdict(launches: &[Launch], ranks: usize) -> String {

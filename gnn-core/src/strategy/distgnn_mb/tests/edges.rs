@@ -64,6 +64,25 @@ fn no_delay_at_all_is_refused() {
     assert!(e.to_string().contains("in the same step"), "{e}");
 }
 
+/// A delay that no step of an epoch outlasts is said before the run.
+#[test]
+fn a_delay_as_long_as_an_epoch_is_noted() {
+    let said = |ranks, d, batch, trained| {
+        let base = [("d", int(d)), ("batch", int(batch))];
+        (ENTRY.notes)(&with(ModelKind::Gcn, ranks, &base), trained)
+    };
+    // 20 vertices in batches of 7 are three steps.
+    assert_eq!(said(2, 2, 7, 20), [""; 0]);
+    let note = said(2, 3, 7, 20).concat();
+    assert!(
+        note.contains("3 step(s)") && note.contains("d = 3"),
+        "{note}"
+    );
+    // Everything at once is one step; one rank pushes nothing.
+    assert_eq!(said(2, 1, 0, 20).len(), 1);
+    assert_eq!(said(1, 1, 0, 20), [""; 0]);
+}
+
 /// What the frame says was pushed left the rank, to the byte, and nothing else did.
 #[test]
 fn bytes_are_those_of_the_rows() {
