@@ -30,6 +30,7 @@ pub(crate) mod single;
 pub use crate::dataset::Rows;
 pub use crate::model::Neighbours;
 pub use crate::spec::{Knob, Knobs};
+pub use distgnn_mb::{CacheCase, CacheTimes};
 pub use entry::{Determinism, Entry, Exact, ShareOut};
 pub use full_graph::{FullGraph, OverBlock};
 pub(crate) use ordered::reorders;

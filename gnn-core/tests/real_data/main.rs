@@ -4,6 +4,7 @@
 //! says so where it is not; the slow ones only with `HALOBOOK_SOAK=1`.
 
 mod cora;
+mod historical;
 mod models;
 mod partition;
 mod proof;

@@ -233,7 +233,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "machine|kernels|epoch|sample|data|notebook [--against python] [--json]",
+        arguments: "machine|kernels|epoch|sample|cache|data|notebook [--against python] [--json]",
         about: "time this machine, the kernels, whole epochs, or the notebook's cells; --help lists the flags",
         run: Plain(bench::bench),
     },

@@ -39,6 +39,7 @@ mod hec;
 mod kept;
 mod lines;
 mod readers;
+mod timed;
 
 use super::mini_batch::{
     self, Base, CACHE, CacheSettings, Foreseen, GRADIENTS, LinkSettings, NEIGHBOURS,
@@ -60,6 +61,8 @@ use hec::{Hec, Room};
 use kernels::{Mat, Par};
 use readers::Readers;
 use std::sync::{Arc, Mutex};
+
+pub use timed::{CacheCase, CacheTimes};
 
 fn is_count(v: &Value) -> bool {
     matches!(v, Value::Int(i) if *i >= 0)

@@ -1,6 +1,7 @@
 //! `halobook bench`: what this machine can do, how near the kernels come, what an epoch takes, what
 //! sampling, conversions and cuts take.
 
+mod cache;
 mod data;
 mod epoch;
 mod kernels;
@@ -18,7 +19,9 @@ use std::path::PathBuf;
 use ::kernels::bench as kernels_bench;
 
 /// Names of the benchmarks.
-const NAMES: [&str; 6] = ["machine", "kernels", "epoch", "sample", "data", "notebook"];
+const NAMES: [&str; 7] = [
+    "machine", "kernels", "epoch", "sample", "cache", "data", "notebook",
+];
 
 /// Runs the command.
 pub fn bench(words: &[String]) -> Result<i32> {
@@ -32,6 +35,7 @@ pub fn bench(words: &[String]) -> Result<i32> {
         "kernels" => kernels::run(rest),
         "epoch" => epoch::run(rest),
         "sample" => sample::run(rest),
+        "cache" => cache::run(rest),
         "data" => data::run(rest),
         "notebook" => super::commands::bench_notebook(rest),
         _ => Err(unknown(name)),
@@ -87,6 +91,12 @@ pub fn help() -> &'static str {
       --threads N        threads [all]
       --rounds N         how often, by turns with --against [3]
       --seconds S        timed seconds of a round of each [3]
+
+  bench cache                          a historical cache: search and load, and store, beside a copy
+      --lines N          lines, all in use [200000]
+      --width N          floats of a row [128]
+      --rows N           rows that a step stores and reads [20000]
+      --threads N        threads [all]
 
   bench data                           conversion and opening; METIS, foreseen beside measured
       --graph DATA       what is stored [rmat:scale=22]
@@ -170,7 +180,7 @@ mod tests {
         assert!(
             error("epochs")
                 .help()
-                .contains("machine, kernels, epoch, sample, data, notebook")
+                .contains("machine, kernels, epoch, sample, cache, data, notebook")
         );
     }
 
@@ -190,6 +200,8 @@ mod tests {
             ("sample --batch 0", "batch: expected at least 1"),
             ("sample --fan-outs 10,x", "fan-outs: expected numbers"),
             ("sample --python /nowhere/python", "/nowhere/python"),
+            ("cache --rows 0", "rows: expected at least 1"),
+            ("cache --lines 5", "do not fit into 5 lines"),
             ("data --parts 0", "parts: expected at least 1"),
             ("epoch --modle gcn", "model"),
             ("epoch --rounds 0", "rounds: expected at least 1"),
