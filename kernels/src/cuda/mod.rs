@@ -15,7 +15,7 @@
 //! memory runs out.
 //!
 //! # Not done
-//! cuSPARSE, which was never measured against these.
+//! cuSPARSE, which was measured against these only by way of PyG.
 //!
 //! Unsafe: libraries loaded at run time, and device addresses.
 #![allow(unsafe_code)]

@@ -21,7 +21,8 @@ pub struct CacheCase {
 /// Milliseconds of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheTimes {
-    /// HECStore: half of the rows are renewed, the others take the places of the oldest ones.
+    /// HECStore, of eight steps' vertices in turn: half of a step's take the places of the oldest rows at
+    /// first; when a step comes again, those that are still there are renewed.
     pub store: Spread,
     /// HECSearch and HECLoad, of vertices that are there, into a matrix.
     pub load: Spread,
