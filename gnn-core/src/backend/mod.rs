@@ -28,6 +28,7 @@ pub use ops::{
     Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then,
     Typed, Write,
 };
+pub(crate) use pages::prefer_huge;
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;

@@ -11,7 +11,7 @@
 const PAGE: usize = 2 << 20;
 
 /// Asks the system to back `buffer` with large pages, where it has them.
-pub(super) fn prefer_huge(buffer: &mut [f32]) {
+pub(crate) fn prefer_huge(buffer: &mut [f32]) {
     #[cfg(target_os = "linux")]
     {
         let bytes = std::mem::size_of_val(buffer);

@@ -13,10 +13,14 @@
 //! finds would depend on the clock.
 
 use super::lines::Lines;
+use super::order::Order;
 use crate::feed::RowData;
 use kernels::Par;
 
 const NONE: u32 = u32::MAX;
+
+/// How far ahead of its use a line is asked for; a vertex, twice as far.
+const AHEAD: usize = 16;
 
 /// Marks the line of a vertex whose row is too old.
 const OLD: u32 = 1 << 31;
@@ -30,21 +34,11 @@ pub(super) struct Hec {
     /// By vertex, its line, marked where its row is too old, and the last round of searches that asked for it.
     of_vertex: Vec<[u32; 2]>,
     round: u32,
-    order: Vec<Line>,
+    order: Order,
     /// Lines that have a row which is not too old.
     count: usize,
     free: Vec<u32>,
-    oldest: u32,
-    newest: u32,
     rows: Lines,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    vertex: u32,
-    step: u64,
-    older: u32,
-    newer: u32,
 }
 
 /// What became of the lines of a store.
@@ -84,29 +78,22 @@ impl Hec {
     /// None of `vertices` vertices, of rows like `like`.
     pub(super) fn new(vertices: usize, like: &RowData, room: Room) -> Hec {
         let lines = room.lines.min(vertices);
-        let line = Line {
-            vertex: NONE,
-            step: 0,
-            older: NONE,
-            newer: NONE,
-        };
         Hec {
             life: room.life,
             keeps: room.all,
             count: 0,
             of_vertex: vec![[NONE, 0]; vertices],
             round: 0,
-            order: vec![line; lines],
+            order: Order::new(lines),
             free: (0..lines as u32).rev().collect(),
-            oldest: NONE,
-            newest: NONE,
             rows: Lines::new(lines, like),
         }
     }
 
     /// Bytes that one of dense rows of `width` holds.
     pub(super) fn needs(vertices: usize, width: usize, lines: usize) -> usize {
-        8 * vertices + (size_of::<Line>() + 4 + 4 * width) * lines.min(vertices)
+        let lines = lines.min(vertices);
+        8 * vertices + Order::needs(lines) + (4 + 4 * width) * lines
     }
 
     /// Lines that have a row.
@@ -116,42 +103,46 @@ impl Hec {
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        let (vertices, lines) = (self.of_vertex.len(), self.order.len());
-        8 * vertices + (size_of::<Line>() + 4) * lines + self.rows.bytes()
+        let (vertices, lines) = (self.of_vertex.len(), self.order.lines());
+        8 * vertices + Order::needs(lines) + 4 * lines + self.rows.bytes()
     }
 
     /// Forgets all.
     pub(super) fn clear(&mut self) {
-        while self.oldest != NONE {
-            self.drop_oldest();
-        }
+        while self.drop_oldest() {}
         if !self.keeps {
             // As it was made.
-            self.free = (0..self.order.len() as u32).rev().collect();
+            self.free = (0..self.order.lines() as u32).rev().collect();
         }
     }
 
     /// Forgets what is too old in step `now`; how many that are.
     pub(super) fn purge(&mut self, now: u64) -> u64 {
         let mut count = 0;
-        while self.oldest != NONE && now - self.order[self.oldest as usize].step > self.life {
+        while let Some(line) = self.order.oldest() {
+            if now - self.order.step(line) <= self.life {
+                break;
+            }
             self.drop_oldest();
             count += 1;
         }
         count
     }
 
-    fn drop_oldest(&mut self) {
-        let line = self.oldest;
-        self.unlink(line);
+    /// Whether there was one.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(line) = self.order.pop() else {
+            return false;
+        };
         self.count -= 1;
-        let of = &mut self.of_vertex[self.order[line as usize].vertex as usize];
+        let of = &mut self.of_vertex[self.order.vertex(line) as usize];
         if self.keeps {
             of[0] |= OLD;
         } else {
             of[0] = NONE;
             self.free.push(line);
         }
+        true
     }
 
     /// HECSearch: the line of a vertex.
@@ -186,7 +177,7 @@ impl Hec {
 
     /// The step of a line's row.
     pub(super) fn step(&self, line: u32) -> u64 {
-        self.order[line as usize].step
+        self.order.step(line)
     }
 
     /// HECLoad: the rows of `lines`, in their order.
@@ -208,19 +199,36 @@ impl Hec {
         par: &Par,
     ) -> Stored {
         let mut stored = Stored::default();
-        // By line, the row that it gets: the last one, where a later row took it again.
+        // By line, the row that it gets; the last one, where a later row took it again.
         let mut jobs: Vec<(u32, u32)> = Vec::with_capacity(vertices.len());
-        for (&vertex, k) in vertices.iter().zip(0..) {
+        for (k, &vertex) in vertices.iter().enumerate() {
+            self.fetch_ahead(&vertices[k..]);
             if let Some(line) = self.line_for(now, vertex, &mut stored) {
-                jobs.push((line, k));
+                jobs.push((line, k as u32));
             }
-        }
-        if par.threads() > 1 {
-            jobs.sort_unstable_by_key(|&(line, k)| (line, std::cmp::Reverse(k)));
-            jobs.dedup_by_key(|job| job.0);
         }
         self.rows.store(&jobs, rows, par);
         stored
+    }
+
+    /// Brings what storing rows of `vertices` will read, and the vertices of those that may have to go.
+    #[inline]
+    fn fetch_ahead(&self, vertices: &[u32]) {
+        if let Some(&vertex) = vertices.get(2 * AHEAD) {
+            self.prefetch(vertex);
+        }
+        if let Some(&vertex) = vertices.get(AHEAD) {
+            self.order
+                .prefetch(self.of_vertex[vertex as usize][0] & !OLD);
+        }
+        if self.free.is_empty() {
+            if let Some(line) = self.order.ahead(2 * AHEAD) {
+                self.order.prefetch(line);
+            }
+            if let Some(line) = self.order.ahead(AHEAD) {
+                self.prefetch(self.order.vertex(line));
+            }
+        }
     }
 
     /// Rows that were stored before, and are those of step `now`, one a vertex that keeps its line.
@@ -229,7 +237,8 @@ impl Hec {
     /// For a vertex whose row was never stored.
     pub(super) fn renew(&mut self, now: u64, vertices: &[u32]) -> Stored {
         let mut stored = Stored::default();
-        for &vertex in vertices {
+        for (k, &vertex) in vertices.iter().enumerate() {
+            self.fetch_ahead(&vertices[k..]);
             assert!(
                 self.keeps && self.of_vertex[vertex as usize][0] != NONE,
                 "only a row that is kept is renewed"
@@ -239,20 +248,10 @@ impl Hec {
         stored
     }
 
-    /// Vertices and steps of all lines, the oldest first.
+    /// Lines that have a row, their vertices and steps, the oldest first.
     pub(super) fn in_order(&self) -> impl Iterator<Item = (u32, u32, u64)> {
-        let mut next = self.oldest;
-        std::iter::from_fn(move || {
-            let line = (next != NONE).then_some(next)?;
-            let Line {
-                vertex,
-                step,
-                newer,
-                ..
-            } = self.order[line as usize];
-            next = newer;
-            Some((line, vertex, step))
-        })
+        let said = |line| (line, self.order.vertex(line), self.order.step(line));
+        self.order.iter().map(said)
     }
 
     /// The line that a row of `vertex` goes into, as the newest.
@@ -260,7 +259,6 @@ impl Hec {
         let line = match self.find(vertex) {
             Some(line) => {
                 stored.renewed += 1;
-                self.unlink(line);
                 line
             }
             None => match self.kept(vertex).or_else(|| self.free.pop()) {
@@ -269,32 +267,21 @@ impl Hec {
                     self.count += 1;
                     line
                 }
-                None if self.oldest == NONE => {
-                    stored.refused += 1;
-                    return None;
-                }
-                None => {
-                    stored.evicted += 1;
-                    let line = self.oldest;
-                    self.unlink(line);
-                    let old = self.order[line as usize].vertex;
-                    self.of_vertex[old as usize][0] = NONE;
-                    line
-                }
+                None => match self.order.pop() {
+                    Some(line) => {
+                        stored.evicted += 1;
+                        self.of_vertex[self.order.vertex(line) as usize][0] = NONE;
+                        line
+                    }
+                    None => {
+                        stored.refused += 1;
+                        return None;
+                    }
+                },
             },
         };
         self.of_vertex[vertex as usize][0] = line;
-        self.order[line as usize] = Line {
-            vertex,
-            step: now,
-            older: self.newest,
-            newer: NONE,
-        };
-        match self.newest {
-            NONE => self.oldest = line,
-            newest => self.order[newest as usize].newer = line,
-        }
-        self.newest = line;
+        self.order.take(line, vertex, now);
         Some(line)
     }
 
@@ -302,19 +289,6 @@ impl Hec {
     fn kept(&self, vertex: u32) -> Option<u32> {
         let line = self.of_vertex[vertex as usize][0];
         (line != NONE).then_some(line & !OLD)
-    }
-
-    /// Takes a line out of the order.
-    fn unlink(&mut self, line: u32) {
-        let Line { older, newer, .. } = self.order[line as usize];
-        match older {
-            NONE => self.oldest = newer,
-            older => self.order[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            newer => self.order[newer as usize].older = older,
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rows of a cache in lines that are written again and again: dense ones side by side, sparse ones each by itself.
 
+use crate::backend::prefer_huge;
 use crate::feed::RowData;
 use kernels::{CsrBuf, Mat, Par};
 use std::sync::Arc;
@@ -25,10 +26,11 @@ impl Lines {
     pub(super) fn new(lines: usize, like: &RowData) -> Lines {
         let width = like.width();
         match like {
-            RowData::Dense(_) => Lines::Dense {
-                width,
-                rows: vec![0.0; lines * width],
-            },
+            RowData::Dense(_) => {
+                let mut rows = vec![0.0; lines * width];
+                prefer_huge(&mut rows);
+                Lines::Dense { width, rows }
+            }
             RowData::Sparse(x) => Lines::Sparse {
                 width,
                 valued: x.weights.is_some(),
@@ -48,38 +50,12 @@ impl Lines {
         }
     }
 
-    /// Writes to each line of `jobs` a row of `from`; with several threads each is named once, and they ascend.
+    /// Writes to each line of `jobs` a row of `from`, one after the other where a line is named again.
     pub(super) fn store(&mut self, jobs: &[(u32, u32)], from: &RowData, par: &Par) {
         match (self, from) {
             (Lines::Dense { width, rows }, RowData::Dense(from)) => {
-                let d = (*width).max(1);
                 let from = from.as_slice().expect("rows are side by side");
-                if par.threads() == 1 {
-                    for (k, &(line, row)) in jobs.iter().enumerate() {
-                        if let Some(&(next, _)) = jobs.get(k + AHEAD) {
-                            kernels::prefetch(&rows[next as usize * d]);
-                        }
-                        let to = &mut rows[line as usize * d..][..*width];
-                        to.copy_from_slice(&from[row as usize * d..][..*width]);
-                    }
-                    return;
-                }
-                let most = jobs.last().map_or(0, |job| job.0 as usize + 1);
-                par.rows_mut(&mut rows[..most * *width], d, |first, to| {
-                    let end = first + to.len() / d;
-                    let begin = jobs.partition_point(|job| (job.0 as usize) < first);
-                    let jobs = &jobs[begin..];
-                    for (k, &(line, row)) in jobs.iter().enumerate() {
-                        if line as usize >= end {
-                            break;
-                        }
-                        if let Some(&(_, next)) = jobs.get(k + AHEAD) {
-                            kernels::prefetch(&from[next as usize * d]);
-                        }
-                        let to = &mut to[(line as usize - first) * d..][..d];
-                        to.copy_from_slice(&from[row as usize * d..][..d]);
-                    }
-                });
+                kernels::stream::put_rows(par, from, *width, jobs, rows);
             }
             (Lines::Sparse { rows, .. }, RowData::Sparse(from)) => {
                 for &(line, row) in jobs {

@@ -38,6 +38,7 @@ mod frames;
 mod hec;
 mod kept;
 mod lines;
+mod order;
 mod readers;
 mod timed;
 
