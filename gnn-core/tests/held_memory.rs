@@ -1,4 +1,4 @@
-//! What `distdgl` holds is what it says that it will hold. One test, alone in its program: an allocator
+//! What strategies that sample hold is what they say that they will hold. One test, alone in its program: an allocator
 //! counts the bytes of everything that exists, so that the answer is the same on every machine.
 //!
 //! Can catch: a part of the data that nobody foresaw, a copy that is kept, a data set that outlives
@@ -148,6 +148,21 @@ fn ranks_hold_what_they_foresee() {
                 ];
                 let (most, foreseen) = held(&path, n, ("bytegnn", ranks), &pairs);
                 let what = format!("{name}, {model}, bytegnn, {ranks} ranks, bound {bound}");
+                let what = format!("{what}: {:.1} of {:.1} MB", most / 1e6, foreseen / 1e6);
+                assert!(most < 1.05 * foreseen, "{what}");
+                assert!(most > 0.5 * foreseen, "{what}");
+            }
+            // Caches with room for all that is heard of, and ones that are always full.
+            for (lines, pushed) in [("1000000", "2000"), ("3000", "200")] {
+                let pairs = [
+                    ("model", model),
+                    ("hidden", "64"),
+                    ("cs", lines),
+                    ("nc", pushed),
+                    ("batch", "500"),
+                ];
+                let (most, foreseen) = held(&path, n, ("distgnn-mb", 3), &pairs);
+                let what = format!("{name}, {model}, distgnn-mb, {lines} lines, {pushed} pushed");
                 let what = format!("{what}: {:.1} of {:.1} MB", most / 1e6, foreseen / 1e6);
                 assert!(most < 1.05 * foreseen, "{what}");
                 assert!(most > 0.5 * foreseen, "{what}");

@@ -73,6 +73,6 @@ fn distgnn_mb_on_an_sbm() {
     if !soak("distgnn-mb on a planted partition") {
         return;
     }
-    let data = "sbm:nodes=8000,classes=8,feat=32,degree=12,homophily=0.5";
+    let data = "sbm:nodes=8000,classes=8,feat=32,degree=12,homophily=0.8";
     beside_distdgl(data, "24", "4");
 }
