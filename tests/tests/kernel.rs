@@ -303,7 +303,10 @@ fn a_frame_shows_as_a_table() -> Outcome {
             .is_some_and(|html| html.contains("<table")),
         "no table behind a final question mark"
     );
-    fails_with(&kernel.execute("frame.column(\"missing\")?")?, "Panic")?;
+    fails_with(
+        &kernel.execute("frame.column(\"missing\")?")?,
+        "PolarsError",
+    )?;
     // The error is about the cell as it was written.
     let wrong = kernel.execute("frame.height()?")?;
     fails_with(&wrong, "HaloCompileError")?;

@@ -393,3 +393,77 @@ fn a_sweep_in_the_background_is_bound_when_it_is_waited_for() -> Outcome {
     );
     Ok(())
 }
+
+/// Whatever a cell does with a frame or a run, the next one has it.
+#[test]
+fn frames_stay_when_they_are_used_up() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    for code in [
+        "let t = df!(\"k\" => [1i64, 2, 2], \"value\" => [0.5, 1.0, 2.0])?;",
+        "let u = t.lazy().group_by([col(\"k\")]).agg([col(\"value\").sum()]).collect()?;",
+        "t.lazy().filter(col(\"k\").gt(lit(1))).collect()?",
+        "let plan = t.lazy();",
+        "plan.filter(col(\"k\").gt(lit(1))).collect()?",
+        "fn rows(t: DataFrame) -> usize { t.height() }",
+        "rows(t)",
+        "let v = vec![1, 2];",
+        "drop(v);",
+    ] {
+        let answer = kernel.execute(code)?;
+        ensure!(answer.is_ok(), "{code}: {:?}", answer.iopub);
+    }
+    let answer = kernel.execute("(t.height(), u.height(), plan.collect()?.height())")?;
+    let shown = answer.shown("text/plain");
+    ensure!(shown.as_deref() == Some("(3, 2, 3)"), "{:?}", answer.iopub);
+    // What is not cheap to clone goes, and it is said where.
+    let said = kernel.execute("v.len()")?.content()["traceback"].to_string();
+    ensure!(
+        said.contains("help: cell 9 took `v` by value, so it is gone"),
+        "{said}"
+    );
+    Ok(())
+}
+
+/// An error of the cell's own: its name, its line and what would be right, once, and nothing of it elsewhere.
+#[test]
+fn errors_in_cells_are_one_line_and_a_place() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    kernel.execute("let t = df!(\"k\" => [1i64], \"value\" => [0.5])?;")?;
+    for (code, said) in [
+        (
+            "let a = 1;\nlet b = t.lazy().select([col(\"valeu\")]).collect()?;",
+            "PolarsError: not found: unable to find column \"valeu\"\n\
+             line 2 | let b = t.lazy().select([col(\"valeu\")]).collect()?;\n\
+             help: did you mean \"value\"? columns: value, k",
+        ),
+        (
+            "std::fs::read_to_string(\"/nosuch\")?",
+            "Error: No such file or directory (os error 2)\n\
+             line 1 | std::fs::read_to_string(\"/nosuch\")?",
+        ),
+        (
+            "\nRun::open(\"nosuch\")",
+            "HaloError: there is no run \"nosuch\"\nline 2 | Run::open(\"nosuch\")\n\
+             help: `halobook runs` lists the runs there are",
+        ),
+        (
+            "let v = vec![1, 2, 3];\n\nv[7]",
+            "Panic: index out of bounds: the len is 3 but the index is 7\nline 3 | v[7]",
+        ),
+    ] {
+        let answer = kernel.execute(code)?;
+        let lines = answer.content()["traceback"]
+            .as_array()
+            .context("no error")?;
+        let lines: Vec<&str> = lines.iter().filter_map(|line| line.as_str()).collect();
+        ensure!(lines.join("\n") == said, "{code}: {lines:#?}");
+        ensure!(
+            answer.stream("stderr").is_empty(),
+            "{code}: {:?}",
+            answer.iopub
+        );
+    }
+    let answer = kernel.execute("t.height()")?;
+    ensure!(answer.is_ok(), "{:?}", answer.iopub);
+    Ok(())
+}

@@ -25,6 +25,6 @@ impl InWords for PlotError {
 pub(crate) fn or_end<T, E: InWords>(result: std::result::Result<T, E>) -> T {
     match result {
         Ok(value) => value,
-        Err(error) => panic!("{}", error.in_words()),
+        Err(error) => crate::or_end::end("HaloError", &error.in_words()),
     }
 }

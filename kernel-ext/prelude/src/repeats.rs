@@ -32,6 +32,7 @@ impl Runs {
     ///
     /// # Panics
     /// When there is no such sweep, or no run of it has ended well.
+    #[track_caller]
     pub fn of_sweep(id: &str) -> Runs {
         or_end(Runs::try_of_sweep(id))
     }
@@ -70,6 +71,7 @@ impl Runs {
     ///
     /// # Panics
     /// When it cannot be read.
+    #[track_caller]
     pub fn sweep(&self) -> DataFrame {
         or_end(source::sweep(&self.sweep))
     }
@@ -78,6 +80,7 @@ impl Runs {
     ///
     /// # Panics
     /// When a frame cannot be read.
+    #[track_caller]
     pub fn epochs(&self) -> DataFrame {
         or_end(self.try_frame("epochs"))
     }
@@ -86,6 +89,7 @@ impl Runs {
     ///
     /// # Panics
     /// When a frame cannot be read.
+    #[track_caller]
     pub fn ranks(&self) -> DataFrame {
         or_end(self.try_frame("ranks"))
     }
@@ -94,6 +98,7 @@ impl Runs {
     ///
     /// # Panics
     /// When a frame cannot be read.
+    #[track_caller]
     pub fn comm(&self) -> DataFrame {
         or_end(self.try_frame("comm"))
     }
@@ -102,6 +107,7 @@ impl Runs {
     ///
     /// # Panics
     /// When a frame cannot be read.
+    #[track_caller]
     pub fn summary(&self) -> DataFrame {
         or_end(self.try_frame("runs"))
     }
@@ -110,6 +116,7 @@ impl Runs {
     ///
     /// # Panics
     /// An unknown name, or a frame that cannot be read.
+    #[track_caller]
     pub fn frame(&self, name: &str) -> DataFrame {
         or_end(self.try_frame(name))
     }
@@ -131,6 +138,7 @@ impl Runs {
     ///
     /// # Panics
     /// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
+    #[track_caller]
     pub fn plot(&self, kind: &str) -> Plot {
         or_end(self.try_plot(kind))
     }

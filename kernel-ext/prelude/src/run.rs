@@ -40,6 +40,7 @@ impl Run {
     ///
     /// # Panics
     /// When the store has no such run.
+    #[track_caller]
     pub fn open(id: &str) -> Run {
         or_end(Run::try_open(id))
     }
@@ -97,6 +98,7 @@ impl Run {
     ///
     /// # Panics
     /// When the run's folder is gone.
+    #[track_caller]
     pub fn manifest(&self) -> Manifest {
         or_end(source::manifest(&self.dir))
     }
@@ -105,6 +107,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn epochs(&self) -> DataFrame {
         or_end(self.try_frame("epochs"))
     }
@@ -113,6 +116,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn ranks(&self) -> DataFrame {
         or_end(self.try_frame("ranks"))
     }
@@ -121,6 +125,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn comm(&self) -> DataFrame {
         or_end(self.try_frame("comm"))
     }
@@ -130,6 +135,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn stale(&self) -> DataFrame {
         or_end(self.try_frame("stale"))
     }
@@ -139,6 +145,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn batches(&self) -> DataFrame {
         or_end(self.try_frame("batches"))
     }
@@ -148,6 +155,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn hops(&self) -> DataFrame {
         or_end(self.try_frame("hops"))
     }
@@ -157,6 +165,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn schedule(&self) -> DataFrame {
         or_end(self.try_frame("schedule"))
     }
@@ -166,6 +175,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn hec(&self) -> DataFrame {
         or_end(self.try_frame("hec"))
     }
@@ -175,6 +185,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn steps(&self) -> DataFrame {
         or_end(self.try_frame("steps"))
     }
@@ -184,6 +195,7 @@ impl Run {
     ///
     /// # Panics
     /// When the run has kept none.
+    #[track_caller]
     pub fn embeddings(&self) -> DataFrame {
         or_end(self.try_frame("embeddings"))
     }
@@ -192,6 +204,7 @@ impl Run {
     ///
     /// # Panics
     /// When the run has kept none, or its data has no classes.
+    #[track_caller]
     pub fn probe(&self) -> Probe {
         or_end(launcher::probe::probe(&self.embeddings()))
     }
@@ -200,6 +213,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn spans(&self) -> DataFrame {
         or_end(self.try_frame("spans"))
     }
@@ -208,6 +222,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn partition(&self) -> DataFrame {
         or_end(self.try_frame("partition"))
     }
@@ -216,6 +231,7 @@ impl Run {
     ///
     /// # Panics
     /// When the frame cannot be read.
+    #[track_caller]
     pub fn summary(&self) -> DataFrame {
         or_end(self.try_frame("runs"))
     }
@@ -225,6 +241,7 @@ impl Run {
     ///
     /// # Panics
     /// An unknown name, or a frame that cannot be read.
+    #[track_caller]
     pub fn frame(&self, name: &str) -> DataFrame {
         or_end(self.try_frame(name))
     }
@@ -233,6 +250,7 @@ impl Run {
     ///
     /// # Panics
     /// When the run's folder cannot be read.
+    #[track_caller]
     pub fn frames(&self) -> Vec<String> {
         or_end(source::frames_of(&self.dir))
     }
@@ -250,6 +268,7 @@ impl Run {
     ///
     /// # Panics
     /// An unknown kind, or a frame that cannot be read.
+    #[track_caller]
     pub fn plot(&self, kind: &str) -> Plot {
         or_end(self.try_plot(kind))
     }
@@ -299,6 +318,7 @@ impl Run {
 ///
 /// # Panics
 /// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
+#[track_caller]
 pub fn compare(runs: &[&Run], kind: &str) -> Plot {
     or_end(try_compare(runs, kind))
 }
@@ -343,6 +363,7 @@ pub fn plot_sweep(id: &str, kind: &str) -> std::result::Result<Plot, PlotError> 
 ///
 /// # Panics
 /// When there is no such cut.
+#[track_caller]
 pub fn partition(id: &str) -> DataFrame {
     or_end(source::cut_frame(id))
 }
@@ -351,6 +372,7 @@ pub fn partition(id: &str) -> DataFrame {
 ///
 /// # Panics
 /// When there is no such plan.
+#[track_caller]
 pub fn plan(id: &str) -> DataFrame {
     or_end(source::plan(id))
 }
@@ -377,6 +399,7 @@ pub fn plot_partition(dir: impl AsRef<Path>, kind: &str) -> std::result::Result<
 ///
 /// # Panics
 /// When there is no such sweep, or no setting of it has ended.
+#[track_caller]
 pub fn sweep(id: &str) -> DataFrame {
     or_end(source::sweep(id))
 }
@@ -385,6 +408,7 @@ pub fn sweep(id: &str) -> DataFrame {
 ///
 /// # Panics
 /// When there is none of that id.
+#[track_caller]
 pub fn kept(id: &str) -> DataFrame {
     or_end(source::kept(id))
 }
@@ -393,6 +417,7 @@ pub fn kept(id: &str) -> DataFrame {
 ///
 /// # Panics
 /// When the store cannot be read.
+#[track_caller]
 pub fn runs() -> DataFrame {
     or_end(source::runs())
 }

@@ -39,6 +39,8 @@ pub struct Evaluated {
     pub interrupted: bool,
     /// The variables that existed before and are gone, with their types.
     pub lost: Vec<(String, String)>,
+    /// Variables that the cell took by value, and are gone.
+    pub taken: Vec<String>,
 }
 
 enum Job {
@@ -137,6 +139,7 @@ impl Engine {
             seen: Seen::default(),
             interrupted: false,
             lost: Vec::new(),
+            taken: Vec::new(),
         })
     }
 
@@ -358,15 +361,26 @@ impl Worker<'_> {
         if chooses_display(code) {
             let _ = fs::write(self.shared.scratch.flags().own_display(), "");
         }
-        let shown = super::tail::with_shown_tail(code);
+        let kept = super::clones::with_clones(code, &before);
+        let shown = super::ends::with_own_ends(&kept);
         let mut result = self.context.execute_with_callbacks(&shown, &mut callbacks);
         // Errors are about what the user wrote.
         if *shown != *code && matches!(result, Err(Error::CompilationErrors(_))) {
             result = self.context.execute_with_callbacks(code, &mut callbacks);
         }
         let interrupted = self.shared.stop.end();
-        let seen = self.pump.end();
-        *lock(&self.shared.variables) = self.variables();
+        let mut seen = self.pump.end();
+        if let Some(panicked) = &mut seen.panic
+            && let Some(line) = panicked.cell_line()
+        {
+            let source = self.shared.scratch.ran();
+            panicked.place = super::place::line_of(code, &shown, &source, line);
+        }
+        let after = self.variables();
+        let is_gone = |name: &String| !after.iter().any(|(other, _)| other == name);
+        let mut taken: Vec<String> = before.iter().map(|(name, _)| name.clone()).collect();
+        taken.retain(|name| result.is_ok() && is_gone(name));
+        *lock(&self.shared.variables) = after;
         self.shared.scratch.drop_libraries();
         let mut lost = std::mem::take(&mut self.lost);
         if let Err(Error::SubprocessTerminated(_)) = &result {
@@ -377,6 +391,7 @@ impl Worker<'_> {
             seen,
             interrupted,
             lost,
+            taken,
         }
     }
 }
@@ -407,6 +422,7 @@ fn refuse(inbox: &Receiver<Job>, error: &Error) {
                 seen: Seen::default(),
                 interrupted: false,
                 lost: Vec::new(),
+                taken: Vec::new(),
             });
         }
     }

@@ -9,19 +9,22 @@
 //! evcxr itself is untouched ([`engine`]).
 
 mod attempts;
+mod clones;
+mod ends;
 pub mod engine;
 pub mod facts;
 pub mod fit;
 mod graph;
 mod lean;
 mod outline;
+pub mod panics;
+mod place;
 pub mod prepare;
 pub mod pump;
 pub mod scratch;
 pub mod shim;
 mod stand_in;
 pub mod stop;
-pub mod tail;
 mod variables;
 
 /// Names the prepared folder, from `kernel.json` to the shim.

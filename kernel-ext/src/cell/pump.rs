@@ -5,6 +5,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use evcxr::EvalContextOutputs;
 
+use super::panics::{Fate, Panicked, Panics};
 use crate::front::{CellOutput, Shown};
 use serde_json::Value;
 
@@ -19,8 +20,8 @@ enum Order {
 /// What the pump noticed in a cell's output.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The message of a panic on the cell's own thread.
-    pub panic: Option<String>,
+    /// A panic on the cell's own thread.
+    pub panic: Option<Panicked>,
     /// A library call has ended the cell because of an interrupt; its remark, which may be empty.
     pub interrupted: Option<String>,
     /// Why a library call has ended the cell: the error's name, a line, and what follows it.
@@ -78,8 +79,12 @@ fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
                         forward_stdout(&cell, line, &outputs.stdout, &mut seen);
                     }
                     while let Ok(line) = outputs.stderr.recv_timeout(QUIET) {
-                        panics.note(&line, &mut seen);
                         forward_stderr(&cell, line, &outputs.stderr, &mut seen, &mut panics);
+                    }
+                    if panics.end()
+                        && let Some(cell) = &cell
+                    {
+                        cell.stderr("\n");
                     }
                     let _ = done.send(seen.clone());
                 }
@@ -91,7 +96,6 @@ fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
             },
             recv(outputs.stderr) -> line => match line {
                 Ok(line) => {
-                    panics.note(&line, &mut seen);
                     forward_stderr(&cell, line, &outputs.stderr, &mut seen, &mut panics);
                 }
                 Err(_) => return,
@@ -174,58 +178,25 @@ fn forward_stderr(
     seen: &mut Seen,
     panics: &mut Panics,
 ) {
-    let mut text = first;
-    text.push('\n');
-    while text.len() < 1 << 16 {
-        let Ok(line) = queue.try_recv() else { break };
-        panics.note(&line, seen);
-        text.push_str(&line);
-        text.push('\n');
+    let (mut text, mut next) = (String::new(), Some(first));
+    while let Some(line) = next {
+        let empty = match panics.note(&line, &mut seen.panic) {
+            Fate::Shown => "",
+            Fate::ShownBehindEmpty => "\n",
+            Fate::Held | Fate::Taken => {
+                next = queue.try_recv().ok();
+                continue;
+            }
+        };
+        text.extend([empty, &line, "\n"]);
+        if text.len() >= 1 << 16 {
+            break;
+        }
+        next = queue.try_recv().ok();
     }
-    if let Some(cell) = cell {
+    if let Some(cell) = cell
+        && !text.is_empty()
+    {
         cell.stderr(&text);
-    }
-}
-
-/// Recognises the two lines that a panic on the cell's own thread prints. That is the process's
-/// first thread, whose number is the process's; other threads may panic and be joined.
-struct Panics {
-    mark: String,
-    begun: bool,
-}
-
-impl Panics {
-    fn of(pid: u32) -> Panics {
-        Panics {
-            mark: format!("({pid}) panicked at "),
-            begun: false,
-        }
-    }
-
-    fn note(&mut self, line: &str, seen: &mut Seen) {
-        if self.begun {
-            seen.panic.get_or_insert_with(|| line.to_owned());
-            self.begun = false;
-        } else if line.starts_with("thread '") && line.contains(&self.mark) {
-            self.begun = true;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_cells_own_thread_counts() {
-        let (mut panics, mut seen) = (Panics::of(7), Seen::default());
-        for line in ["thread 'w' (8) panicked at src/lib.rs:1:1:", "other"] {
-            panics.note(line, &mut seen);
-        }
-        assert!(seen.panic.is_none());
-        for line in ["thread '<unnamed>' (7) panicked at src/lib.rs:1:1:", "boom"] {
-            panics.note(line, &mut seen);
-        }
-        assert_eq!(seen.panic.as_deref(), Some("boom"));
     }
 }

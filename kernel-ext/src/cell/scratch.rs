@@ -119,6 +119,15 @@ impl Scratch {
         }
     }
 
+    /// The source of the cell that was compiled last.
+    pub fn ran(&self) -> String {
+        let sources = ["crate/src/lib.rs", "crate/lean/src/lib.rs"].map(|file| self.dir.join(file));
+        let written = |file: &PathBuf| fs::metadata(file).and_then(|meta| meta.modified()).ok();
+        let last = sources.into_iter().max_by_key(written);
+        last.and_then(|file| fs::read_to_string(file).ok())
+            .unwrap_or_default()
+    }
+
     /// The files by which this kernel and the tools that it is for evcxr speak with each other.
     pub fn flags(&self) -> Flags {
         Flags(self.dir.clone())

@@ -49,6 +49,8 @@ struct Shared {
     abort_up_to: AtomicU64,
     submitted: AtomicU64,
     numbers: Mutex<HashMap<String, u64>>,
+    /// Variables that are gone, and the number of the cell that took them.
+    taken: Mutex<HashMap<String, usize>>,
 }
 
 impl Executor {
@@ -66,6 +68,7 @@ impl Executor {
             abort_up_to: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
             numbers: Mutex::default(),
+            taken: Mutex::default(),
         });
         let worker = Worker {
             wire,
@@ -308,7 +311,19 @@ impl Worker {
         for (name, id) in &evaluated.seen.kept {
             self.shared.bound.insert(name, Thing::Frame(id.clone()));
         }
-        settle(evaluated, &lost)
+        let mut taken = self
+            .shared
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|name, _| self.shared.engine.kind_of(name).is_none());
+        taken.extend(
+            evaluated
+                .taken
+                .iter()
+                .map(|name| (name.clone(), self.count)),
+        );
+        settle(evaluated, &lost).map_err(|failure| user_error::with_takers(failure, &taken))
     }
 
     /// How this cell asks its client for a line. A cell that is interrupted gets an empty one.
@@ -440,8 +455,7 @@ fn settle(evaluated: Evaluated, lost: &Lost) -> Outcome {
         Ok(_) if evaluated.interrupted => Err(user_error::stopped(&evaluated.seen)),
         Ok(contents) if contents.is_empty() => {
             match (evaluated.seen.panic, evaluated.seen.failed) {
-                (Some(_), Some((ename, evalue, lines))) => Err(Failure::new(ename, evalue, lines)),
-                (Some(message), None) => Err(Failure::new("Panic", message, [])),
+                (Some(panicked), failed) => Err(user_error::panicked(panicked, failed)),
                 (None, _) => Ok(None),
             }
         }

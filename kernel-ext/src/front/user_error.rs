@@ -1,8 +1,11 @@
 //! evcxr's errors as a notebook shows them.
 
+use std::collections::HashMap;
+
 use evcxr::{CompilationError, Error};
 
 use super::outcome::Failure;
+use crate::cell::panics::Panicked;
 use crate::cell::pump::Seen;
 use crate::live::Lost;
 
@@ -70,7 +73,10 @@ pub fn interrupted(lost: &Lost) -> Failure {
 pub fn stopped(seen: &Seen) -> Failure {
     let (what, remark) = match (&seen.interrupted, &seen.panic) {
         (Some(remark), _) => ("the cell was interrupted", remark.as_str()),
-        (None, Some(panic)) => ("the cell was interrupted, and panicked", panic.as_str()),
+        (None, Some(panic)) => (
+            "the cell was interrupted, and panicked",
+            panic.words.first().map_or("", String::as_str),
+        ),
         (None, None) => (
             "the cell had come to its end before the interrupt reached it",
             "",
@@ -117,6 +123,69 @@ fn lost_lines(lost: &Lost) -> Vec<String> {
         (false, _) => format!("these variables are lost: {}", lost.gone.join(", ")),
     });
     lines
+}
+
+/// The failure of a cell that has panicked, or ended itself for an error: its name, a line, and what follows.
+pub fn panicked(panicked: Panicked, failed: Option<(String, String, Vec<String>)>) -> Failure {
+    let Panicked { at, words, place } = panicked;
+    let (name, first, rest) = failed.unwrap_or_else(|| {
+        let mut words = words.into_iter();
+        let first = words.next().unwrap_or_default();
+        ("Panic".to_owned(), first, words.collect())
+    });
+    let place = match place {
+        Some((number, text)) => format!("line {number} | {}", text.trim_end()),
+        // A library's own place, without where its sources lie.
+        None => format!(
+            "in {}",
+            at.rsplit_once("/registry/src/").map_or(&*at, |(_, at)| at)
+        ),
+    };
+    let (first, near) = with_near_columns(first);
+    // How far polars got with a plan is no help.
+    let rest = rest
+        .into_iter()
+        .take_while(|line| !line.starts_with("Resolved plan until failure"));
+    let mut rest: Vec<String> = rest.collect();
+    while rest.last().is_some_and(|line| line.trim().is_empty()) {
+        rest.pop();
+    }
+    Failure::new(name, first, [place].into_iter().chain(rest).chain(near))
+}
+
+/// What polars says of a column that is not there, without all that are, and these, the near ones first.
+fn with_near_columns(words: String) -> (String, Option<String>) {
+    let parts = words
+        .split_once("; valid columns: ")
+        .and_then(|(said, all)| {
+            let asked = said.rsplit_once(" \"")?.1.trim_end_matches('"');
+            Some((said, asked, serde_json::from_str::<Vec<String>>(all).ok()?))
+        });
+    let Some((said, asked, mut all)) = parts else {
+        return (words, None);
+    };
+    let near = gnn_core::error::nearest(asked, all.iter().map(String::as_str)).map(str::to_owned);
+    all.sort_by_key(|name| near.as_ref() != Some(name));
+    let meant = near.map_or(String::new(), |near| format!("did you mean {near:?}? "));
+    let columns = format!("help: {meant}columns: {}", all.join(", "));
+    (said.to_owned(), Some(columns))
+}
+
+/// A failure that says which cell took the variables that it misses; `taken` are those that are gone.
+pub fn with_takers(mut failure: Failure, taken: &HashMap<String, usize>) -> Failure {
+    let mut notes: Vec<String> = taken
+        .iter()
+        .filter(|(name, _)| {
+            let missed = format!("cannot find value `{name}` in this scope");
+            failure.traceback.iter().any(|line| line.contains(&missed))
+        })
+        .map(|(name, cell)| {
+            format!("help: cell {cell} took `{name}` by value, so it is gone; write `&{name}` or `{name}.clone()` there")
+        })
+        .collect();
+    notes.sort();
+    failure.traceback.extend(notes);
+    failure
 }
 
 fn compile_failure(errors: &[CompilationError]) -> Failure {
@@ -197,6 +266,60 @@ mod tests {
         let other = said("error: could not exec the linker");
         assert_eq!(other.ename, "HaloCellError");
         assert_eq!(other.evalue, "error: could not exec the linker");
+    }
+
+    #[test]
+    fn a_variable_that_a_cell_took_is_explained() {
+        let taken = HashMap::from([("t".to_owned(), 5), ("u".to_owned(), 6)]);
+        let missed = |name: &str| {
+            let line = format!("error[E0425]: cannot find value `{name}` in this scope");
+            let failure = Failure::new("HaloCompileError", "not found", [line]);
+            with_takers(failure, &taken).traceback
+        };
+        let explained =
+            "help: cell 5 took `t` by value, so it is gone; write `&t` or `t.clone()` there";
+        assert_eq!(missed("t").last().map(String::as_str), Some(explained));
+        assert!(!missed("v").iter().any(|line| line.contains("help")));
+    }
+
+    #[test]
+    fn a_wrong_column_names_the_near_ones() {
+        let words = "not found: unable to find column \"valeu\"; valid columns: [\"k\", \"value\"]";
+        let place = Some((3, "t.select([col(\"valeu\")])?  ".to_owned()));
+        let at = "src/lib.rs:110:19".to_owned();
+        let of = Panicked {
+            at,
+            words: Vec::new(),
+            place,
+        };
+        let rest = ["", "Resolved plan until failure:", "", "..."].map(str::to_owned);
+        let failed = Some(("PolarsError".to_owned(), words.to_owned(), rest.to_vec()));
+        assert_eq!(
+            panicked(of, failed).traceback,
+            [
+                "PolarsError: not found: unable to find column \"valeu\"",
+                "line 3 | t.select([col(\"valeu\")])?",
+                "help: did you mean \"value\"? columns: value, k",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_panic_says_where_it_was() {
+        let of = Panicked {
+            at: "/home/u/.cargo/registry/src/x/polars-core-0.55.2/src/a.rs:1:2".to_owned(),
+            words: vec!["boom".to_owned(), "more".to_owned()],
+            place: None,
+        };
+        let said = panicked(of, None).traceback;
+        assert_eq!(
+            said,
+            [
+                "Panic: boom",
+                "in x/polars-core-0.55.2/src/a.rs:1:2",
+                "more"
+            ]
+        );
     }
 
     #[test]

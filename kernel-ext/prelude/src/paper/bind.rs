@@ -25,6 +25,7 @@ use polars::prelude::DataFrame;
 ///
 /// # Panics
 /// When the name is no identifier, or the store cannot be written.
+#[track_caller]
 pub fn bind(name: &str, rows: &dyn Source) -> Kept {
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let plain = name.starts_with(first) && name.chars().all(|c| first(c) || c.is_ascii_digit());

@@ -156,6 +156,7 @@ impl Named {
     ///
     /// # Panics
     /// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
+    #[track_caller]
     pub fn plot(&self, kind: &str) -> Plot {
         or_end(self.try_plot(kind))
     }
@@ -204,6 +205,7 @@ pub(super) fn numbers(name: &str, values: Vec<f64>) -> Column {
     Series::new(name.into(), values).into()
 }
 
+#[track_caller]
 pub(super) fn frame(columns: Vec<Column>) -> DataFrame {
     let height = columns.first().map_or(0, Column::len);
     or_end(DataFrame::new(height, columns).map_err(Error::frame("measured")))

@@ -84,6 +84,7 @@ struct Item {
 ///
 /// # Panics
 /// When there is no such file, or it is not as it should be.
+#[track_caller]
 pub fn published(name: &str) -> Published {
     or_end(Published::find(name))
 }
@@ -167,6 +168,7 @@ impl Published {
     ///
     /// # Panics
     /// When the file has none of it.
+    #[track_caller]
     pub fn table(&self, number: &str) -> &Table {
         or_end(self.try_table(number))
     }

@@ -54,6 +54,7 @@ impl Setting {
     /// # Panics
     /// When a statement is no `key = value`.
     #[must_use]
+    #[track_caller]
     pub fn with(&self, body: &str) -> Setting {
         let mut more = self.clone();
         for (key, value) in or_end(parse_body(body)) {
@@ -102,6 +103,7 @@ impl Setting {
     ///
     /// # Panics
     /// When the request is refused or the run does not finish, with what it said.
+    #[track_caller]
     pub fn run(&self, name: &str, body: &str) -> Run {
         or_end(self.try_run(name, body))
     }
@@ -136,6 +138,7 @@ impl Setting {
     ///
     /// # Panics
     /// When the request is refused, with what it said.
+    #[track_caller]
     pub fn plan(&self, body: &str) -> Planned {
         or_end(self.try_plan(body))
     }

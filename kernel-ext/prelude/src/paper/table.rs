@@ -39,6 +39,7 @@ impl Table {
     ///
     /// # Panics
     /// When there is no such row or column, or no number in it.
+    #[track_caller]
     pub fn at(&self, labels: &[&str], column: &str) -> f64 {
         or_end(self.try_at(labels, column).map(|printed| printed.value))
     }
@@ -113,6 +114,7 @@ impl Table {
     ///
     /// # Panics
     /// When two of its columns have the same name.
+    #[track_caller]
     pub fn frame(&self) -> DataFrame {
         let cells = |at: usize| self.rows.iter().map(move |row| &*row[at]);
         let labels = self.labels.iter().enumerate().map(|(at, name)| {

@@ -152,6 +152,7 @@ impl<'a> Figure<'a> {
     ///
     /// # Panics
     /// On a column that is not there, or too many series to tell apart.
+    #[track_caller]
     pub fn plot(&self) -> Plot {
         or_end(self.try_plot())
     }

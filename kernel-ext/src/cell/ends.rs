@@ -1,4 +1,4 @@
-//! The `?` of a cell that ends in a value, see the prelude's `OrEnd`.
+//! The `?` of a cell, see the prelude's `OrEnd`.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};
 
 const HEAD: &str = "fn cell() {\n";
 
-/// The cell with every `?` of its own written as `.or_end()`, where it ends in a value: that is shown as what
-/// it is then. A cell that does not parse, or ends in no value, stays as it was; so does a `?` inside a
-/// function, a closure or a macro.
-pub fn with_shown_tail(code: &str) -> Cow<'_, str> {
+/// The cell with every `?` of its own written as `.or_end()`: the cell's value is shown as what it is then, and an
+/// error is one. A cell that does not parse stays as it was; so does a `?` inside a function, a closure, an
+/// `async` block or a macro.
+pub fn with_own_ends(code: &str) -> Cow<'_, str> {
     if !code.contains('?') {
         return Cow::Borrowed(code);
     }
@@ -23,15 +23,15 @@ pub fn with_shown_tail(code: &str) -> Cow<'_, str> {
     let Some(cell) = root.children().find_map(ast::Fn::cast) else {
         return Cow::Borrowed(code);
     };
-    let ends_in_value = cell.body().is_some_and(|body| body.tail_expr().is_some());
-    if !ends_in_value {
-        return Cow::Borrowed(code);
-    }
     let own = |node: &SyntaxNode| {
         let around = node.ancestors().skip(1);
         let mut around = around.take_while(|around| around != cell.syntax());
         !around.any(|around| {
-            ast::Fn::can_cast(around.kind()) || ast::ClosureExpr::can_cast(around.kind())
+            let kind = around.kind();
+            let is_block = || {
+                ast::BlockExpr::cast(around.clone()).is_some_and(|block| block.modifier().is_some())
+            };
+            ast::Fn::can_cast(kind) || ast::ClosureExpr::can_cast(kind) || is_block()
         })
     };
     let marks = root
@@ -57,10 +57,10 @@ pub fn with_shown_tail(code: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::with_shown_tail;
+    use super::with_own_ends;
 
     #[test]
-    fn the_cells_own_question_marks_change_where_it_ends_in_a_value() {
+    fn the_cells_own_question_marks_change() {
         for (cell, written) in [
             ("df.lazy().collect()?\n", "df.lazy().collect().or_end()\n"),
             (
@@ -68,6 +68,11 @@ mod tests {
                 "let a = b().or_end();\na.c().or_end()",
             ),
             ("let a = b()?;\na", "let a = b().or_end();\na"),
+            ("a.b()?;", "a.b().or_end();"),
+            (
+                "let f = async { a()? };\nb()?;",
+                "let f = async { a()? };\nb().or_end();",
+            ),
             ("a.b()? // why?", "a.b().or_end() // why?"),
             (
                 "fn f() -> R { g()?; h() }\nlet k = |x: u8| -> R { l(x)?; m() };\nn()?",
@@ -78,23 +83,21 @@ mod tests {
                 "if a().or_end() { 1 } else { 2 }",
             ),
         ] {
-            assert_eq!(with_shown_tail(cell), written);
+            assert_eq!(with_own_ends(cell), written);
         }
     }
 
     #[test]
     fn other_cells_stay() {
         for same in [
-            "a.b()?;",
             "a.b()",
             "a // why?",
             "?",
             "",
-            "let a = b()?;",
             "let a = (b()?",
             "println!(\"{}\", a?)",
         ] {
-            assert_eq!(with_shown_tail(same), same);
+            assert_eq!(with_own_ends(same), same);
         }
     }
 }
