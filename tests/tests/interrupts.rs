@@ -73,7 +73,7 @@ const TRAIN: &str = "data = \"karate\"; epochs = 2; launch = threads";
 #[test]
 fn a_plain_cell_ends_at_its_next_library_call_and_loses_nothing() -> Outcome {
     let mut kernel = Kernel::start()?;
-    let first = format!("let mut kept: Vec<usize> = vec![7];\nlet r1 = train({TRAIN:?});");
+    let first = format!("let mut kept: Vec<usize> = vec![7, 1];\nlet r1 = train({TRAIN:?});");
     let answer = kernel.execute(&first)?;
     ensure!(answer.is_ok(), "{}", answer.reply);
     for (what, cell) in [
@@ -84,6 +84,14 @@ fn a_plain_cell_ends_at_its_next_library_call_and_loses_nothing() -> Outcome {
         (
             "checks",
             "println!(\"go\"); loop { kept.push(1); interrupt::check(); }",
+        ),
+        (
+            "a loop",
+            "println!(\"go\"); let mut k = 0u64; while k < u64::MAX { k += 1; kept[1] = 0; }",
+        ),
+        (
+            "a nap",
+            "println!(\"go\"); kept.push(1); std::thread::sleep(std::time::Duration::from_secs(600));",
         ),
         (
             "waits",
@@ -112,7 +120,7 @@ fn a_plain_cell_ends_at_its_next_library_call_and_loses_nothing() -> Outcome {
         // What the cell changed before it was interrupted is there.
         let after: usize = value(&mut kernel, "kept.len()")?.parse()?;
         ensure!(
-            after > before || what == "checks",
+            after > before || ["checks", "a loop"].contains(&what),
             "{what}: {after} of {before}"
         );
     }
@@ -156,8 +164,8 @@ fn a_second_interrupt_ends_the_process_and_what_is_on_disk_comes_back() -> Outco
     let answer = kernel.execute(first)?;
     ensure!(answer.is_ok(), "{}", answer.reply);
     ensure!(kernel.execute("let gone = 5;")?.is_ok());
-    // No call into the library: the first interrupt can only ask.
-    let id = kernel.begin("println!(\"go\"); loop { std::hint::spin_loop(); }")?;
+    // No loop of its own and no call into the library: the first interrupt can only ask.
+    let id = kernel.begin("println!(\"go\"); (0u64..).for_each(|_| std::hint::spin_loop());")?;
     printed(&mut kernel, &id, "go")?;
     interrupt(&mut kernel)?;
     printed(&mut kernel, &id, "A second interrupt ends its process")?;

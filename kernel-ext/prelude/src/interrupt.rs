@@ -2,7 +2,8 @@
 //!
 //! A process cannot be stopped from outside in the middle of Rust code without losing what it holds. So
 //! the notebook kernel leaves a token beside its scratch files, and every call into this library looks for
-//! it. Code that loops without such a call asks by itself:
+//! it. In a cell every loop does so as well, and so does `std::thread::sleep`: the kernel writes [`poll`] and [`sleep`]
+//! there. Code that takes long otherwise asks by itself:
 //!
 //! ```
 //! use halobook::prelude::*;
@@ -20,6 +21,7 @@
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -42,6 +44,49 @@ pub fn token(scratch: &Path, pid: u32) -> PathBuf {
 pub fn asked() -> bool {
     let scratch = std::env::var_os("HALOBOOK_SCRATCH");
     scratch.is_some_and(|scratch| token(Path::new(&scratch), std::process::id()).exists())
+}
+
+/// Nobody looks for the token yet.
+const ALONE: u8 = 0;
+/// A thread looks for it, and has seen none.
+const QUIET: u8 = 1;
+/// It is there.
+const ASKED: u8 = 2;
+
+static STATE: AtomicU8 = AtomicU8::new(ALONE);
+
+/// [`check`] for loops, as a load and a branch: a thread looks for the token.
+///
+/// # Panics
+/// As [`check`].
+#[inline]
+pub fn poll() {
+    if STATE.load(Ordering::Relaxed) != QUIET {
+        look();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look() {
+    let first = STATE.compare_exchange(ALONE, QUIET, Ordering::AcqRel, Ordering::Acquire);
+    if first.is_ok()
+        && let Some(scratch) = std::env::var_os("HALOBOOK_SCRATCH")
+    {
+        let token = token(Path::new(&scratch), std::process::id());
+        let watch = move || {
+            loop {
+                let state = if token.exists() { ASKED } else { QUIET };
+                STATE.store(state, Ordering::Release);
+                std::thread::sleep(SOON);
+            }
+        };
+        // Without the thread, loops go on as they would outside of a kernel.
+        let _ = std::thread::Builder::new()
+            .name("interrupts".into())
+            .spawn(watch);
+    }
+    check();
 }
 
 /// Ends the cell if somebody has interrupted it.
@@ -87,6 +132,9 @@ mod tests {
     fn nothing_is_asked_outside_of_a_kernel() {
         assert!(!asked());
         check();
+        poll();
+        poll();
+        assert_eq!(STATE.load(Ordering::Relaxed), QUIET);
         sleep(Duration::ZERO);
     }
 

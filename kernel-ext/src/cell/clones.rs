@@ -3,13 +3,12 @@
 //! `t.lazy()` takes `t`, and the next cell would not find it. Where a cell gives a variable of a type that is
 //! cheap to clone away, it gives a clone.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use ra_ap_syntax::SyntaxNode;
 use ra_ap_syntax::ast::{self, AstNode, HasName};
-use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};
 
-const HEAD: &str = "fn cell() {\n";
+use super::rewrite::{Edit, bytes};
 
 /// What is written behind a variable that would be gone.
 const CLONE: &str = ".clone()";
@@ -50,28 +49,22 @@ fn takes(method: &str) -> bool {
     named.contains(&method) || method.starts_with("into_")
 }
 
-/// The cell with `.clone()` behind those of `variables`, names and types, that it would take by value. A name that
+/// Writes `.clone()` behind those of `variables`, names and types, that the cell would take by value. A name that
 /// the cell itself gives to something stays as it is, and so does what is inside a macro.
-pub fn with_clones<'a>(code: &'a str, variables: &[(String, String)]) -> Cow<'a, str> {
-    let used = variables.iter().filter(|(name, _)| code.contains(name));
-    let cheap = used.filter_map(|(name, kind)| Some((name.as_str(), taking(kind)?)));
+pub fn edits(root: &SyntaxNode, variables: &[(String, String)]) -> Vec<Edit> {
+    let cheap = variables.iter();
+    let cheap = cheap.filter_map(|(name, kind)| Some((name.as_str(), taking(kind)?)));
     let cheap: HashMap<&str, Taking> = cheap.collect();
     if cheap.is_empty() {
-        return Cow::Borrowed(code);
+        return Vec::new();
     }
-    let wrapped = format!("{HEAD}{code}\n}}\n");
-    let parsed = SourceFile::parse(&wrapped, Edition::Edition2024);
-    if !parsed.errors().is_empty() {
-        return Cow::Borrowed(code);
-    }
-    let root = parsed.tree().syntax().clone();
     let own: HashSet<String> = root
         .descendants()
         .filter_map(ast::IdentPat::cast)
         .filter_map(|pat| Some(pat.name()?.text().to_string()))
         .collect();
-    let ends = root.descendants().filter_map(ast::PathExpr::cast);
-    let ends = ends.filter_map(|expr| {
+    let taken = root.descendants().filter_map(ast::PathExpr::cast);
+    let edits = taken.filter_map(|expr| {
         let name = expr.syntax().text().to_string();
         let taking = *cheap.get(name.as_str())?;
         let goes = !own.contains(&name) && goes(expr.syntax(), taking);
@@ -82,22 +75,10 @@ pub fn with_clones<'a>(code: &'a str, variables: &[(String, String)]) -> Cow<'a,
             true => format!(": {name}{CLONE}"),
             false => CLONE.to_owned(),
         };
-        let end = usize::from(expr.syntax().text_range().end()) - HEAD.len();
-        goes.then_some((end, written))
+        let end = bytes(expr.syntax().text_range()).end;
+        goes.then_some((end..end, written))
     });
-    let mut ends: Vec<(usize, String)> = ends.collect();
-    ends.sort_unstable();
-    let (mut text, mut from) = (String::new(), 0);
-    for (at, written) in ends {
-        text.push_str(&code[from..at]);
-        text.push_str(&written);
-        from = at;
-    }
-    if from == 0 {
-        return Cow::Borrowed(code);
-    }
-    text.push_str(&code[from..]);
-    Cow::Owned(text)
+    edits.collect()
 }
 
 /// Whether the variable `expr` is taken where it stands.
@@ -125,7 +106,8 @@ fn goes(expr: &SyntaxNode, taking: Taking) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::with_clones;
+    use super::edits;
+    use crate::cell::rewrite::edited;
 
     fn written(code: &str) -> String {
         let variables = [
@@ -136,7 +118,7 @@ mod tests {
             ("by", "&DataFrame"),
         ];
         let variables = variables.map(|(name, kind)| (name.to_owned(), kind.to_owned()));
-        with_clones(code, &variables).into_owned()
+        edited(code, &|root| edits(root, &variables)).into_owned()
     }
 
     #[test]

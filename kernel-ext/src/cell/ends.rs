@@ -1,27 +1,15 @@
 //! The `?` of a cell, see the prelude's `OrEnd`.
 
-use std::borrow::Cow;
-
+use ra_ap_syntax::SyntaxNode;
 use ra_ap_syntax::ast::{self, AstNode};
-use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};
 
-const HEAD: &str = "fn cell() {\n";
+use super::rewrite::{Edit, bytes};
 
-/// The cell with every `?` of its own written as `.or_end()`: the cell's value is shown as what it is then, and an
-/// error is one. A cell that does not parse stays as it was; so does a `?` inside a function, a closure, an
-/// `async` block or a macro.
-pub fn with_own_ends(code: &str) -> Cow<'_, str> {
-    if !code.contains('?') {
-        return Cow::Borrowed(code);
-    }
-    let wrapped = format!("{HEAD}{code}\n}}\n");
-    let parsed = SourceFile::parse(&wrapped, Edition::Edition2024);
-    if !parsed.errors().is_empty() {
-        return Cow::Borrowed(code);
-    }
-    let root = parsed.tree().syntax().clone();
+/// Writes every `?` of the cell's own as `.or_end()`: the cell's value is shown as what it is then, and an error is
+/// one. A `?` inside a function, a closure, an `async` block or a macro stays.
+pub fn edits(root: &SyntaxNode) -> Vec<Edit> {
     let Some(cell) = root.children().find_map(ast::Fn::cast) else {
-        return Cow::Borrowed(code);
+        return Vec::new();
     };
     let own = |node: &SyntaxNode| {
         let around = node.ancestors().skip(1);
@@ -34,30 +22,22 @@ pub fn with_own_ends(code: &str) -> Cow<'_, str> {
             ast::Fn::can_cast(kind) || ast::ClosureExpr::can_cast(kind) || is_block()
         })
     };
-    let marks = root
-        .descendants()
+    root.descendants()
         .filter(own)
         .filter_map(ast::TryExpr::cast)
         .filter_map(|expr| expr.question_mark_token())
-        .map(|token| usize::from(token.text_range().start()) - HEAD.len());
-    let mut marks: Vec<usize> = marks.collect();
-    marks.sort_unstable();
-    let (mut text, mut from) = (String::new(), 0);
-    for at in marks {
-        text.push_str(&code[from..at]);
-        text.push_str(".or_end()");
-        from = at + 1;
-    }
-    if from == 0 {
-        return Cow::Borrowed(code);
-    }
-    text.push_str(&code[from..]);
-    Cow::Owned(text)
+        .map(|token| (bytes(token.text_range()), ".or_end()".to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::with_own_ends;
+    use super::edits;
+    use crate::cell::rewrite::edited;
+
+    fn with_own_ends(cell: &str) -> String {
+        edited(cell, &edits).into_owned()
+    }
 
     #[test]
     fn the_cells_own_question_marks_change() {

@@ -361,8 +361,11 @@ impl Worker<'_> {
         if chooses_display(code) {
             let _ = fs::write(self.shared.scratch.flags().own_display(), "");
         }
-        let kept = super::clones::with_clones(code, &before);
-        let shown = super::ends::with_own_ends(&kept);
+        let shown = match self.shared.scratch.facts {
+            Some(_) => super::rewrite::rewritten(code, &before),
+            // What is written into a cell is the prelude's.
+            None => code.into(),
+        };
         let mut result = self.context.execute_with_callbacks(&shown, &mut callbacks);
         // Errors are about what the user wrote.
         if *shown != *code && matches!(result, Err(Error::CompilationErrors(_))) {

@@ -15,7 +15,7 @@ use crate::front::CellOutput;
 /// A cell that has not ended this long after an interrupt is told how to go on.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const HINT: &str = "interrupted: this cell ends at its next call into the halobook library. A second interrupt \
+const HINT: &str = "interrupted: this cell ends at its next loop or call into the halobook library. A second interrupt \
                     ends its process: runs and frames are bound again, other variables are lost.\n";
 
 /// What an interrupt comes to.
