@@ -12,6 +12,7 @@
 mod cell;
 mod cli;
 mod compile;
+mod depth;
 mod front;
 mod install;
 mod live;

@@ -384,3 +384,46 @@ fn who_subscribes_late_is_welcomed_and_hears_all_that_follows() -> Outcome {
     // The client that was there first is not disturbed.
     ok(&kernel.execute("2 + 2")?)
 }
+
+/// What is nested deeper than any stack is refused by its depth, whoever would read it, and nothing is lost.
+#[test]
+fn what_is_nested_too_deeply_is_refused() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    ensure!(kernel.execute("let kept = 41;")?.is_ok());
+    for deep in [
+        format!("let z = {};", "(".repeat(1000)),
+        format!("let z = {}1;", "-".repeat(100_000)),
+        format!("let z: {}u8;", "Vec<".repeat(100_000)),
+        format!(
+            "%%sql\nselect {}1{}",
+            "(".repeat(100_000),
+            ")".repeat(100_000)
+        ),
+        format!("%%gnn\ndata = {}", "[".repeat(100_000)),
+    ] {
+        let answer = kernel.execute(&deep)?;
+        let said = answer.content()["evalue"].as_str().unwrap_or_default();
+        ensure!(said.starts_with("the cell is nested 1000"), "{said}");
+        for (kind, body) in [
+            ("complete_request", json!({"code": deep, "cursor_pos": 900})),
+            ("is_complete_request", json!({"code": deep})),
+            (
+                "inspect_request",
+                json!({"code": deep, "cursor_pos": 900, "detail_level": 0}),
+            ),
+        ] {
+            let id = kernel.send(kind, body)?;
+            kernel.receive(&id, Duration::from_secs(10))?;
+        }
+    }
+    // As deep as is read.
+    let deep = format!("let z = {}1{};", "(".repeat(190), ")".repeat(190));
+    ensure!(kernel.execute(&deep)?.is_ok());
+    let answer = kernel.execute("kept + z")?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("42"),
+        "{:?}",
+        answer.iopub
+    );
+    Ok(())
+}

@@ -20,6 +20,9 @@ use crate::front::CellOutput;
 /// Asks the client for a line: prompt, and whether to hide what is typed.
 pub type Input = Box<dyn Fn(&str, bool) -> String + Send>;
 
+/// Bytes of address space for the evaluation thread's stack: rust-analyzer calls itself for each level of what it reads.
+const STACK: usize = 256 << 20;
+
 /// A completion of Rust code.
 #[derive(Debug, Clone)]
 pub struct Matches {
@@ -102,6 +105,7 @@ impl Engine {
         };
         std::thread::Builder::new()
             .name("evaluation".into())
+            .stack_size(STACK)
             .spawn(move || Worker::run(&inbox, &shared))
             .expect("the system refuses a thread at start");
         engine

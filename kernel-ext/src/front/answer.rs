@@ -17,6 +17,7 @@ use super::output::media;
 use super::wire::{Channel, Parent, Wire};
 use crate::cell::engine::Engine;
 use crate::cell::scratch::Scratch;
+use crate::depth::is_too_deep;
 use crate::live::bound::Bound;
 use crate::live::catalogue;
 use crate::magic;
@@ -66,6 +67,21 @@ impl Answerer {
         use JupyterMessageContent as Content;
         Some(match &parent.content {
             Content::KernelInfoRequest(_) => Content::KernelInfoReply(Box::new(self.kernel_info())),
+            // Whether it can be read is for the cell to say.
+            Content::IsCompleteRequest(request) if is_too_deep(&request.code) => {
+                IsCompleteReply::complete().into()
+            }
+            Content::CompleteRequest(request) if is_too_deep(&request.code) => {
+                no_matches(request.cursor_pos).into()
+            }
+            Content::InspectRequest(request) if is_too_deep(&request.code) => InspectReply {
+                found: false,
+                data: Default::default(),
+                metadata: Map::new(),
+                status: ReplyStatus::Ok,
+                error: None,
+            }
+            .into(),
             Content::IsCompleteRequest(request) => is_complete(&request.code).into(),
             Content::CompleteRequest(request) => self.complete(request).into(),
             Content::InspectRequest(request) => self.inspect(request).into(),
@@ -180,6 +196,17 @@ impl Answerer {
             status: ReplyStatus::Ok,
             error: None,
         }
+    }
+}
+
+fn no_matches(position: usize) -> CompleteReply {
+    CompleteReply {
+        matches: Vec::new(),
+        cursor_start: position,
+        cursor_end: position,
+        metadata: Map::new(),
+        status: ReplyStatus::Ok,
+        error: None,
     }
 }
 

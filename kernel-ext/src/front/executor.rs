@@ -267,8 +267,10 @@ impl Worker {
         let Some(expressions) = &request.user_expressions else {
             return HashMap::new();
         };
-        let evaluate = |code: &String| match self.evaluate(code, output, self.input(parent, false))
-        {
+        let evaluate = |code: &String| match crate::depth::refused(code).map_or_else(
+            || self.evaluate(code, output, self.input(parent, false)),
+            Err,
+        ) {
             Ok(shown) => ExpressionResult::Ok {
                 data: media(&shown.unwrap_or_default()),
                 metadata: Map::new(),
@@ -363,6 +365,9 @@ struct Cell<'a> {
 
 impl Cell<'_> {
     fn expand_and_run(&self) -> Outcome {
+        if let Some(failure) = crate::depth::refused(&self.request.code) {
+            return Err(failure);
+        }
         match magic::expand(&self.request.code) {
             Action::Rust(code) => self.rust(&code),
             Action::Refused(refusal) => Err(refusal.failure()),
