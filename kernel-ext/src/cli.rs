@@ -20,7 +20,8 @@ usage:
   halobook-kernel run CONNECTION_FILE
   halobook-kernel sql QUERY [--json]
   halobook-kernel check CLAIMS [--run NAME=RUN] [--tol PART] [--json]
-  halobook-kernel plot RUN KIND [--epoch K] [-o FILE]
+  halobook-kernel plot RUN KIND [--epoch K] [-o FILE.svg|pdf|png] [--width 8.4cm] [--bare]
+  halobook-kernel figure FILE.pdf|png < SVG
   halobook-kernel strategy NAME FILE [--no-verify] [--set KEY=VALUE] [--json]
   halobook-kernel bench [--against KERNEL] [--rounds N] [--python PATH] [--json]
   halobook-kernel --version
@@ -58,6 +59,11 @@ fn dispatch() -> Result<ExitCode> {
         "sql" => Ok(ask::sql(&rest)),
         "check" => Ok(ask::check(&rest)),
         "plot" => Ok(plot::plot(&rest)),
+        "figure" => {
+            let to = rest.first().context("figure needs a file to write")?;
+            let svg = std::io::read_to_string(std::io::stdin())?;
+            crate::figure::write(&svg, to.as_ref()).map(|()| ExitCode::SUCCESS)
+        }
         "bench" => bench::bench(&rest),
         "strategy" => Ok(strategy::strategy(&rest)),
         "--version" | "-V" => {

@@ -13,6 +13,7 @@ mod cell;
 mod cli;
 mod compile;
 mod depth;
+mod figure;
 mod front;
 mod install;
 mod live;

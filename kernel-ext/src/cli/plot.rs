@@ -8,7 +8,7 @@ use halobook::plot::{Plot, View};
 
 use super::ask::refuse;
 
-const USAGE: &str = "halobook plot RUN KIND [--epoch K] [--zoom FROM..TO] [-o FILE]";
+const USAGE: &str = "halobook plot RUN KIND [--epoch K] [--zoom FROM..TO] [-o FILE.svg|pdf|png] [--width 8.4cm] [--bare]";
 
 /// What is to be drawn.
 #[derive(Debug, Default, PartialEq)]
@@ -16,6 +16,8 @@ struct Request {
     names: Vec<String>,
     view: View,
     to: Option<PathBuf>,
+    width: Option<String>,
+    bare: bool,
 }
 
 /// Prints a plot's text twin, and writes its SVG where a file is named; exit status 2 if it is refused.
@@ -33,11 +35,9 @@ pub fn plot(words: &[String]) -> ExitCode {
     };
     print!("{}", plot.text);
     if let Some(path) = &request.to {
-        if let Err(error) = plot.save(path) {
-            return refuse(
-                &format!("{}: {error}", path.display()),
-                "name a file that can be written",
-            );
+        let saved = crate::figure::save(&plot, path, request.width.as_deref(), request.bare);
+        if let Err(error) = saved {
+            return refuse(&format!("{error:#}"), "name a file that can be written");
         }
         println!("{}", path.display());
     }
@@ -58,6 +58,8 @@ fn read(words: &[String]) -> Result<Request, String> {
         };
         match flag {
             "-o" | "--to" => request.to = Some(value()?.into()),
+            "--width" => request.width = Some(value()?),
+            "--bare" => request.bare = true,
             "--epoch" => {
                 let text = value()?;
                 let epoch = text
@@ -110,14 +112,19 @@ mod tests {
                 zoom: Some((2.0, 3.5)),
             },
             to: Some("x.svg".into()),
+            width: Some("8cm".into()),
+            bare: true,
         };
         assert_eq!(
-            read(&words("r1 gantt --epoch 3 --zoom 2..3.5 -o x.svg")),
+            read(&words(
+                "r1 gantt --epoch 3 --zoom 2..3.5 -o x.svg --bare --width=8cm"
+            )),
             Ok(wanted)
         );
         for wrong in [
             "r1 gantt --epoch x",
             "r1 -o",
+            "r1 --width",
             "r1 --zoom",
             "r1 gantt --zoom 3..2",
         ] {

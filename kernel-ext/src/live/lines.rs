@@ -1,11 +1,12 @@
 //! The line magics. None of them needs rustc.
 
-use halobook::plot::{KINDS, View};
+use halobook::plot::{KINDS, Plot, View};
 use halobook::{Run, df_html};
 use launcher::LogQuery;
 use launcher::jobs::Target;
 
 use super::{Session, background, report};
+use crate::figure;
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::{Line, help};
 
@@ -76,22 +77,37 @@ fn the_run(line: &Line, session: &Session<'_>) -> Result<std::path::PathBuf, Fai
 }
 
 fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
+    let plot = drawn(line, session)?;
+    let (width, bare) = (line.flag("width"), line.flag("bare").is_some());
+    match line.flag("output") {
+        Some(file) => figure::save(&plot, file.as_ref(), width, bare)
+            .map_err(|error| Failure::config(format!("{error:#}"), []))?,
+        None if bare || width.is_some() => {
+            return Err(Failure::config(
+                "--width and --bare are of a file",
+                ["help: name one: -o figure.pdf".into()],
+            ));
+        }
+        None => {}
+    }
+    Ok(Shown::svg(plot.text, plot.svg))
+}
+
+fn drawn(line: &Line, session: &Session<'_>) -> Result<Plot, Failure> {
     // `%plot stack` means the latest run, and a cut has one kind of plot.
     let cut = line.args.first().and_then(|name| session.cut_dir(name));
     if let Some(dir) = cut {
         let kind = line.args.get(1).map_or("partition", String::as_str);
         let dir = dir.map_err(|error| refused(&error))?;
-        let plot = halobook::plot_partition(&dir, kind)
-            .map_err(|error| Failure::config(error.to_string(), []))?;
-        return Ok(Shown::svg(plot.text, plot.svg));
+        return halobook::plot_partition(&dir, kind)
+            .map_err(|error| Failure::config(error.to_string(), []));
     }
     if let [name, kind, ..] = line.args.as_slice()
         && let Some(thing) = session.bound.get(name)
         && let Some(id) = thing.sweep()
     {
-        let plot = halobook::plot_sweep(id, kind)
-            .map_err(|error| Failure::config(error.to_string(), []))?;
-        return Ok(Shown::svg(plot.text, plot.svg));
+        return halobook::plot_sweep(id, kind)
+            .map_err(|error| Failure::config(error.to_string(), []));
     }
     let (name, kind) = match line.args.as_slice() {
         [] => ("latest", "curve"),
@@ -123,8 +139,7 @@ fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
         "gantt" => run.try_gantt(view),
         kind => run.try_plot(kind),
     };
-    let plot = plot.map_err(|error| Failure::config(error.to_string(), []))?;
-    Ok(Shown::svg(plot.text, plot.svg))
+    plot.map_err(|error| Failure::config(error.to_string(), []))
 }
 
 fn log(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {

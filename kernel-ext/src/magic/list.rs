@@ -230,6 +230,21 @@ named by its first columns, as in fig21['SCS-E1'].bytes; `bind(\"fig21\", &frame
                 Value::Free,
                 "gantt: this part of the epoch, ms; messages are drawn where there are few enough",
             ),
+            value(
+                "output",
+                Some('o'),
+                "FILE",
+                Value::Free,
+                "write it to this file as well: .svg, .pdf or .png",
+            ),
+            value(
+                "width",
+                None,
+                "LENGTH",
+                Value::Free,
+                "of the file: 8.4cm, 84mm, 3.3in, 240pt or 600px",
+            ),
+            switch("bare", "the file without title, card and footer"),
         ],
         summary: "draw a run",
         details: "\

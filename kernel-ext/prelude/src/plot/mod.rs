@@ -40,6 +40,7 @@ mod partition;
 mod partition_graph;
 mod plan;
 mod read;
+mod saved;
 mod schedule;
 pub(crate) mod setting;
 pub(crate) mod sheet;
@@ -51,8 +52,6 @@ mod stale;
 pub(crate) mod text;
 mod transfers;
 pub(crate) mod units;
-
-use std::path::Path;
 
 pub use balance::balance;
 pub use curve::{Axis, curve};
@@ -84,16 +83,6 @@ pub struct Plot {
     pub svg: String,
     /// The same facts as a small table, for consoles and screen readers.
     pub text: String,
-}
-
-impl Plot {
-    /// Writes the SVG to `path`.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
-        std::fs::write(path, &self.svg)
-    }
 }
 
 /// Why there is no plot.

@@ -12,6 +12,7 @@ use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, Tex
 use super::PlotError;
 use super::ink::Ink;
 use super::paper::{Paper, U, escape, text_width};
+use super::saved;
 
 /// A part of the sheet.
 pub(crate) type Area<'a> = DrawingArea<Paper<'a>, Shift>;
@@ -37,6 +38,8 @@ pub(crate) enum Key {
     Dashed(Ink),
 }
 
+/// The middle of the first row of the legend, px.
+const LEGEND: i32 = 72;
 /// Margin left and right, px.
 pub(crate) const SIDE: i32 = 22;
 /// How much wider bold letters are than [`text_width`] says.
@@ -49,6 +52,7 @@ pub(crate) fn sheet(
     (width, height): (i32, i32),
     body: impl FnOnce(&Area<'_>) -> Result<(), PlotError>,
 ) -> Result<String, PlotError> {
+    let mut body = Some(body);
     let rows = legend_rows(&head.legend, width - 2 * SIDE);
     let top = 62 + 20 * rows.len() as i32 + 6;
     let lines = head.foot.iter();
@@ -62,37 +66,47 @@ pub(crate) fn sheet(
         fnv(&[&head.title, &head.desc, &head.foot.join("\n")])
     );
     let mut out = opening(head, &id, width, total);
-    {
+    let text_room = f64::from(width - 2 * SIDE);
+    let mut section = |draw: &mut dyn FnMut(&Area<'_>) -> Result<(), PlotError>| {
         let paper = Paper::new(&mut out, (width as u32, total as u32), format!("{id}h"));
         let root = paper.into_drawing_area();
-        let text_room = f64::from(width - 2 * SIDE);
+        draw(&root)?;
+        root.present().map_err(PlotError::draw)?;
+        Ok::<String, PlotError>(std::mem::take(&mut out))
+    };
+    let words = section(&mut |root| {
         word(
-            &root,
+            root,
             &fit(&head.title, 17.0 * BOLD, text_room),
             (SIDE, 28),
             Type::new(17).bold(),
         )?;
         word(
-            &root,
+            root,
             &fit(&head.subtitle, 12.5, text_room),
             (SIDE, 48),
             Type::new(12).faint(),
-        )?;
+        )
+    })?;
+    let drawing = section(&mut |root| {
         for (r, row) in rows.iter().enumerate() {
-            legend_row(&root, row, 72 + 20 * r as i32)?;
+            legend_row(root, row, LEGEND + 20 * r as i32)?;
         }
-        body(&part(&root, (0, top), (width, height)))?;
+        match body.take() {
+            Some(body) => body(&part(root, (0, top), (width, height))),
+            None => Ok(()),
+        }
+    })?;
+    let foot = section(&mut |root| {
         for (i, line) in lines.iter().enumerate() {
             let at = (SIDE, top + height + 14 + 15 * i as i32);
-            word(
-                &root,
-                &fit(line, 11.0, text_room),
-                at,
-                Type::new(11).faint(),
-            )?;
+            word(root, &fit(line, 11.0, text_room), at, Type::new(11).faint())?;
         }
-        root.present().map_err(PlotError::draw)?;
-    }
+        Ok(())
+    })?;
+    let mut out = saved::framed(&words);
+    out.push_str(&drawing);
+    out.push_str(&saved::framed(&foot));
     out.push_str("</svg>\n");
     Ok(out)
 }
@@ -105,20 +119,29 @@ fn opening(head: &Head, id: &str, width: i32, height: i32) -> String {
         dark += &format!(".hb-f{n}{{fill:{tone}}}.hb-s{n}{{stroke:{tone}}}");
     }
     let (card, rim, other) = (Ink::CARD, Ink::GRID, Ink::OTHER);
+    let whole = format!(
+        "<rect x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"8\" class=\"hb-f{} hb-s{}\" fill=\"{}\" stroke=\"{}\"/>\n",
+        width - 1,
+        height - 1,
+        card.id(),
+        rim.id(),
+        card.tone().light,
+        rim.tone().light
+    );
     format!(
         concat!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" ",
-            "role=\"img\" aria-labelledby=\"{id}t {id}d\" font-family=\"{family}\" style=\"max-width:100%;height:auto\">\n",
+            "role=\"img\" aria-labelledby=\"{id}t {id}d\" font-family=\"{family}\"{style}>\n",
             "<title id=\"{id}t\">{title}</title>\n<desc id=\"{id}d\">{desc}</desc>\n",
             "<style>@media screen and (prefers-color-scheme:dark){{{dark}}}</style>\n",
             "<defs><pattern id=\"{id}h\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">",
             "<rect width=\"5\" height=\"5\" class=\"hb-f{c}\" fill=\"{cl}\"/><line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"5\" class=\"hb-s{o}\" stroke=\"{ol}\" stroke-width=\"3\"/></pattern></defs>\n",
-            "<rect x=\"0.5\" y=\"0.5\" width=\"{cw}\" height=\"{ch}\" rx=\"8\" class=\"hb-f{c} hb-s{r}\" fill=\"{cl}\" stroke=\"{rl}\"/>\n"
+            "{card}"
         ),
         w = width,
         h = height,
-        cw = width - 1,
-        ch = height - 1,
+        style = saved::ON_A_PAGE,
+        card = saved::framed(&whole),
         id = id,
         family = FAMILY,
         title = escape(&head.title),
@@ -133,8 +156,6 @@ fn opening(head: &Head, id: &str, width: i32, height: i32) -> String {
         cl = card.tone().light,
         o = other.id(),
         ol = other.tone().light,
-        r = rim.id(),
-        rl = rim.tone().light,
     )
 }
 
