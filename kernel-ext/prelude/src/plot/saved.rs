@@ -11,8 +11,8 @@ use crate::program;
 pub(crate) const ON_A_PAGE: &str = " style=\"max-width:100%;height:auto\"";
 
 /// Around what a bare figure lacks.
-const FRAME: &str = "<!--frame-->";
-const FRAMED: &str = "<!--/frame-->\n";
+const FRAME: &str = "<g class=\"hb-frame\">";
+const FRAMED: &str = "</g>\n";
 
 /// Where the legend begins, px from the top.
 const HEAD: f64 = 58.0;

@@ -65,7 +65,7 @@ pub(crate) fn sheet(
         "hb{:08x}",
         fnv(&[&head.title, &head.desc, &head.foot.join("\n")])
     );
-    let mut out = opening(head, &id, width, total);
+    let mut out = String::new();
     let text_room = f64::from(width - 2 * SIDE);
     let mut section = |draw: &mut dyn FnMut(&Area<'_>) -> Result<(), PlotError>| {
         let paper = Paper::new(&mut out, (width as u32, total as u32), format!("{id}h"));
@@ -104,7 +104,8 @@ pub(crate) fn sheet(
         }
         Ok(())
     })?;
-    let mut out = saved::framed(&words);
+    let mut out = opening(head, &id, width, total);
+    out.push_str(&saved::framed(&words));
     out.push_str(&drawing);
     out.push_str(&saved::framed(&foot));
     out.push_str("</svg>\n");
