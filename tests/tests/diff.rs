@@ -62,3 +62,18 @@ fn settings_that_differ_and_all_results_are_shown() -> Outcome {
     ensure!(missing.status.code() == Some(2), "{missing}");
     Ok(())
 }
+
+/// SANCUS sends in some epochs and not in others, broadcasts in all: bytes of an epoch are a mean, and of equally many epochs as far
+/// apart as the totals.
+#[test]
+fn bytes_of_an_epoch_are_a_mean() -> Outcome {
+    let store = Store::new()?;
+    let common = "--data karate -n 2 --launch threads --epochs 21 --warmup 0";
+    store.train(&format!("{common} -s sancus --name a"))?;
+    store.train(&format!("{common} -s broadcast --name b"))?;
+    let rows = rows(&store, "a", "b")?;
+    let ratio = |what: &str| anyhow::Ok(row(&rows, what)?["ratio"].as_f64().context("no ratio")?);
+    let (epoch, total) = (ratio("epoch_bytes")?, ratio("bytes_total")?);
+    ensure!((epoch / total - 1.0).abs() < 0.02, "{epoch} and {total}");
+    Ok(())
+}

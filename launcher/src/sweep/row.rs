@@ -74,7 +74,7 @@ numbers! {
     wait_ms,
     /// The rest.
     other_ms,
-    /// Median bytes sent by all ranks in an epoch.
+    /// Bytes sent by all ranks in an epoch, a mean over those behind warm-up: they add up, and strategies alternate.
     epoch_bytes,
     /// The whole run, in ms.
     wall_ms,
@@ -104,7 +104,8 @@ impl Row {
         self.metric = result.score.map(|s| Metric::name(s.metric).to_owned());
         // Epochs whose times do not add up are told where the run's frames are read.
         let epochs = frames::load(run_dir, "epochs").ok();
-        let median = |column: &str| epochs.as_ref().and_then(|e| settled_median(e, column));
+        let settled = |column: &str| epochs.as_ref().and_then(|e| settled(e, column));
+        let median = |column: &str| settled(column)?.median();
         self.numbers = Numbers {
             epochs_done: Some(f64::from(run.epochs_done)),
             epoch_ms: median("wall_ms"),
@@ -113,7 +114,7 @@ impl Row {
             xfer_exposed_ms: median("xfer_exposed_ms"),
             wait_ms: median("wait_ms"),
             other_ms: median("other_ms"),
-            epoch_bytes: median("bytes"),
+            epoch_bytes: settled("bytes").and_then(|bytes| bytes.mean()),
             wall_ms: Some(run.wall_ms),
             bytes_total: Some(run.bytes_total as f64),
             mem_peak_bytes: Some(run.mem_peak_bytes as f64),
@@ -131,12 +132,17 @@ impl Row {
     }
 }
 
-/// The median of a column over the epochs behind warm-up.
-fn settled_median(epochs: &DataFrame, column: &str) -> Option<f64> {
+/// A column over the epochs behind warm-up.
+fn settled(epochs: &DataFrame, column: &str) -> Option<Series> {
     let warm = epochs.column("is_warmup").ok()?.bool().ok()?.clone();
     let settled = epochs.filter(&!&warm).ok()?;
-    let values = settled.column(column).ok()?.as_materialized_series();
-    values.median()
+    Some(
+        settled
+            .column(column)
+            .ok()?
+            .as_materialized_series()
+            .clone(),
+    )
 }
 
 /// One row a setting, in the order in which they were run: the swept keys, each with the type of its
