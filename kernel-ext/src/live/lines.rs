@@ -79,7 +79,7 @@ fn the_run(line: &Line, session: &Session<'_>) -> Result<std::path::PathBuf, Fai
 fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     let plot = drawn(line, session)?;
     let (width, bare) = (line.flag("width"), line.flag("bare").is_some());
-    match line.flag("output") {
+    match line.flag("to") {
         Some(file) => figure::save(&plot, file.as_ref(), width, bare)
             .map_err(|error| Failure::config(format!("{error:#}"), []))?,
         None if bare || width.is_some() => {

@@ -231,7 +231,7 @@ named by its first columns, as in fig21['SCS-E1'].bytes; `bind(\"fig21\", &frame
                 "gantt: this part of the epoch, ms; messages are drawn where there are few enough",
             ),
             value(
-                "output",
+                "to",
                 Some('o'),
                 "FILE",
                 Value::Free,
