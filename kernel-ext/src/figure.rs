@@ -71,7 +71,7 @@ pub fn write(svg: &str, path: &Path) -> Result<()> {
 /// Saves a plot, in a width and without its frame where that is asked for.
 ///
 /// # Errors
-/// A width that is none, and what [`write`] says.
+/// A width that is none, and what [`write()`] says.
 pub fn save(plot: &Plot, path: &Path, width: Option<&str>, bare: bool) -> Result<()> {
     let mut plot = Cow::Borrowed(plot);
     if bare {
