@@ -1,5 +1,5 @@
-//! What is written into a cell before it is compiled, line for line: see [`ends`](super::ends),
-//! [`clones`](super::clones) and [`loops`](super::loops).
+//! What is written into a cell before it is compiled, line for line: see [`ends`],
+//! [`clones`] and [`loops`].
 
 use std::borrow::Cow;
 use std::ops::Range;
