@@ -1,4 +1,4 @@
-//! Figures as PDF and PNG.
+//! Figures as files: SVG, PDF and PNG.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,52 +17,16 @@ const PIXELS: f32 = 96.0;
 /// # Errors
 /// A machine without fonts, a document that is none, another ending, what the file system says.
 pub fn write(svg: &str, path: &Path) -> Result<()> {
-    let mut options = usvg::Options::default();
-    options.fontdb_mut().load_system_fonts();
-    ensure!(
-        !options.fontdb.is_empty(),
-        "this machine has no fonts to write with; install some (fonts-dejavu-core), or save as .svg"
-    );
-    // Where none of the families that browsers have is here, any is.
-    let some = options
-        .fontdb
-        .faces()
-        .next()
-        .and_then(|face| face.families.first().cloned());
-    if let Some((family, _)) = some {
-        let query = usvg::fontdb::Query {
-            families: &[usvg::fontdb::Family::SansSerif],
-            ..Default::default()
-        };
-        if options.fontdb.query(&query).is_none() {
-            options.fontdb_mut().set_sans_serif_family(family);
-        }
-    }
-    let tree = usvg::Tree::from_str(svg, &options).context("this is no figure")?;
-    let bytes = match path.extension().and_then(|end| end.to_str()) {
-        Some(end) if end.eq_ignore_ascii_case("pdf") => {
+    let ending = path.extension().and_then(|end| end.to_str());
+    let bytes = match ending.unwrap_or_default().to_lowercase().as_str() {
+        "svg" => svg.as_bytes().to_owned(),
+        "pdf" => {
             let page = svg2pdf::PageOptions { dpi: PIXELS };
-            svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
+            svg2pdf::to_pdf(&tree(svg)?, svg2pdf::ConversionOptions::default(), page)
                 .map_err(|error| anyhow!("it cannot be drawn: {error}"))?
         }
-        Some(end) if end.eq_ignore_ascii_case("png") => {
-            let scale = DENSITY / PIXELS;
-            let size = tree
-                .size()
-                .to_int_size()
-                .scale_by(scale)
-                .context("it is empty")?;
-            let mut map =
-                tiny_skia::Pixmap::new(size.width(), size.height()).context("it is too large")?;
-            map.fill(tiny_skia::Color::WHITE);
-            resvg::render(
-                &tree,
-                tiny_skia::Transform::from_scale(scale, scale),
-                &mut map.as_mut(),
-            );
-            map.encode_png().context("it cannot be drawn")?
-        }
-        _ => bail!("a figure is drawn as .pdf or .png"),
+        "png" => png(&tree(svg)?)?,
+        _ => bail!("a figure is saved as .svg, .pdf or .png"),
     };
     std::fs::write(path, bytes)?;
     Ok(())
@@ -80,14 +44,42 @@ pub fn save(plot: &Plot, path: &Path, width: Option<&str>, bare: bool) -> Result
     if let Some(width) = width {
         plot = Cow::Owned(plot.wide(width)?);
     }
-    let drawn = ["pdf", "png"].iter().any(|end| {
-        let ending = path.extension().and_then(|end| end.to_str());
-        ending.is_some_and(|ending| ending.eq_ignore_ascii_case(end))
-    });
-    match drawn {
-        true => write(&plot.document(), path).with_context(|| path.display().to_string()),
-        false => plot.save(path).with_context(|| path.display().to_string()),
+    write(&plot.document(), path).with_context(|| path.display().to_string())
+}
+
+/// A document with the fonts of this machine.
+fn tree(svg: &str) -> Result<usvg::Tree> {
+    let mut options = usvg::Options::default();
+    options.fontdb_mut().load_system_fonts();
+    ensure!(
+        !options.fontdb.is_empty(),
+        "this machine has no fonts to write with; install some (fonts-dejavu-core), or save as .svg"
+    );
+    // Where none of the families that browsers have is here, any is.
+    let first = options.fontdb.faces().next();
+    let some = first.and_then(|face| face.families.first().cloned());
+    let sans = usvg::fontdb::Query {
+        families: &[usvg::fontdb::Family::SansSerif],
+        ..Default::default()
+    };
+    if let Some((family, _)) = some
+        && options.fontdb.query(&sans).is_none()
+    {
+        options.fontdb_mut().set_sans_serif_family(family);
     }
+    usvg::Tree::from_str(svg, &options).context("this is no figure")
+}
+
+fn png(tree: &usvg::Tree) -> Result<Vec<u8>> {
+    let scale = DENSITY / PIXELS;
+    let size = tree.size().to_int_size().scale_by(scale);
+    let size = size.context("it is empty")?;
+    let map = tiny_skia::Pixmap::new(size.width(), size.height());
+    let mut map = map.context("it is too large")?;
+    map.fill(tiny_skia::Color::WHITE);
+    let larger = tiny_skia::Transform::from_scale(scale, scale);
+    resvg::render(tree, larger, &mut map.as_mut());
+    map.encode_png().context("it cannot be drawn")
 }
 
 #[cfg(test)]

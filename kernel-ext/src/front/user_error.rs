@@ -135,11 +135,12 @@ pub fn panicked(panicked: Panicked, failed: Option<(String, String, Vec<String>)
     });
     let place = match place {
         Some((number, text)) => format!("line {number} | {}", text.trim_end()),
-        // A library's own place, without where its sources lie.
-        None => format!(
-            "in {}",
-            at.rsplit_once("/registry/src/").map_or(&*at, |(_, at)| at)
-        ),
+        // A library's own place, without where its sources lie and whose index they are of.
+        None => {
+            let of = at.rsplit_once("/registry/src/");
+            let of = of.and_then(|(_, at)| at.split_once('/'));
+            format!("in {}", of.map_or(&*at, |(_, at)| at))
+        }
     };
     let (first, near) = with_near_columns(first);
     // How far polars got with a plan is no help.
@@ -314,11 +315,7 @@ mod tests {
         let said = panicked(of, None).traceback;
         assert_eq!(
             said,
-            [
-                "Panic: boom",
-                "in x/polars-core-0.55.2/src/a.rs:1:2",
-                "more"
-            ]
+            ["Panic: boom", "in polars-core-0.55.2/src/a.rs:1:2", "more"]
         );
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Plot;
+use super::sheet::{LEGEND, foot_height};
 use crate::program;
 
 /// How a page shows a figure that is wider than itself; readers of files take it for no height at all.
@@ -15,7 +16,7 @@ const FRAME: &str = "<g class=\"hb-frame\">";
 const FRAMED: &str = "</g>\n";
 
 /// Where the legend begins, px from the top.
-const HEAD: f64 = 58.0;
+const HEAD: f64 = LEGEND as f64 - 14.0;
 
 /// Marks some elements as the frame's.
 pub(crate) fn framed(elements: &str) -> String {
@@ -68,12 +69,7 @@ impl Plot {
         svg.push_str(rest);
         // Card, title and footer, in this order; a figure without them is bare already.
         if let ([_, _, foot], Some((width, height))) = (sections.as_slice(), self.size()) {
-            let lines = foot.matches("<text").count() as f64;
-            let foot = if lines > 0.0 {
-                14.0 + 15.0 * lines
-            } else {
-                0.0
-            };
+            let foot = f64::from(foot_height(foot.matches("<text").count()));
             let left = height - HEAD - foot;
             svg = with_size(
                 &svg,

@@ -39,7 +39,7 @@ pub(crate) enum Key {
 }
 
 /// The middle of the first row of the legend, px.
-const LEGEND: i32 = 72;
+pub(super) const LEGEND: i32 = 72;
 /// Margin left and right, px.
 pub(crate) const SIDE: i32 = 22;
 /// How much wider bold letters are than [`text_width`] says.
@@ -52,29 +52,20 @@ pub(crate) fn sheet(
     (width, height): (i32, i32),
     body: impl FnOnce(&Area<'_>) -> Result<(), PlotError>,
 ) -> Result<String, PlotError> {
-    let mut body = Some(body);
     let rows = legend_rows(&head.legend, width - 2 * SIDE);
     let top = 62 + 20 * rows.len() as i32 + 6;
     let lines = head.foot.iter();
     let lines: Vec<String> = lines
         .flat_map(|line| wrap(line, 11.0, f64::from(width - 2 * SIDE)))
         .collect();
-    let foot = 14 + 15 * lines.len() as i32;
-    let total = top + height + foot;
+    let total = top + height + foot_height(lines.len());
     let id = format!(
         "hb{:08x}",
         fnv(&[&head.title, &head.desc, &head.foot.join("\n")])
     );
-    let mut out = String::new();
     let text_room = f64::from(width - 2 * SIDE);
-    let mut section = |draw: &mut dyn FnMut(&Area<'_>) -> Result<(), PlotError>| {
-        let paper = Paper::new(&mut out, (width as u32, total as u32), format!("{id}h"));
-        let root = paper.into_drawing_area();
-        draw(&root)?;
-        root.present().map_err(PlotError::draw)?;
-        Ok::<String, PlotError>(std::mem::take(&mut out))
-    };
-    let words = section(&mut |root| {
+    let size = (width as u32, total as u32);
+    let words = section(size, &id, |root| {
         word(
             root,
             &fit(&head.title, 17.0 * BOLD, text_room),
@@ -88,16 +79,13 @@ pub(crate) fn sheet(
             Type::new(12).faint(),
         )
     })?;
-    let drawing = section(&mut |root| {
+    let drawing = section(size, &id, |root| {
         for (r, row) in rows.iter().enumerate() {
             legend_row(root, row, LEGEND + 20 * r as i32)?;
         }
-        match body.take() {
-            Some(body) => body(&part(root, (0, top), (width, height))),
-            None => Ok(()),
-        }
+        body(&part(root, (0, top), (width, height)))
     })?;
-    let foot = section(&mut |root| {
+    let foot = section(size, &id, |root| {
         for (i, line) in lines.iter().enumerate() {
             let at = (SIDE, top + height + 14 + 15 * i as i32);
             word(root, &fit(line, 11.0, text_room), at, Type::new(11).faint())?;
@@ -109,6 +97,25 @@ pub(crate) fn sheet(
     out.push_str(&drawing);
     out.push_str(&saved::framed(&foot));
     out.push_str("</svg>\n");
+    Ok(out)
+}
+
+/// Height of a footer of so many lines, px.
+pub(super) fn foot_height(lines: usize) -> i32 {
+    14 + 15 * lines as i32
+}
+
+/// Some elements of the sheet `id`, `size` px.
+fn section(
+    size: (u32, u32),
+    id: &str,
+    draw: impl FnOnce(&Area<'_>) -> Result<(), PlotError>,
+) -> Result<String, PlotError> {
+    let mut out = String::new();
+    let root = Paper::new(&mut out, size, format!("{id}h")).into_drawing_area();
+    draw(&root)?;
+    root.present().map_err(PlotError::draw)?;
+    drop(root);
     Ok(out)
 }
 
