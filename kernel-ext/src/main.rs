@@ -32,6 +32,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("figure") {
         return cli::main();
     }
+    if std::env::var_os("EVCXR_IS_RUNTIME").is_some() {
+        launcher::sys::settle_frames();
+    }
     evcxr::runtime_hook();
     cli::main()
 }

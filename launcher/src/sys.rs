@@ -278,6 +278,23 @@ pub fn keep_freed_memory() {
     }
 }
 
+/// What the process of a notebook's frames begins with, before it has a second thread: memory of freed columns is
+/// kept for the next ones, up to a gigabyte, and queries go to Polars' streaming engine, but for what only the
+/// other one can.
+pub fn settle_frames() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: mallopt takes two integers and only changes settings of the allocator.
+    unsafe {
+        // A mapping per column would be given back, and its pages be faulted in anew, with every operation.
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 30);
+    }
+    if std::env::var_os("POLARS_AUTO_STREAMING").is_none() {
+        // SAFETY: no other thread reads the environment yet.
+        unsafe { std::env::set_var("POLARS_AUTO_STREAMING", "1") };
+    }
+}
+
 /// From now on each large allocation is a mapping of its own, whose zeros take no memory until somebody
 /// writes: the allocator would soon give memory that was used before, and clear it.
 pub fn map_large_zeros() {
