@@ -22,6 +22,8 @@ pub(super) struct Archive<'l> {
     zip: zip::ZipArchive<BufReader<File>>,
     /// What reading may take.
     pub(super) limit: &'l Limit,
+    /// Other names of arrays.
+    also: &'static [(&'static str, &'static str)],
 }
 
 impl<'l> Archive<'l> {
@@ -39,12 +41,41 @@ impl<'l> Archive<'l> {
                 help,
             )
         })?;
-        Ok(Archive { file, zip, limit })
+        Ok(Archive {
+            file,
+            zip,
+            limit,
+            also: &[],
+        })
     }
 
-    /// Whether there is an array of that name.
+    /// Whether there is an array of that name, or of another that others call it by.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.zip.index_for_name(&format!("{name}.npy")).is_some()
+        self.zip
+            .index_for_name(&format!("{}.npy", self.spelled(name)))
+            .is_some()
+    }
+
+    /// The name that the array called `name` has here.
+    fn spelled<'n>(&self, name: &'n str) -> &'n str {
+        let is_there = |name: &str| self.zip.index_for_name(&format!("{name}.npy")).is_some();
+        let others = self.also.iter().filter(|(known, _)| *known == name);
+        let other = others
+            .map(|(_, other)| *other)
+            .find(|other| is_there(other));
+        match other {
+            Some(other) if !is_there(name) => other,
+            _ => name,
+        }
+    }
+
+    /// The same archive, in which an array may also have the other name of a pair.
+    pub(super) fn or_called(
+        mut self,
+        also: &'static [(&'static str, &'static str)],
+    ) -> Archive<'l> {
+        self.also = also;
+        self
     }
 
     /// Names of all arrays.
@@ -57,6 +88,7 @@ impl<'l> Archive<'l> {
 
     /// The array of that name.
     pub(super) fn array(&mut self, name: &str) -> Result<Array> {
+        let name = self.spelled(name);
         let file = self.file.as_str();
         if self.zip.index_for_name(&format!("{name}.npy")).is_none() {
             let names = self.names();

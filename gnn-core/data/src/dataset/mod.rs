@@ -58,6 +58,8 @@
 //! | `edge_split` `[E]` | 0, 1 and 2: edges that are trained on, and those that validate and test link prediction and leave the graph |
 //! | `node_type` `[N]` | types of vertices, kept; `meta.json` may name them (`node_types`, `edge_types`, `class_names`) |
 //!
+//! PyG's and DGL's names are read as well: `edge_index` `[2, E]` or `src` and `dst`, `x`, `y`, `labels`.
+//!
 //! Beside it may be `link_split.npz` with `train_pos`, `val_pos`, `test_pos`, `val_neg`, `test_neg`
 //! `[M, 2]`: pairs of vertices for link prediction (otherwise 85/5/10 % of the undirected edges).
 //!
@@ -72,6 +74,9 @@
 //! | `features.csv` or `features.npy` `[N, F]` | one vertex a line; optional (one-hot) |
 //! | `train.csv`, `val.csv`, `test.csv` (or `.txt`), or `masks.npy` `[3, N]` | vertex ids, one a line; optional (60/20/20 at random of the labelled vertices) |
 //! | `meta.json` | optional: `directed`, `num_classes`, `num_nodes` |
+//!
+//! Or it holds `edges.csv` and `nodes.csv`, a vertex a line, whose first line names the columns: `id`, `label` (or `y`),
+//! `split` (or `train_mask`, `val_mask`, `test_mask`), and a feature each.
 //!
 //! Vertices may have names instead of numbers: then `edges` has two names a line, `labels` a name and
 //! a class, the parts a name a line, and there are no features.

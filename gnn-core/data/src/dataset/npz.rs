@@ -1,4 +1,5 @@
-//! The project's `.npz` layout: arrays by name, described at [`crate::dataset`].
+//! The project's `.npz` layout: arrays by name, described at [`crate::dataset`]; the names that PyG and DGL give
+//! them are read as well.
 
 use std::path::Path;
 
@@ -12,9 +13,28 @@ use crate::dataset::{
 };
 use crate::graph::{EdgeOptions, Graph};
 
+/// What others call the arrays.
+const ALSO: [(&str, &str); 10] = [
+    ("feat", "x"),
+    ("feat", "features"),
+    ("label", "y"),
+    ("label", "labels"),
+    ("edge_src", "src"),
+    ("edge_dst", "dst"),
+    ("edge_type", "etype"),
+    ("node_type", "ntype"),
+    ("val_mask", "valid_mask"),
+    ("val_mask", "validation_mask"),
+];
+
+/// The arrays that are looked for, as an error names them.
+pub(super) const EXPECTED: &str = "save edges as edge_index [2, E] or edge_src, edge_dst [E]; features as x or feat \
+    [N, F]; classes as y or label [N]; parts as train_mask, val_mask, test_mask [N]. Also read are adj_indptr \
+    (gnn-benchmark) and node_features (heterophilous-graphs)";
+
 /// Loads the data set in the file `path` with the masks of the split of that name.
 pub(super) fn load(path: &Path, split: &str, limit: &Limit) -> Result<Dataset> {
-    let mut archive = Archive::open(path, limit)?;
+    let mut archive = Archive::open(path, limit)?.or_called(&ALSO);
     let file = archive.file.clone();
     let meta = Meta::beside(path)?;
     let (labels, n_classes, multi_labels) = labels(&mut archive, &meta)?;
@@ -82,7 +102,11 @@ fn labels(archive: &mut Archive, meta: &Meta) -> Result<(Vec<i32>, usize, Option
         archive.limit.graph(n as u64, 0, &file)?;
         return Ok((vec![-1; n], 0, None));
     }
-    let label = archive.array("label")?;
+    let mut label = archive.array("label")?;
+    if let [n, 1] = label.shape[..] {
+        // A column is a list.
+        label.shape = vec![n];
+    }
     if label.shape.len() == 2 {
         let classes = label.shape[1];
         let (labels, multi) = check::multi_labels(&file, &label.into_ints()?, classes)?;
@@ -106,10 +130,9 @@ fn graph(
     limit: &Limit,
 ) -> Result<(Graph, Option<SplitPairs>)> {
     let file = archive.file.clone();
-    let src = archive.vector("edge_src")?.into_ints()?;
+    let [src, dst] = ends(archive)?;
     limit.graph(n as u64, 2 * src.len() as u64, &file)?;
     let mut src = check::edges(&file, "edge_src", src, n)?;
-    let dst = archive.vector("edge_dst")?.into_ints()?;
     let mut dst = check::edges(&file, "edge_dst", dst, n)?;
     let count = src.len();
     let same_length = |place: &str, got: usize, help: &str| {
@@ -147,6 +170,35 @@ fn graph(
         Graph::from_edges(n, &src, &dst, EdgeOptions::AS_IS)?
     };
     Ok((graph, links))
+}
+
+/// Where edges start and end: two lists, or PyG's `edge_index`.
+fn ends(archive: &mut Archive) -> Result<[Vec<i64>; 2]> {
+    if archive.has("edge_src") || !archive.has("edge_index") {
+        let src = archive.vector("edge_src")?.into_ints()?;
+        return Ok([src, archive.vector("edge_dst")?.into_ints()?]);
+    }
+    let pairs = archive.array("edge_index")?;
+    let shape = pairs.shape.clone();
+    let flat = pairs.into_ints()?;
+    match shape[..] {
+        [2, edges] => {
+            let dst = flat[edges..].to_vec();
+            let mut src = flat;
+            src.truncate(edges);
+            Ok([src, dst])
+        }
+        [_, 2] => Ok([0, 1].map(|k| flat.iter().skip(k).step_by(2).copied().collect())),
+        _ => {
+            let reason = format!("expected (2, edges), got {shape:?}");
+            Err(bad(
+                &archive.file,
+                "edge_index",
+                reason,
+                "save both ends of every edge, a row each",
+            ))
+        }
+    }
 }
 
 /// Keeps the elements whose part is wanted.

@@ -5,7 +5,7 @@
 //! | `planetoid` | `ind.NAME.*` (Cora, Citeseer, Pubmed) |
 //! | `benchmark`, `heterophilous` | `.npz` files of gnn-benchmark and heterophilous-graphs |
 //! | `geom_gcn`, `musae` | text files of Geom-GCN and MUSAE |
-//! | `edge_list`, `named`, `matrix_market` | edges in text files |
+//! | `edge_list`, `named`, `nodes`, `matrix_market` | edges, and vertices, in text files |
 //! | `ogb` | Open Graph Benchmark, node, link and heterogeneous |
 //! | `rdf`, `openke` | RDF and knowledge graphs |
 //! | `pickle`, `objects`, `torch` | what Python pickled, as data |
@@ -19,6 +19,7 @@ mod heterophilous;
 mod matrix_market;
 mod musae;
 mod named;
+mod nodes;
 mod objects;
 mod ogb;
 mod openke;
@@ -90,7 +91,7 @@ const FORMATS: [Format; 10] = [
         load: musae_or_edges,
     },
     Format {
-        looks: "edges.csv, .txt or .npy with labels or features",
+        looks: "edges.csv, .txt or .npy with nodes.csv, labels or features",
         is: |name| name.starts_with("edges.") && (ends(name, &TEXT) || name == "edges.npy"),
         certain: true,
         load: plain,
@@ -126,7 +127,16 @@ const TEXT: [&str; 7] = ["txt", "csv", "tsv", "el", "edges", "edgelist", "wel"];
 
 /// Whether a name is one of a plain folder's files that are not its edges.
 fn beside(name: &str) -> bool {
-    let beginnings = ["labels.", "features.", "train.", "val.", "test.", "masks."];
+    let beginnings = [
+        "labels.",
+        "features.",
+        "train.",
+        "val.",
+        "test.",
+        "masks.",
+        "nodes.",
+        "vertices.",
+    ];
     beginnings.iter().any(|b| name.starts_with(b))
 }
 
@@ -241,7 +251,8 @@ fn any_npz(ask: &Ask, at: &Path) -> Result<Dataset> {
     if has(&["node_features"]) || has(&["edges", "node_labels"]) {
         return heterophilous::load(ask, at);
     }
-    if at.ends_with("graph.npz") || has(&["edge_src"]) || has(&["label"]) {
+    let known = ["edge_src", "edge_index", "src", "label", "y", "x"];
+    if at.ends_with("graph.npz") || known.iter().any(|name| has(&[name])) {
         return npz::load(at, ask.split, ask.limit);
     }
     let mut names = archive.names();
@@ -253,7 +264,7 @@ fn any_npz(ask: &Ask, at: &Path) -> Result<Dataset> {
             "{} are of no layout that is known",
             crate::dataset::source::shown(&names.join(", "))
         ),
-        "looked for edge_src (Halobook), adj_indptr (gnn-benchmark) and node_features (heterophilous-graphs)",
+        npz::EXPECTED,
     ))
 }
 
@@ -269,6 +280,9 @@ fn musae_or_edges(ask: &Ask, at: &Path) -> Result<Dataset> {
 
 /// A plain folder, or an edge list that nothing lies beside.
 fn plain(ask: &Ask, at: &Path) -> Result<Dataset> {
+    if let Some(nodes) = nodes::beside(at)? {
+        return nodes::load(ask, at, &nodes);
+    }
     let listing = Listing::of(at.parent().unwrap_or(Path::new(".")))?;
     if !listing.names().any(|n| beside(n)) {
         return edge_list::load(ask, at);

@@ -123,3 +123,44 @@ fn wrong_tables_are_refused_with_file_and_line() {
         "more than 4294967295",
     );
 }
+
+#[test]
+fn a_table_of_nodes_is_read_by_its_names() {
+    let nodes =
+        b"id,y,split,age,score\na,cat,train,1,0.5\nb,dog,val,2,1.5\nc,,,3,2.5\nd,cat,test,4,3.5\n";
+    let edges = b"source,target\na,b\nb,c\nc,d\n";
+    let (_dir, path) = written(&[("edges.csv", edges), ("nodes.csv", nodes)]);
+    let d = load_path(&path).expect("two tables");
+    assert_eq!((d.n(), d.n_classes, d.features.dim()), (4, 2, 2));
+    assert_eq!(d.labels, [0, 1, -1, 0]);
+    assert_eq!(d.graph.neighbours(1), [0, 2]);
+    assert_eq!(
+        (d.train[0], d.val[1], d.test[3], d.test[2]),
+        (true, true, true, false)
+    );
+    let Features::Dense(x) = &d.features else {
+        panic!("dense features")
+    };
+    assert_eq!(x[[3, 1]], 3.5);
+
+    let masks = b"label,train_mask,val_mask,test_mask\n1,1,0,0\n0,0,1,0\n1,0,0,1\n";
+    let (_dir, path) = written(&[("edges.csv", b"0,1\n1,2\n"), ("nodes.csv", masks)]);
+    let d = load_path(&path).expect("rows are vertices");
+    assert_eq!(
+        (d.n(), d.labels.clone(), d.features.dim()),
+        (3, vec![1, 0, 1], 3)
+    );
+    assert!(d.train[0] && d.val[1] && d.test[2]);
+
+    for (nodes, said) in [
+        (&b"id,y,label\na,1,2\n"[..], "are both the same of a vertex"),
+        (b"id,x0\na,1\na,2\n", "is there twice"),
+        (b"id,x0\na,one\n", "x0 is 'one', which is no finite number"),
+        (b"id,x0\na\n", "has 1 fields, and the first line names 2"),
+        (b"0,1\n1,1\n", "not names of columns"),
+    ] {
+        let (_dir, path) = written(&[("edges.csv", b"a,a\na,a\n"), ("nodes.csv", nodes)]);
+        let refused = load_path(&path).expect_err(said).to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+}

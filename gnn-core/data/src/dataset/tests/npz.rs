@@ -299,3 +299,70 @@ fn numbers_of_every_type_and_order_are_read() {
     );
     assert_eq!(read("<i8", &3i64.to_le_bytes(), &[]).into_floats(), [3.0]);
 }
+
+#[test]
+fn the_names_of_pyg_and_dgl_are_read() {
+    let expected = {
+        let (_dir, path) = written(&[("graph.npz", &Arrays::valid().zip())]);
+        load_path(&path).expect("valid")
+    };
+    let index = |shape: &[usize], ends: [i64; 12]| {
+        let data: Vec<u8> = ends.iter().flat_map(|v| v.to_le_bytes()).collect();
+        array("<i8", shape, &data)
+    };
+    let valid = Arrays::valid();
+    let own = |name: &str| {
+        valid
+            .0
+            .iter()
+            .find(|(n, _)| n == name)
+            .expect(name)
+            .1
+            .clone()
+    };
+    let pyg = || {
+        let bare = ["edge_src", "edge_dst", "label", "feat"];
+        let bare = bare
+            .iter()
+            .fold(Arrays::valid(), |arrays, name| arrays.without(name));
+        bare.with("x", own("feat")).with("y", own("label"))
+    };
+    let rows = pyg().with(
+        "edge_index",
+        index(&[2, 6], [0, 1, 1, 2, 2, 3, 1, 0, 2, 1, 3, 2]),
+    );
+    let pairs = pyg().with(
+        "edge_index",
+        index(&[6, 2], [0, 1, 1, 0, 1, 2, 2, 1, 2, 3, 3, 2]),
+    );
+    let dgl = pyg()
+        .with("src", own("edge_src"))
+        .with("dst", own("edge_dst"));
+    let column = pyg()
+        .with(
+            "edge_index",
+            index(&[2, 6], [0, 1, 1, 2, 2, 3, 1, 0, 2, 1, 3, 2]),
+        )
+        .with(
+            "y",
+            array(
+                "<i8",
+                &[4, 1],
+                &[0_i64, 1, -1, 1].map(i64::to_le_bytes).concat(),
+            ),
+        );
+    for arrays in [rows, pairs, dgl, column] {
+        let (_dir, path) = written(&[("mine.npz", &arrays.zip())]);
+        let read = load_path(&path).expect("names of others");
+        assert_eq!(
+            (&read.graph, &read.features),
+            (&expected.graph, &expected.features)
+        );
+        assert_eq!(
+            (&read.labels, &read.train),
+            (&expected.labels, &expected.train)
+        );
+    }
+    let wrong = pyg().with("edge_index", index(&[3, 4], [0; 12]));
+    assert!(refusal(wrong).0.contains("expected (2, edges), got [3, 4]"));
+}
