@@ -159,7 +159,30 @@ impl Entry {
     /// allowed.
     pub fn parse_knobs(&self, pairs: Vec<(String, Value)>) -> Result<Knobs> {
         let run: Vec<&str> = KEYS.iter().map(|k| k.name).collect();
-        Knobs::parse(self.name, self.knobs, pairs, &run)
+        let read = Knobs::parse(self.name, self.knobs, pairs, &run);
+        read.map_err(|error| match &error {
+            Error::UnknownName { got, .. } => self.knob_of_others(got).unwrap_or(error),
+            _ => error,
+        })
+    }
+
+    /// What is said of a knob that other strategies have; none where no other has it.
+    fn knob_of_others(&self, key: &str) -> Option<Error> {
+        let has = |entry: &&Entry| entry.knobs.iter().any(|knob| knob.name == key);
+        let owners: Vec<&str> = STRATEGIES
+            .iter()
+            .filter(has)
+            .map(|entry| entry.name)
+            .collect();
+        (!owners.is_empty()).then(|| Error::Spec {
+            key: key.to_owned(),
+            reason: format!(
+                "is a knob of {}, and this is {}",
+                owners.join(" and "),
+                self.name
+            ),
+            help: format!("leave it out, or choose strategy = {}", owners[0]),
+        })
     }
 
     /// Refuses what this strategy cannot run.

@@ -472,3 +472,28 @@ fn overlap_changes_no_bit() {
         assert_eq!(run(true), run(false), "{model}");
     }
 }
+
+#[test]
+fn a_knob_of_another_strategy_says_whose_it_is() {
+    let halo = super::find("halo").expect("built in");
+    let given = |key: &str| vec![(key.to_owned(), Value::Int(4))];
+    let refused = halo
+        .parse_knobs(given("chunks"))
+        .expect_err("none of halo's")
+        .to_string();
+    let owners = STRATEGIES
+        .iter()
+        .filter(|e| e.knobs.iter().any(|k| k.name == "chunks"));
+    for owner in owners {
+        assert!(refused.contains(owner.name), "{refused}");
+    }
+    assert!(
+        refused.starts_with("chunks: is a knob of ") && refused.ends_with("this is halo"),
+        "{refused}"
+    );
+    let unknown = halo
+        .parse_knobs(given("chnks"))
+        .expect_err("nobody's")
+        .to_string();
+    assert!(unknown.starts_with("unknown key 'chnks'"), "{unknown}");
+}
