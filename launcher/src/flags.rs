@@ -244,6 +244,21 @@ pub fn help(flags: &[CommandFlag]) -> String {
     page
 }
 
+/// What a key takes: words, a range, or what stands for them.
+pub fn values(kind: KeyType) -> String {
+    const MANY: i64 = 1 << 40;
+    match kind {
+        KeyType::Text(_) | KeyType::Name(_) => kind.placeholder().into(),
+        KeyType::Int(lo, hi) if hi > MANY => format!("{lo}…"),
+        KeyType::Int(lo, hi) => format!("{lo}…{hi}"),
+        KeyType::Float(lo, hi) if hi >= 1e6 => format!("{lo}…"),
+        KeyType::Float(lo, hi) => format!("{lo}…{hi}"),
+        KeyType::Seconds(lo, _) => format!("{lo}…, 30s, 2min"),
+        KeyType::Choice(words) => words.join("|"),
+        KeyType::Switch => "[true|false]".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,6 +31,7 @@
 pub mod bench;
 pub mod check;
 pub mod chrome;
+pub mod cite;
 pub mod cli;
 pub mod datasets;
 pub mod diff;

@@ -170,7 +170,7 @@ fn load(wanted: &Wanted) -> Result<Dataset> {
     let Wanted {
         data, split, seed, ..
     } = wanted;
-    Ok(dataset::load_within(data, split, *seed, &limit, &verdicts)?)
+    dataset::load_within(data, split, *seed, &limit, &verdicts).map_err(crate::datasets::unreadable)
 }
 
 fn request<'a>(wanted: &Wanted, data: &'a Dataset) -> Request<'a> {

@@ -4,6 +4,7 @@ mod data;
 
 pub use data::DataFacts;
 
+use crate::datasets::unreadable;
 use crate::error::{Error, Result};
 use crate::forecast::{Foreseen, Foresight, Machine, expected};
 use crate::host::Host;
@@ -19,6 +20,9 @@ use gnn_core::strategy::{self, Determinism, Entry};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Ranks that a core may have to carry before they are refused.
+const CROWD: usize = 32;
 
 /// How ranks will be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +99,10 @@ pub fn resolve_with(
     force: bool,
 ) -> Result<Resolved> {
     let decided = Decided::of(strategies, &spec)?;
+    decided.refuse_crowds(&spec, force)?;
     let foresight = Foresight::now(force);
-    let data = Arc::new(dataset::load_for(spec.data_spec(), &store::verdicts())?);
+    let data =
+        Arc::new(dataset::load_for(spec.data_spec(), &store::verdicts()).map_err(unreadable)?);
     let mut resolved = decided.on(spec, cache, &data)?;
     resolved.foreseen = expected(&resolved, &data, strategies, foresight)?;
     Ok(resolved)
@@ -153,6 +159,23 @@ impl Decided {
             host,
             starter,
         })
+    }
+
+    /// Refuses so many ranks that this machine would only be busy changing between them.
+    fn refuse_crowds(&self, spec: &RunSpec, force: bool) -> Result<()> {
+        let most = CROWD * self.host.cores;
+        if force || self.starter == Starter::Slurm || spec.ranks <= most {
+            return Ok(());
+        }
+        Err(Error::refused(
+            format!(
+                "ranks: {} ranks on the {} cores of this machine",
+                spec.ranks, self.host.cores
+            ),
+            format!(
+                "use at most {most} ranks (-n), or --force where it is only to be seen that they run"
+            ),
+        ))
     }
 
     fn on(self, spec: RunSpec, cache: Option<&Cache>, data: &Dataset) -> Result<Resolved> {

@@ -49,7 +49,7 @@ pub fn runs(words: &[String]) -> Result<i32> {
 
 /// `halobook frames`, `halobook frames RUN` and `halobook frames RUN FRAME`.
 pub fn frames(words: &[String]) -> Result<i32> {
-    let words = Words::sort(words, &["json"], &[])?;
+    let words = Words::sort(words, &["json", "csv", "parquet"], &["o", "to"])?;
     if words.all_names().len() < 2 {
         let run = words.all_names().first().map(|run| run_dir(run));
         let schemas = framing::schemas(run.transpose()?.as_deref())?;
@@ -64,12 +64,48 @@ pub fn frames(words: &[String]) -> Result<i32> {
     }
     let [run, frame] = words.names(["RUN", "FRAME"])?;
     let frame = framing::load(&run_dir(run)?, frame)?;
+    let to = words.value("to").or(words.value("o")).map(Path::new);
+    let form = match (words.has("csv"), words.has("parquet"), to) {
+        (false, false, None) => None,
+        (true, false, _) => Some(framing::Form::Csv),
+        (false, true, Some(_)) => Some(framing::Form::Parquet),
+        (false, false, Some(path)) => Some(framing::Form::of(path)?),
+        (false, true, None) => {
+            return Err(Error::refused(
+                "Parquet is no text to be printed",
+                "name a file: -o FILE",
+            ));
+        }
+        (true, true, _) => {
+            return Err(Error::refused(
+                "--csv and --parquet are two forms",
+                "name one of them",
+            ));
+        }
+    };
+    if let Some(form) = form {
+        return framing::write(frame, form, to).map(|()| 0);
+    }
     if words.has("json") {
         framing::json_lines(&frame)
             .iter()
             .for_each(|line| println!("{line}"));
     } else {
         println!("{frame}");
+    }
+    Ok(0)
+}
+
+/// `halobook cite`.
+pub fn cite(words: &[String], program: &Program) -> Result<i32> {
+    let words = Words::sort(words, &[], &[])?;
+    match words.all_names() {
+        [] => println!("{}", crate::cite::halobook()),
+        names => {
+            for name in names {
+                println!("{}", crate::cite::cite(name, program.strategies)?);
+            }
+        }
     }
     Ok(0)
 }
@@ -157,8 +193,8 @@ pub fn trace(words: &[String]) -> Result<i32> {
     Ok(0)
 }
 
-/// `halobook bench notebook`.
-pub fn bench_notebook(words: &[String]) -> Result<i32> {
+/// `halobook bench notebook` and `halobook bench polars`.
+pub fn bench_in_kernel(words: &[String]) -> Result<i32> {
     ask_kernel("bench", words)
 }
 

@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::flags::{self, PAIRS, TRAIN};
-use gnn_core::spec::{KEYS, KeyType, RunSpec};
+use gnn_core::spec::{KEYS, RunSpec};
 use gnn_core::strategy::STRATEGIES;
 use std::fmt::Write;
 
@@ -67,20 +67,6 @@ within 5 %; --tol is for claims that do not, as a part of the right side [0.05].
 Exit status: 0 all hold, 1 one does not, 2 a claim was refused.
 ";
 
-fn values(kind: KeyType) -> String {
-    const MANY: i64 = 1 << 40;
-    match kind {
-        KeyType::Text(_) | KeyType::Name(_) => kind.placeholder().into(),
-        KeyType::Int(lo, hi) if hi > MANY => format!("{lo}…"),
-        KeyType::Int(lo, hi) => format!("{lo}…{hi}"),
-        KeyType::Float(lo, hi) if hi >= 1e6 => format!("{lo}…"),
-        KeyType::Float(lo, hi) => format!("{lo}…{hi}"),
-        KeyType::Seconds(lo, _) => format!("{lo}…, 30s, 2min"),
-        KeyType::Choice(words) => words.join("|"),
-        KeyType::Switch => "[true|false]".into(),
-    }
-}
-
 /// Every key, every strategy's knobs, and the flags that are no keys.
 fn keys() -> String {
     let defaults = RunSpec::default();
@@ -97,7 +83,7 @@ fn keys() -> String {
         let _ = writeln!(
             text,
             "  {short} --{name:<13} {:<24} {}{default}",
-            values(key.kind),
+            flags::values(key.kind),
             key.doc
         );
     }

@@ -101,8 +101,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "frames",
-        arguments: "[RUN [FRAME]] [--json]",
-        about: "list the frames that there are, or those of a run, with their columns; or print one",
+        arguments: "[RUN [FRAME]] [--json|--csv|--parquet] [-o FILE]",
+        about: "list the frames that there are, or those of a run, with their columns; or print one, or write it to FILE",
         run: Plain(commands::frames),
     },
     Command {
@@ -202,6 +202,12 @@ const COMMANDS: &[Command] = &[
         run: Knowing(commands::strategies),
     },
     Command {
+        name: "cite",
+        arguments: "[STRATEGY]",
+        about: "what a text cites that uses a strategy: its paper and this program, as BibTeX",
+        run: Knowing(commands::cite),
+    },
+    Command {
         name: "strategy",
         arguments: "NAME FILE [--no-verify] [--set KEY=VALUE] [--json]",
         about: "compile a strategy written in Rust, as %%strategy does, and compare it with single",
@@ -233,7 +239,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "machine|kernels|epoch|sample|cache|data|notebook [--against python] [--json]",
+        arguments: "machine|kernels|epoch|sample|cache|data|notebook|polars [--against python] [--json]",
         about: "time this machine, the kernels, whole epochs, or the notebook's cells; --help lists the flags",
         run: Plain(bench::bench),
     },

@@ -112,10 +112,8 @@ pub fn path(id: &str) -> Result<PathBuf> {
 /// machine's memory when a part of it is kept once more.
 pub fn plan(wanted: &Wanted) -> Result<Done> {
     let free = machine_bytes();
-    let data = Arc::new(dataset::load_for(
-        wanted.spec.data_spec(),
-        &store::verdicts(),
-    )?);
+    let data = dataset::load_for(wanted.spec.data_spec(), &store::verdicts());
+    let data = Arc::new(data.map_err(crate::datasets::unreadable)?);
     room(free, data.features.bytes() as u64)?;
     let mut done = Done {
         id: store::new_id(),

@@ -2,9 +2,13 @@
 
 use crate::error::{Error, Result};
 use gnn_core::record::rows::RankRow;
+use std::collections::BTreeMap;
 
-/// Share of wall time above which unaccounted time is worth a note.
+/// Share of wall time above which unaccounted time is worth a note, ...
 pub const OTHER_SHARE: f64 = 0.05;
+
+/// ... where it is so much an epoch: less is what any clock and any system takes.
+const OTHER_MS: f64 = 0.2;
 
 const ABSOLUTE_MS: f64 = 1e-6;
 const RELATIVE: f64 = 1e-9;
@@ -39,21 +43,23 @@ pub fn check(rows: &[RankRow]) -> Result<()> {
     Ok(())
 }
 
-/// What a reader should know when much of the time of some rows is unaccounted for.
+/// What a reader should know when much of the time of a rank is unaccounted for, over all its epochs.
 pub(crate) fn note(rows: &[RankRow]) -> Option<String> {
-    let share = |row: &RankRow| row.other_ms / row.wall_ms.max(f64::MIN_POSITIVE);
-    let over = rows.iter().filter(|row| share(row) > OTHER_SHARE).count();
-    let worst = rows.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
-    (over > 0).then(|| {
-        format!(
-            "unaccounted time (other_ms) is above {:.0} % of wall time in {over} of {} rank rows; \
-             most: {:.0} % of {:.3} ms on rank {} in epoch {}",
-            100.0 * OTHER_SHARE,
-            rows.len(),
-            100.0 * share(worst),
-            worst.wall_ms,
-            worst.rank,
-            worst.epoch,
-        )
-    })
+    let mut ranks: BTreeMap<u32, [f64; 3]> = BTreeMap::new();
+    for row in rows {
+        let [wall, other, epochs] = ranks.entry(row.rank).or_default();
+        *wall += row.wall_ms;
+        *other += row.other_ms;
+        *epochs += 1.0;
+    }
+    let share = |[wall, other, _]: &[f64; 3]| other / wall.max(f64::MIN_POSITIVE);
+    let much = |sums: &[f64; 3]| share(sums) > OTHER_SHARE && sums[1] / sums[2] > OTHER_MS;
+    let over = ranks.iter().filter(|(_, sums)| much(sums));
+    let (rank, worst) = over.max_by(|a, b| share(a.1).total_cmp(&share(b.1)))?;
+    Some(format!(
+        "{:.0} % of the time of rank {rank} is unaccounted for (other_ms), {:.2} ms an epoch: something else \
+         may use this machine",
+        100.0 * share(worst),
+        worst[1] / worst[2],
+    ))
 }

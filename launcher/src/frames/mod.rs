@@ -12,6 +12,7 @@
 mod build;
 mod embeddings;
 mod epochs;
+mod file;
 mod identity;
 mod json;
 mod listing;
@@ -22,6 +23,7 @@ mod table;
 mod target;
 mod text;
 
+pub use file::{Form, write};
 pub use identity::{OTHER_SHARE, check as check_identity};
 pub use json::json_lines;
 pub use listing::{listed, schemas};

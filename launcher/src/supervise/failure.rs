@@ -81,6 +81,11 @@ impl Evidence<'_> {
             error.phase = Some(state.phase.label().into());
             error.epoch = Some(state.epoch);
         }
+        if rank.is_none() {
+            // Nobody knows whose end it was; how far ranks had come is known.
+            let epochs = self.watch.states.iter().flatten().map(|state| state.epoch);
+            error.epoch = epochs.max();
+        }
         let log = self.log(rank);
         error.log_tail = log[log.len().saturating_sub(LOG_LINES)..].to_vec();
         match said {
@@ -191,6 +196,7 @@ fn place(error: &RunError) -> String {
     match (&error.phase, error.epoch) {
         (Some(phase), _) if phase == "setup" => " while it set up".into(),
         (Some(phase), Some(epoch)) => format!(" in {phase} of epoch {epoch}"),
+        (_, Some(epoch)) => format!(" in epoch {epoch}"),
         _ => " before it came up".into(),
     }
 }

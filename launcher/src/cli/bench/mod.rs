@@ -19,8 +19,8 @@ use std::path::PathBuf;
 use ::kernels::bench as kernels_bench;
 
 /// Names of the benchmarks.
-const NAMES: [&str; 7] = [
-    "machine", "kernels", "epoch", "sample", "cache", "data", "notebook",
+const NAMES: [&str; 8] = [
+    "machine", "kernels", "epoch", "sample", "cache", "data", "notebook", "polars",
 ];
 
 /// Runs the command.
@@ -37,7 +37,8 @@ pub fn bench(words: &[String]) -> Result<i32> {
         "sample" => sample::run(rest),
         "cache" => cache::run(rest),
         "data" => data::run(rest),
-        "notebook" => super::commands::bench_notebook(rest),
+        "notebook" => super::commands::bench_in_kernel(rest),
+        "polars" => super::commands::bench_in_kernel(words),
         _ => Err(unknown(name)),
     }
 }
@@ -108,6 +109,12 @@ pub fn help() -> &'static str {
       --against KERNEL   another Rust kernel by turns, as `rust`
       --rounds N         how often each is started [3]
       --python PATH      a Python that has jupyter_client [the project's own]
+
+  bench polars                         operations of frames, as cells run them
+      --rows N           of so many rows [5000000]
+      --rounds N         how often each, after one that is not counted [7]
+      --against python   by turns with the Polars of a Python, on the same rows
+      --python PATH      a Python that has polars [the project's own]
 
   the others
       --against python   time PyTorch, PyTorch Geometric and DGL by turns (kernels, epoch, sample)
@@ -180,7 +187,7 @@ mod tests {
         assert!(
             error("epochs")
                 .help()
-                .contains("machine, kernels, epoch, sample, cache, data, notebook")
+                .contains("machine, kernels, epoch, sample, cache, data, notebook, polars")
         );
     }
 
