@@ -20,10 +20,11 @@ usage:
   halobook-kernel run CONNECTION_FILE
   halobook-kernel sql QUERY [--json]
   halobook-kernel check CLAIMS [--run NAME=RUN] [--tol PART] [--json]
-  halobook-kernel plot RUN KIND [--epoch K] [-o FILE.svg|pdf|png] [--width 8.4cm] [--bare]
+  halobook-kernel plot RUN KIND [--epoch K] [-o FILE.svg|pdf|png] [--width 8.4cm] [--font FAMILY] [--bare]
   halobook-kernel figure FILE.pdf|png < SVG
   halobook-kernel strategy NAME FILE [--no-verify] [--set KEY=VALUE] [--json]
   halobook-kernel bench [--against KERNEL] [--rounds N] [--python PATH] [--json]
+  halobook-kernel bench polars [--rows N] [--rounds N] [--against python] [--python PATH] [--json]
   halobook-kernel --version
 ";
 

@@ -32,16 +32,30 @@ pub fn write(svg: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// How a file differs from what a cell shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form<'f> {
+    /// How wide, with a unit.
+    pub width: Option<&'f str>,
+    /// The family of its words.
+    pub font: Option<&'f str>,
+    /// Without title, card and footer.
+    pub bare: bool,
+}
+
 /// Saves a plot, in a width and without its frame where that is asked for.
 ///
 /// # Errors
 /// A width that is none, and what [`write()`] says.
-pub fn save(plot: &Plot, path: &Path, width: Option<&str>, bare: bool) -> Result<()> {
+pub fn save(plot: &Plot, path: &Path, form: Form<'_>) -> Result<()> {
     let mut plot = Cow::Borrowed(plot);
-    if bare {
+    if form.bare {
         plot = Cow::Owned(plot.bare());
     }
-    if let Some(width) = width {
+    if let Some(family) = form.font {
+        plot = Cow::Owned(plot.font(family));
+    }
+    if let Some(width) = form.width {
         plot = Cow::Owned(plot.wide(width)?);
     }
     write(&plot.document(), path).with_context(|| path.display().to_string())

@@ -76,6 +76,22 @@ pub(crate) fn tell(what: &Value) -> bool {
     true
 }
 
+/// Prints text as it is, which the notebook shows at once, a line or less; cells' `print!` becomes this.
+pub fn print(text: std::fmt::Arguments<'_>) {
+    let text = text.to_string();
+    if !tell(&json!({"print": text})) {
+        print!("{text}");
+    }
+}
+
+/// [`print!`], at once: see [`print`](crate::display::print).
+#[macro_export]
+macro_rules! print_now {
+    ($($argument:tt)*) => {
+        $crate::display::print(::std::format_args!($($argument)*))
+    };
+}
+
 fn data(bundle: &Bundle) -> Map<String, Value> {
     let parts = bundle.parts.iter();
     parts

@@ -42,7 +42,9 @@
 
 #![warn(missing_docs)]
 
+pub mod chart;
 pub mod display;
+mod export;
 mod frame_html;
 mod in_words;
 pub mod interrupt;
@@ -59,13 +61,15 @@ mod source;
 pub mod strategy;
 mod train;
 
+pub use export::{Export, Text};
 pub use frame_html::df_html;
 pub use launcher::Error;
 pub use or_end::OrEnd;
 pub use polars;
 pub use repeats::Runs;
 pub use run::{
-    Run, compare, kept, partition, plan, plot_partition, plot_sweep, runs, sweep, try_compare,
+    Run, compare, interactive, kept, partition, plan, plot_partition, plot_sweep, runs, sweep,
+    try_compare,
 };
 pub use show::Show;
 pub use source::Manifest;

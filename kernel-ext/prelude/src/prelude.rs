@@ -3,7 +3,9 @@
 pub use polars;
 pub use polars::prelude::*;
 
+pub use crate::chart::plot;
 pub use crate::display;
+pub use crate::export::Export;
 pub use crate::interrupt;
 pub use crate::or_end::OrEnd;
 pub use crate::paper::{

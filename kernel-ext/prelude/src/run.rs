@@ -10,7 +10,7 @@ use polars::prelude::DataFrame;
 
 use crate::in_words::or_end;
 use crate::interrupt;
-use crate::plot::{Case, Kind, Plot, PlotError, Setting, View, gantt};
+use crate::plot::{Band, Case, Kind, Plot, PlotError, Setting, View, gantt};
 use crate::source::{self, Manifest};
 
 /// A run: its id and its folder, nothing else.
@@ -328,7 +328,29 @@ pub fn compare(runs: &[&Run], kind: &str) -> Plot {
 /// # Errors
 /// An unknown kind, a kind that shows one run only, or a frame that cannot be read.
 pub fn try_compare(runs: &[&Run], kind: &str) -> std::result::Result<Plot, PlotError> {
+    compare_with(runs, kind, Band::default())
+}
+
+fn compare_with(runs: &[&Run], kind: &str, band: Band) -> std::result::Result<Plot, PlotError> {
     let kind = Kind::parse(kind)?;
+    kind.draw_with(&cases(runs, kind)?, band)
+}
+
+/// The same runs as a figure that a front end draws, with zoom ([`interactive`](crate::plot::interactive)).
+///
+/// # Errors
+/// As there, and an unknown kind.
+pub fn interactive(
+    runs: &[&Run],
+    kind: &str,
+    view: View,
+) -> std::result::Result<serde_json::Value, PlotError> {
+    let kind = Kind::parse(kind)?;
+    crate::plot::interactive(kind, &cases(runs, kind)?, view)
+}
+
+/// The runs as a plot of `kind` reads them.
+fn cases(runs: &[&Run], kind: Kind) -> std::result::Result<Vec<Case>, PlotError> {
     let case = |run: &&Run| {
         Ok(Case {
             setting: run.setting()?,
@@ -340,15 +362,15 @@ pub fn try_compare(runs: &[&Run], kind: &str) -> std::result::Result<Plot, PlotE
         })
     };
     let cases: Result<Vec<Case>> = runs.iter().map(case).collect();
-    let cases = cases.map_err(|e| PlotError::Run(source::in_words(&e)))?;
-    kind.draw(&cases)
+    cases.map_err(|e| PlotError::Run(source::in_words(&e)))
 }
 
-/// A plot of all runs of a sweep that have ended well: `curve`, `stack`, `plan`, `speedup` or `pareto`.
+/// A plot of all runs of a sweep that have ended well: `curve`, `stack`, `plan`, `speedup` or `pareto`; a `curve`
+/// has seeds as `band` says.
 ///
 /// # Errors
 /// A kind that shows one run only, or a sweep that cannot be read.
-pub fn plot_sweep(id: &str, kind: &str) -> std::result::Result<Plot, PlotError> {
+pub fn plot_sweep(id: &str, kind: &str, band: Band) -> std::result::Result<Plot, PlotError> {
     let words = |e: launcher::Error| PlotError::Run(source::in_words(&e));
     let runs: Result<Vec<Run>> = source::sweep_runs(id)
         .map_err(words)?
@@ -356,7 +378,7 @@ pub fn plot_sweep(id: &str, kind: &str) -> std::result::Result<Plot, PlotError> 
         .map(|id| Ok(Run::at(source::run_dir(id)?)))
         .collect();
     let runs = runs.map_err(words)?;
-    try_compare(&runs.iter().collect::<Vec<_>>(), kind)
+    compare_with(&runs.iter().collect::<Vec<_>>(), kind, band)
 }
 
 /// The frame of a cut by its id, as `%partition -o` binds it.

@@ -1,8 +1,10 @@
 //! Where frames and manifests come from: the launcher's store, and only here. Each question first looks
 //! whether the cell was interrupted.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gnn_core::spec::{Role, find_key};
 use launcher::partition::Report;
 pub use launcher::store::Manifest;
 use launcher::{Error, frames, store};
@@ -127,8 +129,25 @@ pub(crate) fn setting(manifest: &Manifest) -> Setting {
         host_class,
         status: manifest.status.label().to_owned(),
         ranks: manifest.ranks,
+        threads: manifest.threads_per_rank,
         seed: Some(manifest.seed),
         oversubscribed: manifest.oversubscribed,
         generated: manifest.synthetic,
+        knobs: knobs(manifest),
     }
+}
+
+/// Keys that a [`Setting`] names itself, or that differ between runs of one setting.
+const NAMED: [&str; 14] = [
+    "backend", "bound", "data", "device", "launch", "link", "model", "name", "ranks", "seed",
+    "slow", "strategy", "target", "threads",
+];
+
+/// What else decides what an epoch computes: keys of the strategy, and those that every run has.
+fn knobs(manifest: &Manifest) -> BTreeMap<String, String> {
+    let decides = |key: &str| find_key(key).is_none_or(|key| key.role == Role::Result);
+    let own = manifest.spec.iter();
+    let own = own.filter(|(key, _)| !NAMED.contains(&key.as_str()) && decides(key));
+    own.map(|(key, value)| (key.clone(), value.to_string()))
+        .collect()
 }

@@ -4,8 +4,9 @@
 
 mod common;
 
+use common::marks::checked;
 use common::{case, epochs, setting};
-use halobook::plot::{Case, Setting, pareto, speedup};
+use halobook::plot::{Axis, Band, Case, Setting, curve, pareto, speedup, stack};
 use halobook::prelude::*;
 
 /// Epochs that all take so long, send so much, and learn by so much each.
@@ -50,6 +51,33 @@ fn speedup_is_held_against_one_rank_and_groups_repeats() {
     assert!(four.contains("3.00"), "{four}");
     assert!(plot.text.contains("over the fastest epoch on one rank"));
     assert!(plot.svg.contains("efficiency") && plot.svg.contains("hollow points"));
+}
+
+/// Two cores, shared out: one rank has two threads, two ranks have one each, and that is no speed-up by two.
+#[test]
+fn ranks_that_share_the_same_cores_are_not_held_against_their_number() {
+    let of = |ranks, threads, ms| {
+        let mut setting = named("halo", ranks, 0);
+        setting.threads = threads;
+        case(setting, steady(ms, 1, 0.1))
+    };
+    let plot = speedup(&[of(1, 2, 10.0), of(2, 1, 9.0)]).expect("complete");
+    assert!(plot.text.contains("10.0 ms on 2 threads"), "{}", plot.text);
+    assert!(
+        plot.text.contains("unlike numbers of threads"),
+        "{}",
+        plot.text
+    );
+    let two = plot
+        .text
+        .lines()
+        .find(|l| l.contains("9.00 ms"))
+        .expect("a row");
+    assert!(two.contains("1.11") && two.contains("111 %"), "{two}");
+    let labels = stack(&[of(1, 2, 10.0), of(2, 1, 9.0)])
+        .expect("complete")
+        .text;
+    assert!(labels.contains("2 ranks · 1 thread each"), "{labels}");
 }
 
 #[test]
@@ -113,7 +141,15 @@ fn real_looking_runs_draw() {
     let cases: Vec<Case> = [1, 2, 4]
         .map(|ranks| case(setting("halo", ranks), epochs(40, ranks)))
         .into();
-    for plot in [speedup(&cases), pareto(&cases)] {
+    let all = sweep();
+    let curves = curve(&all, Axis::Epoch, Band::Std);
+    for plot in [
+        speedup(&cases),
+        pareto(&cases),
+        pareto(&all),
+        stack(&all),
+        curves,
+    ] {
         let plot = plot.expect("complete");
         if let Some(dir) = std::env::var_os("HALOBOOK_PLOT_SAMPLES") {
             let name = plot
@@ -128,4 +164,64 @@ fn real_looking_runs_draw() {
         assert!(!plot.text.contains("0 ranks"), "{}", plot.text);
         assert!(plot.svg.ends_with("</svg>\n") && plot.text.contains("halo"));
     }
+}
+
+/// Three strategies on one to four ranks, three seeds each.
+fn sweep() -> Vec<Case> {
+    ["halo", "broadcast", "sancus"]
+        .iter()
+        .flat_map(|strategy| [1_u32, 2, 3, 4].map(|p| (*strategy, p)))
+        .flat_map(|(strategy, p)| (0..3).map(move |seed| (strategy, p, seed)))
+        .map(|(strategy, p, seed)| {
+            let mut setting = setting(strategy, p);
+            setting.seed = Some(seed);
+            setting.run_id = format!("{strategy}-{p}-{seed}");
+            case(setting, epochs(20, p))
+        })
+        .collect()
+}
+
+#[test]
+fn many_lines_are_rows_of_panels_and_seeds_are_no_names() {
+    let all = sweep();
+    for band in [Band::Range, Band::Std] {
+        let plot = checked(curve(&all, Axis::Epoch, band).expect("complete"));
+        assert!(plot.svg.contains("36 runs, 12 lines: ") && plot.svg.contains("36 runs, "));
+        assert!(
+            plot.svg.contains(">halo · 2 ranks<") && !plot.svg.contains("seed 0"),
+            "{}",
+            plot.text
+        );
+        assert_eq!(
+            plot.svg.matches("training loss").count(),
+            3,
+            "a row a strategy"
+        );
+        assert_eq!(plot.svg.matches("<polygon").count(), 24);
+    }
+}
+
+#[test]
+fn stack_merges_repeats_and_begins_with_the_quickest() {
+    let seeds = |strategy: &str, p: u32| {
+        let strategy = strategy.to_owned();
+        (0..2).map(move |seed| {
+            let mut setting = setting(&strategy, p);
+            setting.seed = Some(seed);
+            case(setting, epochs(20, p))
+        })
+    };
+    let all: Vec<Case> = seeds("single", 1).chain(seeds("halo", 4)).collect();
+    let plot = checked(stack(&all).expect("complete"));
+    let named = |l: &&str| l.starts_with("halo") || l.starts_with("single");
+    let rows: Vec<&str> = plot.text.lines().filter(named).collect();
+    assert!(
+        rows[0].starts_with("halo · 4 ranks") && rows[1].starts_with("single · 1 rank"),
+        "{rows:?}"
+    );
+    assert!(
+        plot.text.contains("mean over repeats") && !plot.text.contains("seed 0"),
+        "{}",
+        plot.text
+    );
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::marks::{COMPUTE, WAIT, boxes, checked};
 use common::{case, comm, epochs, ranks, setting};
-use halobook::plot::{Axis, Case, Kind, balance, curve, matrix, matrix_by_layer, stack};
+use halobook::plot::{Axis, Band, Case, Kind, balance, curve, matrix, matrix_by_layer, stack};
 use halobook::prelude::*;
 
 fn every_kind(setting: &halobook::plot::Setting, epochs: u32) -> Vec<(Kind, Case)> {
@@ -52,7 +52,7 @@ fn hostile_names_stay_text() {
         case(setting("halo", 2), epochs(3, 2)),
     ];
     checked(stack(&both).expect("frames are complete"));
-    checked(curve(&both, Axis::Epoch).expect("frames are complete"));
+    checked(curve(&both, Axis::Epoch, Band::default()).expect("frames are complete"));
 }
 
 #[test]
@@ -133,12 +133,20 @@ fn curve_marks_the_best_epoch_and_an_early_end() {
     let mut early = setting("halo", 2);
     early.status = "interrupted".into();
     let frame = epochs(57, 2);
-    let plot = checked(curve(&[case(early.clone(), frame)], Axis::Epoch).expect("complete"));
+    let plot = checked(
+        curve(&[case(early.clone(), frame)], Axis::Epoch, Band::default()).expect("complete"),
+    );
     assert!(plot.svg.contains(">interrupted<"));
     assert!(plot.text.contains("interrupted, last finished epoch 56"));
     assert!(plot.text.contains("best val"));
-    let calm =
-        checked(curve(&[case(setting("halo", 2), epochs(57, 2))], Axis::Seconds).expect("ok"));
+    let calm = checked(
+        curve(
+            &[case(setting("halo", 2), epochs(57, 2))],
+            Axis::Seconds,
+            Band::default(),
+        )
+        .expect("ok"),
+    );
     assert!(calm.svg.contains("training time (s)") && !calm.svg.contains("interrupted"));
 }
 
@@ -148,7 +156,14 @@ fn curve_shows_the_score_of_the_task() {
         "val_acc" => [None::<f64>, None, None], "val_auc" => [Some(0.6), None, Some(0.9)],
         "test_auc" => [Some(0.5), None, Some(0.8)]);
     let frame = links.expect("columns have equal lengths");
-    let plot = checked(curve(&[case(setting("halo", 2), frame)], Axis::Epoch).expect("complete"));
+    let plot = checked(
+        curve(
+            &[case(setting("halo", 2), frame)],
+            Axis::Epoch,
+            Band::default(),
+        )
+        .expect("complete"),
+    );
     assert!(plot.svg.contains("area under the ROC curve"));
     assert!(plot.svg.contains("validation AUC") && plot.svg.contains("test AUC"));
     assert!(plot.text.contains("best val 0.9"), "{}", plot.text);
@@ -159,10 +174,24 @@ fn curve_survives_missing_numbers() {
     let unknown = df!("epoch" => [0_u32, 1, 2], "train_loss" => [1.0, f64::NAN, 0.5],
         "val_acc" => [None::<f64>, None, None]);
     let frame = unknown.expect("columns have equal lengths");
-    let plot = checked(curve(&[case(setting("halo", 2), frame)], Axis::Epoch).expect("complete"));
+    let plot = checked(
+        curve(
+            &[case(setting("halo", 2), frame)],
+            Axis::Epoch,
+            Band::default(),
+        )
+        .expect("complete"),
+    );
     assert!(plot.svg.contains("no accuracy was evaluated"));
     let nothing = df!("epoch" => [0_u32], "train_loss" => [f64::NAN]).expect("equal lengths");
-    let plot = checked(curve(&[case(setting("halo", 2), nothing)], Axis::Epoch).expect("ok"));
+    let plot = checked(
+        curve(
+            &[case(setting("halo", 2), nothing)],
+            Axis::Epoch,
+            Band::default(),
+        )
+        .expect("ok"),
+    );
     assert!(plot.svg.contains("no finite loss"));
 }
 
@@ -177,7 +206,7 @@ fn seeds_become_a_band_other_settings_stay_lines() {
         })
         .chain([case(setting("single", 1), epochs(20, 1))])
         .collect();
-    let plot = checked(curve(&seeds, Axis::Epoch).expect("complete"));
+    let plot = checked(curve(&seeds, Axis::Epoch, Band::default()).expect("complete"));
     assert_eq!(
         plot.svg.matches("<polygon").count(),
         2,
@@ -193,12 +222,57 @@ fn balance_names_the_slowest_rank() {
     // Compute is 4, 5, 6, 7 ms without the warm-up epoch: 7 / 5.5.
     assert!(
         plot.svg
-            .contains("max/mean compute 1.27 · slowest is rank 3 with 7.00 ms")
+            .contains("max/mean compute 1.27 · most is rank 3 with 7.00 ms")
     );
     assert_eq!(boxes(&plot.svg, COMPUTE), 4);
     assert_eq!(plot.svg.matches("<circle").count(), 4 * 3 + 3);
     let one = checked(balance(&case(setting("single", 1), ranks(10, 1))).expect("complete"));
     assert!(one.svg.contains("nothing to balance"));
+}
+
+/// Ranks that wait for one another take as long: their bars end at one height.
+#[test]
+fn balance_draws_all_of_the_wall_time() {
+    let each = |of: [f64; 3]| of.repeat(4);
+    let frame = df!(
+        "epoch" => [0_u32, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3],
+        "rank" => [0_u32, 1, 2].repeat(4),
+        "wall_ms" => each([10.0, 10.0, 10.0]),
+        "compute_ms" => each([2.0, 5.0, 3.0]), "copy_ms" => each([0.5, 0.5, 0.5]),
+        "xfer_exposed_ms" => each([4.0, 1.0, 2.0]), "wait_ms" => each([3.0, 3.0, 4.0]),
+        "other_ms" => each([0.5, 0.5, 0.5]),
+    );
+    let frame = frame.expect("columns have equal lengths");
+    let plot = checked(balance(&case(setting("halo", 3), frame)).expect("complete"));
+    let first = plot
+        .text
+        .lines()
+        .find(|l| l.starts_with("rank "))
+        .expect("names of columns");
+    for part in [
+        "compute ms",
+        "copy ms",
+        "exposed transfer ms",
+        "wait ms",
+        "other ms",
+        "wall ms",
+    ] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    let row = plot
+        .text
+        .lines()
+        .find(|l| l.starts_with("0 "))
+        .expect("rank 0");
+    let cells: Vec<f64> = row
+        .split_whitespace()
+        .filter_map(|c| c.parse().ok())
+        .collect();
+    assert_eq!(cells[..7], [0.0, 2.0, 0.5, 4.0, 3.0, 0.5, 10.0], "{row}");
+    assert!(
+        plot.svg
+            .contains("<title>rank 0: exposed transfer 4.00 ms</title>")
+    );
 }
 
 #[test]
@@ -254,11 +328,11 @@ fn samples_for_eyes() {
     stopped[1].setting.status = "interrupted".into();
     save(
         "curve-runs",
-        curve(&stopped, Axis::Epoch).expect("complete"),
+        curve(&stopped, Axis::Epoch, Band::default()).expect("complete"),
     );
     save(
         "curve-stopped",
-        curve(&stopped[1..2], Axis::Epoch).expect("complete"),
+        curve(&stopped[1..2], Axis::Epoch, Band::default()).expect("complete"),
     );
     for (name, report) in [
         ("partition-ring", ring(24, 4, true)),

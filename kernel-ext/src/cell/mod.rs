@@ -21,6 +21,7 @@ mod outline;
 pub mod panics;
 mod place;
 pub mod prepare;
+mod prints;
 pub mod pump;
 mod rewrite;
 pub mod scratch;

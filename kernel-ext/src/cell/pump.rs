@@ -119,14 +119,23 @@ fn forward_stdout(
     let mut text = String::new();
     let mut next = Some(first);
     while let Some(line) = next {
-        if let Some(asked) = line.strip_prefix(halobook::display::LINE) {
-            if !text.is_empty() {
-                cell.stdout(&std::mem::take(&mut text));
+        match line.split_once(halobook::display::LINE) {
+            Some((before, asked)) => {
+                text.push_str(before);
+                match printed(asked) {
+                    Some(printed) => text.push_str(&printed),
+                    None => {
+                        if !text.is_empty() {
+                            cell.stdout(&std::mem::take(&mut text));
+                        }
+                        told(cell, asked, seen);
+                    }
+                }
             }
-            told(cell, asked, seen);
-        } else {
-            text.push_str(&line);
-            text.push('\n');
+            None => {
+                text.push_str(&line);
+                text.push('\n');
+            }
         }
         if text.len() >= 1 << 16 {
             break;
@@ -136,6 +145,15 @@ fn forward_stdout(
     if !text.is_empty() {
         cell.stdout(&text);
     }
+}
+
+/// The text of a line that asks for it to be printed as it is.
+fn printed(asked: &str) -> Option<String> {
+    if !asked.starts_with("{\"print\":") {
+        return None;
+    }
+    let asked: Value = serde_json::from_str(asked).ok()?;
+    asked["print"].as_str().map(str::to_owned)
 }
 
 /// Does what a cell's line asks of the kernel; what it does not understand it leaves.

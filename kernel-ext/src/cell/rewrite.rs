@@ -1,5 +1,5 @@
 //! What is written into a cell before it is compiled, line for line: see [`ends`],
-//! [`clones`] and [`loops`].
+//! [`clones`], [`loops`] and [`prints`].
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::ops::Range;
 use ra_ap_syntax::ast::AstNode;
 use ra_ap_syntax::{Edition, SourceFile, SyntaxNode, TextRange};
 
-use super::{clones, ends, loops};
+use super::{clones, ends, loops, prints};
 
 const HEAD: &str = "fn cell() {\n";
 
@@ -21,6 +21,7 @@ pub fn rewritten<'a>(code: &'a str, variables: &[(String, String)]) -> Cow<'a, s
         let mut edits = ends::edits(cell);
         edits.extend(clones::edits(cell, variables));
         edits.extend(loops::edits(cell));
+        edits.extend(prints::edits(cell));
         edits
     })
 }

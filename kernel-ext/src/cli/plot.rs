@@ -7,8 +7,9 @@ use halobook::Run;
 use halobook::plot::{Plot, View};
 
 use super::ask::refuse;
+use crate::figure::Form;
 
-const USAGE: &str = "halobook plot RUN KIND [--epoch K] [--zoom FROM..TO] [-o FILE.svg|pdf|png] [--width 8.4cm] [--bare]";
+const USAGE: &str = "halobook plot RUN KIND [--epoch K] [--zoom FROM..TO] [-o FILE.svg|pdf|png] [--width 8.4cm] [--font FAMILY] [--bare]";
 
 /// What is to be drawn.
 #[derive(Debug, Default, PartialEq)]
@@ -17,6 +18,7 @@ struct Request {
     view: View,
     to: Option<PathBuf>,
     width: Option<String>,
+    font: Option<String>,
     bare: bool,
 }
 
@@ -35,7 +37,12 @@ pub fn plot(words: &[String]) -> ExitCode {
     };
     print!("{}", plot.text);
     if let Some(path) = &request.to {
-        let saved = crate::figure::save(&plot, path, request.width.as_deref(), request.bare);
+        let form = Form {
+            width: request.width.as_deref(),
+            font: request.font.as_deref(),
+            bare: request.bare,
+        };
+        let saved = crate::figure::save(&plot, path, form);
         if let Err(error) = saved {
             return refuse(&format!("{error:#}"), "name a file that can be written");
         }
@@ -59,6 +66,7 @@ fn read(words: &[String]) -> Result<Request, String> {
         match flag {
             "-o" | "--to" => request.to = Some(value()?.into()),
             "--width" => request.width = Some(value()?),
+            "--font" => request.font = Some(value()?),
             "--bare" => request.bare = true,
             "--epoch" => {
                 let text = value()?;
@@ -113,11 +121,12 @@ mod tests {
             },
             to: Some("x.svg".into()),
             width: Some("8cm".into()),
+            font: Some("Times".into()),
             bare: true,
         };
         assert_eq!(
             read(&words(
-                "r1 gantt --epoch 3 --zoom 2..3.5 -o x.svg --bare --width=8cm"
+                "r1 gantt --epoch 3 --zoom 2..3.5 -o x.svg --bare --width=8cm --font Times"
             )),
             Ok(wanted)
         );

@@ -458,7 +458,7 @@ impl Cell<'_> {
 fn settle(evaluated: Evaluated, lost: &Lost) -> Outcome {
     match evaluated.result {
         Ok(_) if evaluated.interrupted => Err(user_error::stopped(&evaluated.seen)),
-        Ok(contents) if contents.is_empty() => {
+        Ok(contents) if is_nothing(&contents) => {
             match (evaluated.seen.panic, evaluated.seen.failed) {
                 (Some(panicked), failed) => Err(user_error::panicked(panicked, failed)),
                 (None, _) => Ok(None),
@@ -471,6 +471,13 @@ fn settle(evaluated: Evaluated, lost: &Lost) -> Outcome {
         Err(_) if evaluated.interrupted => Err(user_error::interrupted_before_running()),
         Err(error) => Err(user_error::failure(&error, lost)),
     }
+}
+
+/// Whether a cell showed nothing: also the value of a statement is one, and no reader asked for it.
+fn is_nothing(contents: &HashMap<String, String>) -> bool {
+    contents
+        .iter()
+        .all(|(mime, text)| mime == "text/plain" && text.trim_end() == "()")
 }
 
 /// What a cell showed, by MIME type.

@@ -134,7 +134,16 @@ pub fn panicked(panicked: Panicked, failed: Option<(String, String, Vec<String>)
         ("Panic".to_owned(), first, words.collect())
     });
     let place = match place {
-        Some((number, text)) => format!("line {number} | {}", text.trim_end()),
+        // Of a line that became Rust the user wrote what stands behind it.
+        Some((number, text)) => {
+            let own = text
+                .split_once(" // %plot ")
+                .map(|(_, own)| format!("%plot {own}"));
+            format!(
+                "line {number} | {}",
+                own.as_deref().unwrap_or(&text).trim_end()
+            )
+        }
         // A library's own place, without where its sources lie and whose index they are of.
         None => {
             let of = at.rsplit_once("/registry/src/");

@@ -1,12 +1,14 @@
 //! The line magics. None of them needs rustc.
 
-use halobook::plot::{KINDS, Plot, View};
+use gnn_core::strategy::STRATEGIES;
+use halobook::plot::{Band, INTERACTIVE, KINDS, Plot, View};
 use halobook::{Run, df_html};
 use launcher::LogQuery;
 use launcher::jobs::Target;
 
+use super::bound::Thing;
 use super::{Session, background, report};
-use crate::figure;
+use crate::figure::{self, Form};
 use crate::front::{Failure, Outcome, Shown};
 use crate::magic::{Line, help};
 
@@ -39,6 +41,7 @@ pub fn line(line: &Line, session: &Session<'_>) -> Outcome {
         }
         "pin" | "rm" => return keep(line, session),
         "stop" => stop(line, session)?,
+        "cite" => Shown::text(cite(line)?),
         "doctor" => Shown::text(launcher::doctor::report().to_string()),
         "lsmagic" => help::list(),
         other => return Err(Failure::config(format!("%{other} has no meaning here"), [])),
@@ -65,6 +68,13 @@ fn number<T: std::str::FromStr>(line: &Line, flag: &str) -> Result<Option<T>, Fa
     })
 }
 
+fn cite(line: &Line) -> Result<String, Failure> {
+    match line.args.first() {
+        None => Ok(launcher::cite::halobook()),
+        Some(name) => launcher::cite::cite(name, STRATEGIES).map_err(|error| refused(&error)),
+    }
+}
+
 fn runs(line: &Line) -> Result<Shown, Failure> {
     let last: usize = number(line, "last")?.unwrap_or(20);
     let frame = launcher::frames::runs().map_err(|error| refused(&error))?;
@@ -78,19 +88,81 @@ fn the_run(line: &Line, session: &Session<'_>) -> Result<std::path::PathBuf, Fai
 
 fn plot(line: &Line, session: &Session<'_>) -> Result<Shown, Failure> {
     let plot = drawn(line, session)?;
-    let (width, bare) = (line.flag("width"), line.flag("bare").is_some());
+    let form = Form {
+        width: line.flag("width"),
+        font: line.flag("font"),
+        bare: line.flag("bare").is_some(),
+    };
     match line.flag("to") {
-        Some(file) => figure::save(&plot, file.as_ref(), width, bare)
+        Some(file) => figure::save(&plot, file.as_ref(), form)
             .map_err(|error| Failure::config(format!("{error:#}"), []))?,
-        None if bare || width.is_some() => {
+        None if form != Form::default() => {
             return Err(Failure::config(
-                "--width and --bare are of a file",
+                "--width, --font and --bare are of a file",
                 ["help: name one: -o figure.pdf".into()],
             ));
         }
         None => {}
     }
-    Ok(Shown::svg(plot.text, plot.svg))
+    let mut shown = Shown::svg(plot.text, plot.svg);
+    if line.flag("interactive").is_some() {
+        let drawn = interactive(line, session)?;
+        shown.bundle.insert(INTERACTIVE.to_owned(), drawn);
+    }
+    Ok(shown)
+}
+
+/// The plot as the front end draws it.
+fn interactive(line: &Line, session: &Session<'_>) -> Result<serde_json::Value, Failure> {
+    let Named { name, kind } = Named::of(line);
+    let runs = match session.bound.get(name).as_ref().and_then(Thing::sweep) {
+        Some(id) => halobook::Runs::try_of_sweep(id)
+            .map_err(|error| refused(&error))?
+            .iter()
+            .cloned()
+            .collect(),
+        None => vec![Run::at(
+            session.run_dir(name).map_err(|error| refused(&error))?,
+        )],
+    };
+    let drawn = halobook::interactive(&runs.iter().collect::<Vec<_>>(), kind, view(line)?);
+    drawn.map_err(|error| Failure::config(error.to_string(), []))
+}
+
+/// The run and the kind of plot that a line names.
+struct Named<'l> {
+    name: &'l str,
+    kind: &'l str,
+}
+
+impl<'l> Named<'l> {
+    /// `%plot stack` means the latest run.
+    fn of(line: &'l Line) -> Named<'l> {
+        let (name, kind) = match line.args.as_slice() {
+            [] => ("latest", "curve"),
+            [only] if KINDS.iter().any(|kind| kind.0 == only) => ("latest", only.as_str()),
+            [name] => (name.as_str(), "curve"),
+            [name, kind, ..] => (name.as_str(), kind.as_str()),
+        };
+        Named { name, kind }
+    }
+}
+
+/// The part of a run that a line names.
+fn view(line: &Line) -> Result<View, Failure> {
+    let zoom = match line.flag("zoom") {
+        None => None,
+        Some(text) => Some(View::range(text).ok_or_else(|| {
+            Failure::config(
+                format!("--zoom takes a part of the epoch in ms, not `{text}`"),
+                ["help: for example --zoom 2.5..4".into()],
+            )
+        })?),
+    };
+    Ok(View {
+        epoch: number(line, "epoch")?,
+        zoom,
+    })
 }
 
 fn drawn(line: &Line, session: &Session<'_>) -> Result<Plot, Failure> {
@@ -106,29 +178,16 @@ fn drawn(line: &Line, session: &Session<'_>) -> Result<Plot, Failure> {
         && let Some(thing) = session.bound.get(name)
         && let Some(id) = thing.sweep()
     {
-        return halobook::plot_sweep(id, kind)
+        let named = line.flag("band").unwrap_or("range");
+        let band = Band::NAMES.iter().find(|known| known.0 == named);
+        let band = band.map_or(Band::default(), |known| known.1);
+        return halobook::plot_sweep(id, kind, band)
             .map_err(|error| Failure::config(error.to_string(), []));
     }
-    let (name, kind) = match line.args.as_slice() {
-        [] => ("latest", "curve"),
-        [only] if KINDS.iter().any(|kind| kind.0 == only) => ("latest", only.as_str()),
-        [name] => (name.as_str(), "curve"),
-        [name, kind, ..] => (name.as_str(), kind.as_str()),
-    };
+    let Named { name, kind } = Named::of(line);
     let dir = session.run_dir(name).map_err(|error| refused(&error))?;
     let run = Run::at(dir);
-    let view = View {
-        epoch: number(line, "epoch")?,
-        zoom: match line.flag("zoom") {
-            None => None,
-            Some(text) => Some(View::range(text).ok_or_else(|| {
-                Failure::config(
-                    format!("--zoom takes a part of the epoch in ms, not `{text}`"),
-                    ["help: for example --zoom 2.5..4".into()],
-                )
-            })?),
-        },
-    };
+    let view = view(line)?;
     if kind != "gantt" && view != View::default() {
         return Err(Failure::config(
             format!("plot {kind} shows all epochs, not a part of one"),

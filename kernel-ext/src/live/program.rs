@@ -5,11 +5,14 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Session;
 use crate::cell::shim;
-use crate::front::Failure;
+use crate::front::{CellOutput, Failure, Shown};
+
+/// Seconds after which it is said that it works.
+const MOMENT: u64 = 2;
 
 /// How often its end and an interrupt are looked for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -93,7 +96,9 @@ pub fn run(command: &mut Command, session: &Session<'_>) -> Result<Ran, Failure>
     let readers = readers(&mut child);
     let mut interrupts = session.interrupt.watch();
     let mut interrupted = false;
+    let mut pace = Pace::new(command, session);
     let status = loop {
+        pace.look();
         if !interrupted && interrupts.look().is_some() {
             interrupted = true;
             launcher::sys::signal_group(child.id(), libc::SIGKILL);
@@ -105,6 +110,7 @@ pub fn run(command: &mut Command, session: &Session<'_>) -> Result<Ran, Failure>
             Err(e) => return Err(Failure::config(format!("`halobook`: {e}"), [])),
         }
     };
+    pace.end();
     let mut texts = readers.into_iter().map(|r| r.join().unwrap_or_default());
     let mut text = || texts.next().unwrap_or_default();
     Ok(Ran {
@@ -113,6 +119,56 @@ pub fn run(command: &mut Command, session: &Session<'_>) -> Result<Ran, Failure>
         stderr: text(),
         interrupted,
     })
+}
+
+/// Says every second how long it has worked, where that is more than a moment.
+struct Pace<'s> {
+    output: &'s CellOutput,
+    what: String,
+    id: String,
+    started: Instant,
+    /// Seconds that were said last.
+    said: u64,
+}
+
+impl<'s> Pace<'s> {
+    fn new(command: &Command, session: &'s Session<'_>) -> Pace<'s> {
+        let words = command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned());
+        let words: Vec<String> = words.filter(|word| word != "--json").collect();
+        Pace {
+            output: session.output,
+            what: words.join(" "),
+            id: launcher::store::new_id(),
+            started: Instant::now(),
+            said: 0,
+        }
+    }
+
+    fn look(&mut self) {
+        let now = self.started.elapsed().as_secs();
+        if now < MOMENT || now == self.said {
+            return;
+        }
+        let shown = Shown::text(format!(
+            "halobook {}: working for {now} s; an interrupt ends it",
+            self.what
+        ));
+        match self.said {
+            0 => self.output.display(&shown, &self.id),
+            _ => self.output.update(&shown, &self.id),
+        }
+        self.said = now;
+    }
+
+    fn end(&self) {
+        if self.said > 0 {
+            let took = self.started.elapsed().as_secs_f64();
+            let shown = Shown::text(format!("halobook {}: {took:.1} s", self.what));
+            self.output.update(&shown, &self.id);
+        }
+    }
 }
 
 /// A refusal out of what it wrote on standard error; `otherwise` when there is no error line.

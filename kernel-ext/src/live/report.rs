@@ -11,7 +11,24 @@ use crate::front::{Failure, Shown};
 use crate::text::escape;
 
 /// How many of the last epochs are shown.
-const ROWS: usize = 5;
+const ROWS: usize = 20;
+
+/// The columns of an epoch that are read first, where they hold anything.
+const FIRST: [&str; 13] = [
+    "epoch",
+    "train_loss",
+    "val_acc",
+    "test_acc",
+    "val_f1",
+    "test_f1",
+    "val_auc",
+    "test_auc",
+    "wall_ms",
+    "compute_ms",
+    "xfer_exposed_ms",
+    "wait_ms",
+    "bytes",
+];
 
 /// A frame as text and table.
 pub fn frame(frame: &DataFrame) -> Shown {
@@ -36,6 +53,7 @@ pub fn finished(run_dir: &Path, card: &Card, manifest: &Manifest) -> Shown {
     match launcher::frames::load(run_dir, "epochs") {
         Ok(epochs) => {
             let tail = epochs.tail(Some(ROWS));
+            let short = read_first(&tail);
             let count = epochs.height();
             let heading = if count > ROWS {
                 format!("the last {ROWS} of {count} epochs:")
@@ -43,18 +61,31 @@ pub fn finished(run_dir: &Path, card: &Card, manifest: &Manifest) -> Shown {
                 String::new()
             };
             Shown::html(
-                format!("{line}\n{notes}{heading}\n{tail}"),
+                format!("{line}\n{notes}{heading}\n{short}"),
                 format!(
-                    "<p>{}</p>{}<small>{}</small>{}",
+                    "<p>{}</p>{}<small>{}</small>{}<details><summary>all {} columns</summary>{}</details>",
                     escape(&line),
                     emphasised(&notes),
                     escape(&heading),
+                    df_html(&short),
+                    tail.width(),
                     df_html(&tail)
                 ),
             )
         }
         Err(error) => Shown::text(format!("{line}\n{notes}(no epoch table: {error})")),
     }
+}
+
+/// What is read first of an epoch; a column without any value is left out.
+fn read_first(epochs: &DataFrame) -> DataFrame {
+    let holds = |name: &&str| {
+        epochs
+            .column(name)
+            .is_ok_and(|column| column.null_count() < epochs.height())
+    };
+    let columns: Vec<&str> = FIRST.into_iter().filter(holds).collect();
+    epochs.select(columns).unwrap_or_else(|_| epochs.clone())
 }
 
 fn emphasised(notes: &str) -> String {

@@ -1,6 +1,7 @@
 //! What a cell asks for.
 
 use super::body;
+use super::chart;
 use super::compiled::{self, RanksRequest, StrategyRequest};
 use super::flags::{self, Parsed};
 use super::table::{self, Kind, Magic};
@@ -157,7 +158,7 @@ pub fn expand(cell: &str) -> Action {
 }
 
 fn try_expand(cell: &str) -> Result<Action, Refusal> {
-    let mut lines = Vec::new();
+    let (mut lines, mut charts) = (Vec::new(), false);
     let mut rust = String::new();
     let mut rest = cell;
     while let Some(line) = rest.split_inclusive('\n').next() {
@@ -171,7 +172,7 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
             }
             let (magic, words) = magic_of(text)?;
             if magic.kind == Kind::Cell {
-                if !lines.is_empty() {
+                if charts || !lines.is_empty() {
                     return Err(Refusal {
                         message: format!("{} must start its cell", magic.spelling()),
                         line: text.to_owned(),
@@ -208,17 +209,30 @@ fn try_expand(cell: &str) -> Result<Action, Refusal> {
             if let Some(name) = read.flag("output") {
                 identifier(name.to_owned(), text)?;
             }
-            lines.push(read);
+            let drawn = match read.name {
+                "plot" => chart::rust(&read, text)?,
+                _ => None,
+            };
+            match drawn {
+                Some(code) => {
+                    charts = true;
+                    rust.push_str(&code);
+                }
+                None => lines.push(read),
+            }
             rust.push_str(&line[text.len()..]);
         } else {
             break;
         }
         rest = &rest[line.len()..];
     }
-    if lines.is_empty() {
+    if lines.is_empty() && !charts {
         return Ok(Action::Rust(cell.to_owned()));
     }
     rust.push_str(rest);
+    if lines.is_empty() {
+        return Ok(Action::Rust(rust));
+    }
     Ok(Action::Lines { lines, rust })
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use gnn_core::partition::PARTITIONERS;
+use halobook::chart::MARKS;
 use halobook::plot::KINDS;
 
 use super::flags;
@@ -223,7 +224,13 @@ fn found(value: Value, typed: &str, range: Range<usize>, names: Names<'_>) -> Fo
         Value::OneOf(words) => words.iter().map(|&word| word.to_owned()).collect(),
         Value::Data => data(),
         Value::Partitioner => PARTITIONERS.iter().map(|e| e.name.to_owned()).collect(),
-        Value::Plot => KINDS.iter().map(|kind| kind.0.to_owned()).collect(),
+        Value::Plot => {
+            let kinds = KINDS
+                .iter()
+                .map(|kind| kind.0)
+                .chain(MARKS.iter().map(|mark| mark.0));
+            kinds.map(str::to_owned).collect()
+        }
         Value::Strategy | Value::Run | Value::Table => names(value),
     };
     let items = words

@@ -71,7 +71,7 @@ pub fn parse(magic: &'static Magic, line: &str, from: usize) -> Result<Parsed, R
             };
             let flag = magic
                 .flag(name)
-                .filter(|_| name.chars().count() > 1)
+                .filter(|flag| name.chars().count() > 1 || flag.long == name)
                 .ok_or_else(|| unknown(magic, line, &word, name))?;
             take(&mut parsed, flag, inline, &mut words, line, &word)?;
         } else if word.text.len() > 1

@@ -2,6 +2,10 @@
 
 use std::fmt::Write;
 
+use gnn_core::spec::{RunSpec, find_key};
+use gnn_core::strategy::STRATEGIES;
+use launcher::flags::values;
+
 use super::table::{self, Kind, MAGICS, Magic};
 use crate::front::Shown;
 use crate::text;
@@ -60,14 +64,37 @@ fn manual(magic: &Magic) -> String {
                 .value
                 .map(|(name, _)| format!(" {name}"))
                 .unwrap_or_default();
+            // A key of a run is said with what it takes and what it is by itself.
+            let key = find_key(flag.long).filter(|key| key.doc == flag.doc);
+            let value = key.map_or(value, |key| format!(" {}", values(key.kind)));
+            let default = key.map_or(String::new(), |key| {
+                (key.get)(&RunSpec::default()).to_string()
+            });
+            let default = match default.as_str() {
+                "" => default,
+                default => format!(" [{default}]"),
+            };
             let left = format!("{short}--{}{value}", flag.long);
-            let _ = writeln!(page, "  {left:<26} {}", flag.doc);
+            let _ = writeln!(page, "  {left:<26} {}{default}", flag.doc);
         }
+    }
+    if magic.flags.iter().any(|flag| flag.long == "strategy") {
+        knobs(&mut page);
     }
     if !magic.details.is_empty() {
         let _ = write!(page, "\n{}\n", magic.details);
     }
     page
+}
+
+/// What strategies have beside the keys of every run.
+fn knobs(page: &mut String) {
+    for entry in STRATEGIES.iter().filter(|entry| !entry.knobs.is_empty()) {
+        let _ = writeln!(page, "\nknobs of {}:", entry.name);
+        for knob in entry.knobs {
+            let _ = writeln!(page, "  {:<26} {} [{}]", knob.name, knob.doc, knob.default);
+        }
+    }
 }
 
 /// The list of all magics, and of the frames that strategies add.

@@ -1,6 +1,6 @@
 //! The one table of magics.
 
-use super::own_flags::{BIND_RUN, RANKS_FLAGS};
+use super::own_flags::{BIND_RUN, PLOT_FLAGS, RANKS_FLAGS};
 use super::run_flags::{GNN_FLAGS, PARTITION_FLAGS, PLAN_FLAGS, SWEEP_FLAGS};
 use super::table::{Kind, Magic, Value, switch, value};
 
@@ -214,39 +214,9 @@ named by its first columns, as in fig21['SCS-E1'].bytes; `bind(\"fig21\", &frame
     Magic {
         name: "plot",
         kind: Kind::Line,
-        args: &[("RUN", Value::Run), ("KIND", Value::Plot)],
-        flags: &[
-            value(
-                "epoch",
-                None,
-                "K",
-                Value::Free,
-                "gantt: this epoch (default one of median length)",
-            ),
-            value(
-                "zoom",
-                None,
-                "FROM..TO",
-                Value::Free,
-                "gantt: this part of the epoch, ms; messages are drawn where there are few enough",
-            ),
-            value(
-                "to",
-                Some('o'),
-                "FILE",
-                Value::Free,
-                "write it to this file as well: .svg, .pdf or .png",
-            ),
-            value(
-                "width",
-                None,
-                "LENGTH",
-                Value::Free,
-                "of the file: 8.4cm, 84mm, 3.3in, 240pt or 600px",
-            ),
-            switch("bare", "the file without title, card and footer"),
-        ],
-        summary: "draw a run",
+        args: &[("RUN|FRAME", Value::Run), ("KIND", Value::Plot)],
+        flags: PLOT_FLAGS,
+        summary: "draw a run, or a frame",
         details: "\
 curve    loss and accuracy by epoch; curve-seconds by seconds of training
 stack    where each epoch's time went: compute, exposed communication, waiting
@@ -263,7 +233,28 @@ pareto   of a sweep: time and bytes until target, or 99 % of the best validation
 partition  the cut: a small graph by owner, a large one as edges from part to part
 
 RUN is a bound name, an id (or its beginning) or `latest`; for `partition` also the name that
-%partition has bound, and for curve, stack, plan, speedup and pareto that of a sweep.",
+%partition has bound, and for curve, stack, plan, speedup and pareto that of a sweep.
+
+Of a FRAME (a variable, or an expression in quotes):
+
+line, bar    --x and --y; rows of one place and series are repeats, drawn as --err says
+scatter      --x and --y, a dot a row
+hist         --x
+box          --x and --y: quartiles, whiskers, what lies beyond
+heat         --x, --y and --value
+
+    %plot t line --x ranks --y epoch_ms --by strategy --err std --facet data
+    %plot \"r1.ranks()\" box --x rank --y compute_ms -o late.pdf --width 8.4cm --bare
+
+The same in Rust: plot(&t).line(\"ranks\", \"epoch_ms\").by(\"strategy\").err(\"std\")",
+    },
+    Magic {
+        name: "cite",
+        kind: Kind::Line,
+        args: &[("STRATEGY", Value::Strategy)],
+        flags: &[],
+        summary: "what a text cites that uses a strategy: its paper and Halobook, as BibTeX",
+        details: "",
     },
     Magic {
         name: "partition",

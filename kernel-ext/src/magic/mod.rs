@@ -5,6 +5,7 @@
 
 pub mod action;
 mod body;
+mod chart;
 mod compiled;
 pub mod complete;
 pub mod flags;

@@ -214,7 +214,8 @@ fn what_is_in_a_registry_completes() {
     let methods = gnn_core::partition::PARTITIONERS.iter().map(|e| e.name);
     assert!(methods.eq(texts("%partition --method ")));
     let kinds = halobook::plot::KINDS.iter().map(|kind| kind.0);
-    assert!(kinds.clone().eq(texts("%plot r1 ")));
+    let marks = halobook::chart::MARKS.iter().map(|mark| mark.0);
+    assert!(kinds.clone().chain(marks).eq(texts("%plot r1 ")));
     let page = help::page("plot").bundle["text/plain"].to_string();
     assert!(kinds.clone().all(|kind| page.contains(kind)));
     let data = texts("%%gnn --data ");

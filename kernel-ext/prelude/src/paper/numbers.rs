@@ -244,7 +244,7 @@ pub(super) fn column_of(frame: &DataFrame, name: &str, column: &str) -> Vec<f64>
 }
 
 /// The cells of a row as words, for labels.
-pub(super) fn word(value: &AnyValue<'_>) -> String {
+pub(crate) fn word(value: &AnyValue<'_>) -> String {
     match value {
         AnyValue::String(text) => (*text).to_owned(),
         AnyValue::StringOwned(text) => text.to_string(),

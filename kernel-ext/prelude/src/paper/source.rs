@@ -1,7 +1,8 @@
 //! What a figure or a table can be made of.
 
-use polars::prelude::DataFrame;
+use polars::prelude::{DataFrame, LazyFrame};
 
+use crate::or_end::{OrEnd, end};
 use crate::plot::Setting;
 use crate::run::Run;
 
@@ -24,6 +25,26 @@ pub trait Source {
 impl Source for DataFrame {
     fn rows(&self) -> DataFrame {
         self.clone()
+    }
+}
+
+/// The plan runs.
+impl Source for LazyFrame {
+    /// # Panics
+    /// When the plan cannot run.
+    fn rows(&self) -> DataFrame {
+        self.clone().collect().or_end()
+    }
+}
+
+/// # Panics
+/// On an error.
+impl<E: std::fmt::Display> Source for Result<DataFrame, E> {
+    fn rows(&self) -> DataFrame {
+        match self {
+            Ok(frame) => frame.clone(),
+            Err(error) => end(std::any::type_name::<E>(), &error.to_string()),
+        }
     }
 }
 

@@ -4,10 +4,11 @@ use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
-use super::axes::{Named, axes, spot, top};
+use super::axes::{Named, axes, spot, tip, top};
 use super::ink::Ink;
 use super::setting::stamp;
 use super::sheet::{Area, Head, Key, SIDE, Type, part, sheet, stroke, word};
+use super::stack::{Bar, PARTS, bars, typical};
 use super::text::table;
 use super::{Case, Plot, PlotError, blank, paper::U, read, twin, units};
 
@@ -18,34 +19,40 @@ const NODES: [(&str, &str, Ink); 3] = [
     ("train nodes", "train_nodes", Ink::TRAIN),
 ];
 
-/// One rank: medians over its epochs.
+/// One rank: a typical epoch of its own, and the nodes it holds.
 struct Load {
     rank: u32,
-    compute: f64,
-    wait: f64,
+    epoch: Bar,
     nodes: [f64; 3],
 }
 
-/// Bars of compute and wait per rank, dots for the nodes each holds; `case` carries a `ranks` frame.
+impl Load {
+    fn compute(&self) -> f64 {
+        self.epoch.parts[0]
+    }
+}
+
+/// Bars of where each rank's time went, dots for the nodes it holds; `case` carries a `ranks` frame.
 ///
-/// Bars are medians over the epochs that are not warm-up. The imbalance is the largest compute
-/// time over the mean, so 1.00 is perfect balance.
+/// A bar is the mean over the middle half of the rank's epochs by wall time, warm-up left out, so that its parts
+/// add up to what the rank took. The imbalance is the largest compute time over the mean: 1.00 is perfect balance.
 ///
 /// # Errors
-/// A frame without `rank` or `compute_ms`.
+/// A frame without `rank`, `epoch`, `wall_ms` or `compute_ms`.
 pub fn balance(case: &Case) -> Result<Plot, PlotError> {
     let title = format!("Load of each rank, {}", case.setting.data_label());
     if case.frame.height() == 0 {
         let why = "No rank has reported an epoch yet.";
         return blank(&title, why, &[&case.setting]);
     }
-    let (has, loads) = loads(case)?;
+    let loads = loads(case)?;
+    let has = Has::of(&loads);
     let note = verdict(&loads);
     let foot = stamp(&[&case.setting]);
     let head = Head {
         title: title.clone(),
         subtitle: note.clone(),
-        desc: "Median compute and wait of an epoch for each rank, with node counts".into(),
+        desc: "Where the time of a typical epoch went for each rank, with node counts".into(),
         legend: legend(&has),
         foot: foot.clone(),
     };
@@ -57,38 +64,49 @@ pub fn balance(case: &Case) -> Result<Plot, PlotError> {
     Ok(Plot { svg, text })
 }
 
-fn loads(case: &Case) -> Result<([bool; 3], Vec<Load>), PlotError> {
+/// What there is to be drawn.
+struct Has {
+    parts: [bool; 5],
+    nodes: [bool; 3],
+}
+
+impl Has {
+    fn of(loads: &[Load]) -> Has {
+        Has {
+            parts: std::array::from_fn(|p| loads.iter().any(|l| l.epoch.parts[p] > 0.0)),
+            nodes: std::array::from_fn(|k| loads.iter().any(|l| l.nodes[k].is_finite())),
+        }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = usize> {
+        (0..PARTS.len()).filter(|p| self.parts[*p])
+    }
+}
+
+fn loads(case: &Case) -> Result<Vec<Load>, PlotError> {
     let frame = &case.frame;
     let rank = read::need(frame, "ranks", "rank")?;
-    let compute = read::need(frame, "ranks", "compute_ms")?;
-    let wait = read::maybe(frame, "wait_ms");
+    read::need(frame, "ranks", "compute_ms")?;
     let nodes: Vec<Option<Vec<f64>>> = NODES.iter().map(|n| read::maybe(frame, n.1)).collect();
-    let warm = read::warmup(frame);
-    let skip = warm.iter().any(|w| !w);
-    let mut ids: Vec<u32> = rank
-        .iter()
-        .filter(|r| r.is_finite())
-        .map(|r| *r as u32)
-        .collect();
+    let (_, bars) = bars(frame, "ranks")?;
+    let known = rank.iter().filter(|r| r.is_finite());
+    let mut ids: Vec<u32> = known.map(|r| *r as u32).collect();
     ids.sort_unstable();
     ids.dedup();
-    let loads = ids.into_iter().map(|id| {
-        let mine = |i: &usize| rank[*i] == f64::from(id) && !(skip && warm[*i]);
-        let rows: Vec<usize> = (0..rank.len()).filter(mine).collect();
-        let median = |v: &Option<Vec<f64>>| {
-            let v = v.as_ref();
-            v.map_or(f64::NAN, |v| units::median(rows.iter().map(|i| v[*i])))
+    let load = |id: u32| {
+        let rows = || (0..rank.len()).filter(|i| rank[*i] == f64::from(id));
+        let own: Vec<Bar> = rows().map(|i| bars[i].clone()).collect();
+        let held = |v: &Option<Vec<f64>>| match v {
+            Some(v) => units::median(rows().map(|i| v[i])),
+            None => f64::NAN,
         };
         Load {
             rank: id,
-            compute: units::median(rows.iter().map(|i| compute[*i])),
-            wait: median(&wait),
-            nodes: std::array::from_fn(|k| median(&nodes[k])),
+            epoch: typical(&own),
+            nodes: std::array::from_fn(|k| held(&nodes[k])),
         }
-    });
-    let loads: Vec<Load> = loads.collect();
-    let has = std::array::from_fn(|k| loads.iter().any(|l| l.nodes[k].is_finite()));
-    Ok((has, loads))
+    };
+    Ok(ids.into_iter().map(load).collect())
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -98,29 +116,27 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Ratio and slowest rank in words.
 fn verdict(loads: &[Load]) -> String {
-    let known = loads.iter().filter(|l| l.compute.is_finite());
-    let Some(slowest) = known.max_by(|a, b| a.compute.total_cmp(&b.compute)) else {
+    let known = loads.iter().filter(|l| l.compute().is_finite());
+    let Some(slowest) = known.max_by(|a, b| a.compute().total_cmp(&b.compute())) else {
         return "no compute time was recorded".into();
     };
     if loads.len() == 1 {
-        let ms = units::ms(slowest.compute);
+        let ms = units::ms(slowest.compute());
         return format!("one rank, so nothing to balance · compute {ms} an epoch");
     }
-    let ratio = slowest.compute / mean(loads.iter().map(|l| l.compute));
+    let ratio = slowest.compute() / mean(loads.iter().map(Load::compute));
     format!(
-        "max/mean compute {ratio:.2} · slowest is rank {} with {} an epoch (median)",
+        "max/mean compute {ratio:.2} · most is rank {} with {} an epoch · mean of the middle half of epochs",
         slowest.rank,
-        units::ms(slowest.compute)
+        units::ms(slowest.compute())
     )
 }
 
-fn legend(has: &[bool; 3]) -> Vec<(Key, String)> {
-    let mut legend = vec![
-        (Key::Box(Ink::COMPUTE), "compute".to_owned()),
-        (Key::Box(Ink::WAIT), "wait".to_owned()),
-        (Key::Line(Ink::line(1)), "mean compute".to_owned()),
-    ];
-    let dots = NODES.iter().zip(has).filter(|(_, has)| **has);
+fn legend(has: &Has) -> Vec<(Key, String)> {
+    let parts = has.parts().map(|p| (Key::Box(PARTS[p].2), PARTS[p].0));
+    let mut legend: Vec<(Key, String)> = parts.map(|(key, name)| (key, name.to_owned())).collect();
+    legend.push((Key::Line(Ink::line(1)), "mean compute".to_owned()));
+    let dots = NODES.iter().zip(has.nodes).filter(|(_, has)| *has);
     legend.extend(dots.map(|((name, _, ink), _)| (key(*ink), format!("{name} (right axis)"))));
     legend
 }
@@ -134,12 +150,11 @@ fn key(ink: Ink) -> Key {
     }
 }
 
-fn draw(area: &Area<'_>, loads: &[Load], has: &[bool; 3]) -> Result<(), PlotError> {
-    let known = |v: f64| if v.is_finite() { v.max(0.0) } else { 0.0 };
+fn draw(area: &Area<'_>, loads: &[Load], has: &Has) -> Result<(), PlotError> {
     let n = loads.len() as f64;
-    let high = top(loads.iter().map(|l| known(l.compute) + known(l.wait)));
+    let high = top(loads.iter().map(|l| l.epoch.sum()));
     let most = top(loads.iter().flat_map(|l| l.nodes));
-    let dots = has.contains(&true);
+    let dots = has.nodes.contains(&true);
     let mut chart = ChartBuilder::on(area)
         .margin_top(8 * U)
         .margin_right(if dots { 0 } else { 10 * U })
@@ -150,9 +165,10 @@ fn draw(area: &Area<'_>, loads: &[Load], has: &[bool; 3]) -> Result<(), PlotErro
         .map_err(PlotError::draw)?
         .set_secondary_coord(0.0..n, 0.0..most);
     let y = Named {
-        name: "time of an epoch (ms, median)",
+        name: "wall time of a typical epoch (ms)",
         ticks: 6,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, Named::default(), y)?;
     if dots {
@@ -170,16 +186,16 @@ fn draw(area: &Area<'_>, loads: &[Load], has: &[bool; 3]) -> Result<(), PlotErro
     }
     for (i, load) in loads.iter().enumerate() {
         let (x0, x1) = (i as f64 + 0.14, i as f64 + 0.58);
-        let (compute, wait) = (known(load.compute), known(load.wait));
-        let steps = [
-            (0.0, compute, Ink::COMPUTE),
-            (compute, compute + wait, Ink::WAIT),
-        ];
-        for (from, to, ink) in steps.into_iter().filter(|(from, to, _)| to > from) {
-            let rect = [(x0, from), (x1, to)];
-            let fill = Rectangle::new(rect, ink.filled());
+        let mut base = 0.0;
+        for p in has.parts().filter(|p| load.epoch.parts[*p] > 0.0) {
+            let ms = load.epoch.parts[p];
+            let rect = [(x0, base), (x1, base + ms)];
+            let fill = Rectangle::new(rect, PARTS[p].2.filled());
             let rim = Rectangle::new(rect, stroke(Ink::TEXT, 6));
             chart.draw_series([fill, rim]).map_err(PlotError::draw)?;
+            let said = format!("rank {}: {} {}", load.rank, PARTS[p].0, units::ms(ms));
+            tip(&chart, area, rect, &said)?;
+            base += ms;
         }
         for (k, (_, _, ink)) in NODES.iter().enumerate() {
             if load.nodes[k].is_finite() {
@@ -194,7 +210,7 @@ fn draw(area: &Area<'_>, loads: &[Load], has: &[bool; 3]) -> Result<(), PlotErro
             }
         }
     }
-    let average = mean(loads.iter().map(|l| l.compute));
+    let average = mean(loads.iter().map(Load::compute));
     if average.is_finite() {
         let rule = vec![(0.0, average), (n, average)];
         chart
@@ -212,27 +228,26 @@ fn draw(area: &Area<'_>, loads: &[Load], has: &[bool; 3]) -> Result<(), PlotErro
     word(area, "rank", (px, py + 29), Type::new(12).centered())
 }
 
-fn numbers(loads: &[Load], has: &[bool; 3]) -> String {
-    let average = mean(loads.iter().map(|l| l.compute));
-    let mut head = vec!["rank", "compute ms", "wait ms", "compute/mean"];
-    let kept: Vec<usize> = (0..3).filter(|k| has[*k]).collect();
+fn numbers(loads: &[Load], has: &Has) -> String {
+    let average = mean(loads.iter().map(Load::compute));
+    let parts: Vec<String> = has.parts().map(|p| format!("{} ms", PARTS[p].0)).collect();
+    let mut head = vec!["rank"];
+    head.extend(parts.iter().map(String::as_str));
+    head.extend(["wall ms", "compute/mean"]);
+    let kept: Vec<usize> = (0..3).filter(|k| has.nodes[*k]).collect();
     head.extend(kept.iter().map(|k| NODES[*k].0));
     let number = |v: f64| match v.is_finite() {
         true => format!("{v:.3}"),
         false => "-".to_owned(),
     };
-    let rows: Vec<Vec<String>> = loads
-        .iter()
-        .map(|l| {
-            let mut row = vec![
-                l.rank.to_string(),
-                number(l.compute),
-                number(l.wait),
-                number(l.compute / average),
-            ];
-            row.extend(kept.iter().map(|k| units::count(l.nodes[*k])));
-            row
-        })
-        .collect();
+    let row = |load: &Load| {
+        let mut row = vec![load.rank.to_string()];
+        row.extend(has.parts().map(|p| number(load.epoch.parts[p])));
+        row.push(number(load.epoch.wall));
+        row.push(number(load.compute() / average));
+        row.extend(kept.iter().map(|k| units::count(load.nodes[*k])));
+        row
+    };
+    let rows: Vec<Vec<String>> = loads.iter().map(row).collect();
     table(&head, &rows)
 }

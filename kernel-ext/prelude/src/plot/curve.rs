@@ -1,9 +1,10 @@
 //! `curve`: loss and accuracy (or what stands in for it) while a run trains.
 
 use super::curve_panel::{Panels, What};
+use super::facets::facets;
 use super::ink::Ink;
 use super::setting::{labels, stamp};
-use super::sheet::{Head, Key, SIDE, part, sheet};
+use super::sheet::{Head, Key, SIDE, legend_row, part, sheet};
 use super::text::{spark, table};
 use super::{Case, Plot, PlotError, Setting, blank, read, twin, units};
 
@@ -14,6 +15,28 @@ pub enum Axis {
     Epoch,
     /// Seconds of training; evaluation is not part of an epoch's time.
     Seconds,
+}
+
+/// What the line and the band of several seeds are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Band {
+    /// The median, from the smallest to the largest value.
+    #[default]
+    Range,
+    /// The mean, a standard deviation (of a sample) up and down.
+    Std,
+}
+
+impl Band {
+    /// Names and what they mean.
+    pub const NAMES: [(&str, Band); 2] = [("range", Band::Range), ("std", Band::Std)];
+
+    fn words(self) -> &'static str {
+        match self {
+            Band::Range => "median, and the smallest to the largest value, over seeds",
+            Band::Std => "mean and standard deviation over seeds",
+        }
+    }
 }
 
 /// What a run's evaluations are in.
@@ -56,7 +79,7 @@ pub(super) struct Track {
 }
 
 impl Track {
-    fn read(case: &Case, axis: Axis) -> Result<Track, PlotError> {
+    pub(super) fn read(case: &Case, axis: Axis) -> Result<Track, PlotError> {
         let frame = &case.frame;
         let epoch = read::need(frame, "epochs", "epoch")?;
         let unknown = || vec![f64::NAN; epoch.len()];
@@ -137,12 +160,12 @@ pub(super) struct Group {
 ///
 /// The score is the accuracy, micro-averaged F1 or AUC, as the run's task has it. One run shows that
 /// of validation and test; several runs that of validation only (of test where there is no
-/// validation). Runs that differ in nothing but the seed become one
-/// median line inside a band from the smallest to the largest value.
+/// validation). Runs that differ in nothing but the seed become one line inside a `band`. More than six lines
+/// are drawn on rows of panels with common axes, a strategy each where there are few enough of each.
 ///
 /// # Errors
 /// A frame without `epoch` or `train_loss` (or `wall_ms` for [`Axis::Seconds`]).
-pub fn curve(cases: &[Case], axis: Axis) -> Result<Plot, PlotError> {
+pub fn curve(cases: &[Case], axis: Axis, band: Band) -> Result<Plot, PlotError> {
     let settings: Vec<&Setting> = cases.iter().map(|c| &c.setting).collect();
     let title = match cases {
         [one] => format!("Learning curve on {}", one.setting.data_label()),
@@ -159,25 +182,43 @@ pub fn curve(cases: &[Case], axis: Axis) -> Result<Plot, PlotError> {
         .map(|c| Track::read(c, axis))
         .collect::<Result<_, _>>()?;
     let groups = grouped(&settings);
-    let notes = notes(&groups, &tracks, &settings);
+    let notes = notes(&groups, &tracks, &settings, band);
+    let rows = facets(&groups, &settings);
     let foot = stamp(&settings);
     let head = Head {
         title: title.clone(),
         subtitle: notes.first().cloned().unwrap_or_default(),
         desc: notes.join(". "),
-        legend: legend(&groups, &tracks),
+        legend: match rows.len() {
+            1 => legend(&groups, &tracks),
+            _ => Vec::new(),
+        },
         foot: foot.clone(),
     };
-    let svg = sheet(&head, (880, 300), |area| {
-        let panels = Panels {
-            axis,
-            groups: &groups,
-            tracks: &tracks,
-            settings: &settings,
-        };
-        for (side, what) in [What::Loss, What::Score].into_iter().enumerate() {
-            let at = (SIDE + side as i32 * 424, 0);
-            panels.draw(&part(area, at, (412, 300)), what)?;
+    let (high, key) = if rows.len() > 1 { (230, 22) } else { (300, 0) };
+    let svg = sheet(&head, (880, (high + key) * rows.len() as i32), |area| {
+        for (row, shown) in rows.iter().enumerate() {
+            let top = (high + key) * row as i32;
+            let panels = Panels {
+                axis,
+                band,
+                shown,
+                groups: &groups,
+                tracks: &tracks,
+                settings: &settings,
+                high,
+            };
+            if key > 0 {
+                let names = shown.iter().enumerate();
+                let names: Vec<_> = names
+                    .map(|(k, g)| (Key::Line(Ink::line(k)), groups[*g].label.clone()))
+                    .collect();
+                legend_row(area, &names, top + key / 2)?;
+            }
+            for (side, what) in [What::Loss, What::Score].into_iter().enumerate() {
+                let at = (SIDE + side as i32 * 424, top + key);
+                panels.draw(&part(area, at, (412, high)), what)?;
+            }
         }
         Ok(())
     })?;
@@ -206,11 +247,22 @@ fn grouped(settings: &[&Setting]) -> Vec<Group> {
             }
         }
     }
-    let firsts: Vec<&Setting> = groups.iter().map(|g| settings[g.members[0]]).collect();
+    let sizes: Vec<usize> = groups.iter().map(|g| g.members.len()).collect();
+    let several = sizes.iter().any(|n| *n > 1);
+    let firsts = groups.iter().map(|g| settings[g.members[0]].clone());
+    let firsts: Vec<Setting> = firsts
+        .map(|first| Setting {
+            // A seed names a run, not its repeats.
+            seed: first.seed.filter(|_| !several),
+            ..first
+        })
+        .collect();
+    let firsts: Vec<&Setting> = firsts.iter().collect();
+    let alike = sizes.iter().all(|n| *n == sizes[0]);
     for (group, label) in groups.iter_mut().zip(labels(&firsts)) {
         group.label = match group.members.len() {
-            1 => label,
-            n => format!("{label} ({n} seeds)"),
+            n if several && !alike => format!("{label} ({})", units::plural(n, "seed")),
+            _ => label,
         };
     }
     groups
@@ -231,14 +283,14 @@ fn legend(groups: &[Group], tracks: &[Track]) -> Vec<(Key, String)> {
         each.map(|(k, g)| (Key::Line(Ink::line(k)), g.label.clone()))
             .collect()
     };
-    if tracks.iter().any(|t| t.best().is_some()) {
+    if groups.len() == tracks.len() && tracks.iter().any(|t| t.best().is_some()) {
         legend.push((Key::Ring(Ink::TEXT), "best validation epoch".into()));
     }
     legend
 }
 
 /// Facts in words, the first for the subtitle.
-fn notes(groups: &[Group], tracks: &[Track], settings: &[&Setting]) -> Vec<String> {
+fn notes(groups: &[Group], tracks: &[Track], settings: &[&Setting], band: Band) -> Vec<String> {
     let mut notes = Vec::new();
     if let [track] = tracks {
         let epochs = units::plural(track.epoch.len(), "epoch");
@@ -247,10 +299,9 @@ fn notes(groups: &[Group], tracks: &[Track], settings: &[&Setting]) -> Vec<Strin
     } else {
         let runs = units::plural(tracks.len(), "run");
         let lines = units::plural(groups.len(), "line");
-        let bands = if groups.len() < tracks.len() {
-            ", bands from the smallest to the largest value over seeds"
-        } else {
-            ""
+        let bands = match groups.len() < tracks.len() {
+            true => format!(": {}", band.words()),
+            false => String::new(),
         };
         notes.push(format!("{runs}, {lines}{bands}"));
     }

@@ -7,11 +7,14 @@ use plotters::element::{Circle, PathElement, Polygon};
 use plotters::series::LineSeries;
 use plotters::style::Color;
 
-use super::axes::{Chart, Named, axes, spot};
-use super::curve::{Axis, Group, Track};
+use super::axes::{Chart, Named, axes, spot, tip};
+use super::curve::{Axis, Band, Group, Track};
 use super::ink::Ink;
 use super::sheet::{Area, Type, stroke, word};
 use super::{PlotError, Setting, paper::U, units};
+
+/// Most places of a panel that a pointer reads something at.
+const MOST_TIPS: usize = 120;
 
 /// What a panel shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,11 @@ pub(super) enum What {
 /// All that both panels share.
 pub(super) struct Panels<'a> {
     pub axis: Axis,
+    pub band: Band,
+    /// Numbers of the groups that are drawn here; axes are of all.
+    pub shown: &'a [usize],
+    /// Height, px.
+    pub high: i32,
     pub groups: &'a [Group],
     pub tracks: &'a [Track],
     pub settings: &'a [&'a Setting],
@@ -34,8 +42,8 @@ struct Line<'a> {
     y: &'a [f64],
     /// Number of its line style.
     style: usize,
-    /// Number of its group.
-    group: usize,
+    /// Its group.
+    group: &'a Group,
 }
 
 impl<'a> Panels<'a> {
@@ -48,6 +56,8 @@ impl<'a> Panels<'a> {
         let first = self.tracks.first().map(|t| t.score);
         let same = self.tracks.iter().all(|t| Some(t.score) == first);
         let name = match first {
+            // A low panel has no room for what it is a share of.
+            Some(score) if same && self.high < 300 => score.name,
             Some(score) if same => score.axis,
             _ => "score",
         };
@@ -57,11 +67,18 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The lines of a panel, group by group.
-    fn lines(&self, what: What) -> Vec<Line<'a>> {
+    fn loss_axis(&self) -> &'static str {
+        match self.high < 300 {
+            true => "training loss",
+            false => "training loss (cross-entropy)",
+        }
+    }
+
+    /// The lines of groups, one by one.
+    fn lines(&self, what: What, groups: impl Iterator<Item = &'a Group>) -> Vec<Line<'a>> {
         let mut lines = Vec::new();
-        for (group, members) in self.groups.iter().enumerate() {
-            for track in members.members.iter().map(|m| &self.tracks[*m]) {
+        for (style, group) in groups.enumerate() {
+            for track in group.members.iter().map(|m| &self.tracks[*m]) {
                 let mut put = |y: &'a [f64], style| {
                     lines.push(Line {
                         track,
@@ -71,15 +88,15 @@ impl<'a> Panels<'a> {
                     });
                 };
                 match what {
-                    What::Loss => put(&track.loss, group),
+                    What::Loss => put(&track.loss, style),
                     What::Score if self.alone() => {
                         put(&track.val, 0);
                         put(&track.test, 1);
                     }
                     What::Score if track.val.iter().any(|v| v.is_finite()) => {
-                        put(&track.val, group);
+                        put(&track.val, style);
                     }
-                    What::Score => put(&track.test, group),
+                    What::Score => put(&track.test, style),
                 }
             }
         }
@@ -88,15 +105,21 @@ impl<'a> Panels<'a> {
 
     /// Draws one panel on `panel`.
     pub(super) fn draw(&self, panel: &Area<'_>, what: What) -> Result<(), PlotError> {
-        let lines = self.lines(what);
-        let all = || lines.iter().flat_map(|l| l.track.points(l.y));
+        let lines = self.lines(what, self.shown.iter().map(|g| &self.groups[*g]));
+        let everyone = self.lines(what, self.groups.iter());
+        let all = || everyone.iter().flat_map(|l| l.track.points(l.y));
         let score = self.score_axis();
         let (name, note) = match what {
-            What::Loss => ("training loss (cross-entropy)", "no finite loss"),
+            What::Loss => (self.loss_axis(), "no finite loss"),
             What::Score => (&*score, "no accuracy was evaluated"),
         };
         if all().next().is_none() {
-            return word(panel, note, (206, 140), Type::new(13).faint().centered());
+            return word(
+                panel,
+                note,
+                (206, self.high / 2 - 10),
+                Type::new(13).faint().centered(),
+            );
         }
         let xs = span(self.tracks.iter().flat_map(|t| t.x.iter().copied()), false);
         let ys = span(all().map(|(_, y)| y), what == What::Loss);
@@ -114,29 +137,35 @@ impl<'a> Panels<'a> {
             },
             ticks: 6,
             lines: false,
+            whole: self.axis == Axis::Epoch,
         };
         let y = Named {
             name,
             ticks: 6,
             lines: true,
+            whole: false,
         };
         axes(&mut chart, x, y)?;
         self.bands(&mut chart, &lines)?;
         self.singles(&mut chart, &lines)?;
-        self.marks(&mut chart, panel, what, ys)
+        self.marks(&mut chart, panel, what, ys.clone())?;
+        self.tips(&chart, panel, &lines, ys)
     }
 
-    /// Groups of several seeds: the median inside a band.
+    /// Groups of several seeds: a line inside a band.
     fn bands(&self, chart: &mut Chart<'_, '_>, lines: &[Line<'_>]) -> Result<(), PlotError> {
-        let several = |g: &(usize, &Group)| g.1.members.len() > 1;
-        for (k, _) in self.groups.iter().enumerate().filter(several) {
-            let own = lines.iter().filter(|l| l.group == k);
-            let series: Vec<(&Track, &[f64])> = own.map(|l| (l.track, l.y)).collect();
-            let band = band(&series);
+        let of_one = |a: &Line<'_>, b: &Line<'_>| std::ptr::eq(a.group, b.group);
+        let several = lines
+            .chunk_by(of_one)
+            .filter(|own| own[0].group.members.len() > 1);
+        for own in several {
+            let k = own[0].style;
+            let series: Vec<(&Track, &[f64])> = own.iter().map(|l| (l.track, l.y)).collect();
+            let band = spread(&series, self.band);
             let low = band.iter().map(|b| (b.0, b.1));
             let high = band.iter().rev().map(|b| (b.0, b.3));
             let outline: Vec<(f64, f64)> = low.chain(high).collect();
-            let area = Polygon::new(outline, Ink::line(k).mix(0.22));
+            let area = Polygon::new(outline, Ink::line(k).mix(0.18));
             chart.draw_series([area]).map_err(PlotError::draw)?;
             let median = band.iter().map(|b| (b.0, b.2));
             chart
@@ -150,7 +179,7 @@ impl<'a> Panels<'a> {
     /// ones are dashed and thinner on top.
     fn singles(&self, chart: &mut Chart<'_, '_>, lines: &[Line<'_>]) -> Result<(), PlotError> {
         let wide = [42, 26, 20];
-        let one = |l: &&Line<'_>| self.groups[l.group].members.len() == 1;
+        let one = |l: &&Line<'_>| l.group.members.len() == 1;
         for line in lines.iter().filter(one) {
             let ink = Ink::line(line.style);
             let width = match self.alone() {
@@ -169,6 +198,47 @@ impl<'a> Panels<'a> {
         Ok(())
     }
 
+    /// What a pointer reads: every line's value at the place.
+    fn tips(
+        &self,
+        chart: &Chart<'_, '_>,
+        panel: &Area<'_>,
+        lines: &[Line<'_>],
+        ys: Range<f64>,
+    ) -> Result<(), PlotError> {
+        let Some(longest) = lines.iter().max_by_key(|l| l.track.x.len()) else {
+            return Ok(());
+        };
+        let xs = &longest.track.x;
+        let step = xs.len().div_ceil(MOST_TIPS);
+        for i in (0..xs.len()).step_by(step).filter(|i| xs[*i].is_finite()) {
+            let half = |j: usize| (xs[i] + xs[j.min(xs.len() - 1)]) / 2.0;
+            let (from, to) = (half(i.saturating_sub(step)), half(i + step));
+            if to <= from {
+                continue;
+            }
+            let of_one = |a: &Line<'_>, b: &Line<'_>| {
+                std::ptr::eq(a.group, b.group) && (!self.alone() || a.style == b.style)
+            };
+            let mut said = format!("epoch {:.0}", longest.track.epoch[i]);
+            for own in lines.chunk_by(of_one) {
+                let values = own.iter().filter_map(|l| l.y.get(i).copied());
+                let value = units::score(units::median(values));
+                let name = match (self.alone(), own[0].style) {
+                    (false, _) => own[0].group.label.as_str(),
+                    (true, 0) => "validation",
+                    (true, _) => "test",
+                };
+                said += &match lines.len() {
+                    1 => format!(": {value}"),
+                    _ => format!("\n{name}: {value}"),
+                };
+            }
+            tip(chart, panel, [(from, ys.start), (to, ys.end)], &said)?;
+        }
+        Ok(())
+    }
+
     /// Best validation epochs and early ends.
     fn marks(
         &self,
@@ -177,8 +247,12 @@ impl<'a> Panels<'a> {
         what: What,
         ys: Range<f64>,
     ) -> Result<(), PlotError> {
-        for (m, (track, setting)) in self.tracks.iter().zip(self.settings).enumerate() {
-            if let (What::Score, Some(b)) = (what, track.best()) {
+        let shown = || self.shown.iter().map(|g| &self.groups[*g]);
+        for m in shown().flat_map(|group| group.members.iter().copied()) {
+            let (track, setting) = (&self.tracks[m], &self.settings[m]);
+            // A ring for every seed would hide the lines.
+            let repeated = self.groups.len() < self.tracks.len();
+            if let (What::Score, Some(b), false) = (what, track.best(), repeated) {
                 let at = (track.x[b], track.val[b]);
                 let ring = Circle::new(at, 6 * U, stroke(Ink::TEXT, 16));
                 chart.draw_series([ring]).map_err(PlotError::draw)?;
@@ -189,12 +263,16 @@ impl<'a> Panels<'a> {
             };
             let rule = PathElement::new(vec![(*x, ys.start), (*x, ys.end)], stroke(Ink::STOP, 14));
             chart.draw_series([rule]).map_err(PlotError::draw)?;
-            let label = match self.groups.iter().find(|g| g.members.contains(&m)) {
+            let label = match shown().find(|g| g.members.contains(&m)) {
                 Some(group) if !self.alone() => format!("{} {label}", group.label),
                 _ => label,
             };
             // Where a learning run leaves room: high beside a falling loss, low under accuracy.
-            let drop = if what == What::Loss { 14 } else { 236 };
+            let drop = if what == What::Loss {
+                14
+            } else {
+                self.high - 64
+            };
             let (px, py) = spot(chart, panel, *x, ys.end);
             let face = Type::new(11).ink(Ink::STOP);
             match px > 195 {
@@ -206,8 +284,8 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// `(x, min, median, max)` at each epoch that some member has.
-fn band(series: &[(&Track, &[f64])]) -> Vec<(f64, f64, f64, f64)> {
+/// `(x, low, middle, high)` of `band` at each epoch that some member has.
+fn spread(series: &[(&Track, &[f64])], band: Band) -> Vec<(f64, f64, f64, f64)> {
     let longest = series.iter().map(|(t, _)| t.epoch.len()).max().unwrap_or(0);
     (0..longest)
         .filter_map(|i| {
@@ -217,12 +295,29 @@ fn band(series: &[(&Track, &[f64])]) -> Vec<(f64, f64, f64, f64)> {
                 .filter(|(x, y)| x.is_finite() && y.is_finite())
                 .collect();
             let ys = || at.iter().map(|(_, y)| *y);
-            let low = ys().fold(f64::INFINITY, f64::min);
-            let high = ys().fold(f64::NEG_INFINITY, f64::max);
             let x = units::median(at.iter().map(|(x, _)| *x));
-            (!at.is_empty()).then(|| (x, low, units::median(ys()), high))
+            let [low, middle, high] = match band {
+                Band::Range => [
+                    ys().fold(f64::INFINITY, f64::min),
+                    units::median(ys()),
+                    ys().fold(f64::NEG_INFINITY, f64::max),
+                ],
+                Band::Std => {
+                    let [mean, std] = mean_std(ys());
+                    [mean - std, mean, mean + std]
+                }
+            };
+            (!at.is_empty()).then_some((x, low, middle, high))
         })
         .collect()
+}
+
+/// Mean and standard deviation of a sample; of one value it is 0.
+fn mean_std(values: impl Iterator<Item = f64> + Clone) -> [f64; 2] {
+    let n = values.clone().count() as f64;
+    let mean = values.clone().sum::<f64>() / n;
+    let squares: f64 = values.map(|v| (v - mean).powi(2)).sum();
+    [mean, (squares / (n - 1.0).max(1.0)).sqrt()]
 }
 
 /// A range a little wider than the values, never empty; from zero when `zero`.

@@ -194,6 +194,7 @@ fn draw(
         name: &since,
         ticks: 8,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, x, Named::default())?;
     let chunks = gantt_chunks::drawn(epoch);

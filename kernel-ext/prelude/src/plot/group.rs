@@ -31,6 +31,10 @@ pub(crate) fn groups<'a>(cases: &'a [Case], same: impl Fn(&mut Setting)) -> Vec<
             }
         }
     }
+    if groups.iter().any(|group| group.len() > 1) {
+        // A seed names a run, not its repeats.
+        keys.iter_mut().for_each(|(_, setting)| setting.seed = None);
+    }
     let settings: Vec<&Setting> = keys.iter().map(|(_, setting)| setting).collect();
     let labels = labels(&settings).into_iter();
     labels

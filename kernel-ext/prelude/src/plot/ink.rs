@@ -41,6 +41,8 @@ impl Ink {
     pub const OWNED: Ink = Ink(13);
     pub const HALO: Ink = Ink(14);
     pub const TRAIN: Ink = Ink(15);
+    /// Nothing that is seen: what a pointer over a place reads.
+    pub const TIP: Ink = Ink(41);
     /// Steps of the heat scale.
     pub const HEATS: usize = 9;
     /// Line styles before they repeat.
@@ -59,7 +61,7 @@ impl Ink {
     /// The role behind a plotters colour; anything foreign is text.
     pub fn of(color: BackendColor) -> Ink {
         let (id, g, b) = color.rgb;
-        if (g, b) == TAG && id <= 40 {
+        if (g, b) == TAG && id <= 41 {
             Ink(id)
         } else {
             Ink::TEXT

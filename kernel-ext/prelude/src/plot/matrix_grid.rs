@@ -5,16 +5,16 @@ use plotters::style::Color;
 
 use super::ink::Ink;
 use super::matrix::Grid;
-use super::sheet::{Area, SIDE, Type, stroke, word};
+use super::sheet::{Area, SIDE, Type, hover, stroke, word};
 use super::{PlotError, paper::U, units};
 
 /// Words that read on heat step `k`.
-pub(super) fn ink_on(k: usize) -> Ink {
+pub(crate) fn ink_on(k: usize) -> Ink {
     if k >= 6 { Ink::ON_DARK } else { Ink::ON_LIGHT }
 }
 
-/// Smallest ratio between the ends of the heat scale.
-const SPAN: f64 = 16.0;
+/// Smallest ratio between the ends of the heat scale: what differs by less looks alike.
+const SPAN: f64 = 1.05;
 
 /// What a grid counts, and between whom.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ pub(super) const TRAFFIC: Wording = Wording {
     into: "received",
 };
 
-/// Logarithmic heat scale over the positive values.
+/// Logarithmic heat scale from the smallest to the largest positive value.
 pub(super) struct Scale {
     low: f64,
     high: f64,
@@ -57,7 +57,6 @@ impl Scale {
         for v in values.filter(|v| *v > 0.0) {
             (low, high) = (low.min(v), high.max(v));
         }
-        // At least this span, so that nearly equal amounts look nearly equal.
         let low = low.min(high / SPAN);
         Scale { low, high, wording }
     }
@@ -85,18 +84,16 @@ impl Scale {
                 .map_err(PlotError::draw)
         };
         if self.high > 0.0 {
+            let mut said = String::new();
             for (i, k) in (0..Ink::HEATS).rev().enumerate() {
                 let y = 28 + 20 * i as i32;
                 put(y, Some(Ink::heat(k)))?;
                 let part = k as f64 / (Ink::HEATS - 1) as f64;
                 let value = self.low * (self.high / self.low).powf(part);
-                if i % 2 == 0 {
-                    word(
-                        area,
-                        &(self.wording.text)(value),
-                        (28, y + 10),
-                        Type::new(11).faint(),
-                    )?;
+                let amount = (self.wording.text)(value);
+                if i % 2 == 0 && amount != said {
+                    word(area, &amount, (28, y + 10), Type::new(11).faint())?;
+                    said = amount;
                 }
             }
         }
@@ -154,6 +151,10 @@ pub(super) fn draw_grid(
             }
             area.draw(&Rectangle::new(rect, stroke(Ink::GRID, 8)))
                 .map_err(PlotError::draw)?;
+            let at = (left + x / U, top + y / U);
+            let amount = (wording.text)(*value);
+            let said = format!("{} {s}, {} {d}: {amount}", wording.from, wording.to);
+            hover(area, at, (cell.max(1), cell.max(1)), &said)?;
             if cell >= 34 {
                 let (text, ink) = match step {
                     Some(k) => ((wording.text)(*value), ink_on(k)),

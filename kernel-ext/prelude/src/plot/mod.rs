@@ -24,6 +24,7 @@ pub(crate) mod axes;
 mod balance;
 mod curve;
 mod curve_panel;
+mod facets;
 mod gantt;
 mod gantt_chunks;
 mod gantt_lanes;
@@ -31,6 +32,7 @@ mod gantt_zoom;
 mod group;
 mod hec;
 pub(crate) mod ink;
+mod interactive;
 mod matrix;
 mod matrix_grid;
 mod panels;
@@ -38,6 +40,7 @@ pub(crate) mod paper;
 mod pareto;
 mod partition;
 mod partition_graph;
+mod places;
 mod plan;
 mod read;
 mod saved;
@@ -54,9 +57,10 @@ mod transfers;
 pub(crate) mod units;
 
 pub use balance::balance;
-pub use curve::{Axis, curve};
+pub use curve::{Axis, Band, curve};
 pub use gantt::{View, gantt};
 pub use hec::hec;
+pub use interactive::{MIME as INTERACTIVE, interactive};
 pub use matrix::{matrix, matrix_by_layer};
 pub use pareto::pareto;
 pub use partition::{cut, partition};
@@ -70,9 +74,10 @@ pub use transfers::transfers;
 
 pub use crate::run::compare;
 
+pub(crate) use matrix_grid::ink_on;
 pub(crate) use paper::escape;
 pub(crate) use read::{need, warmup, words};
-pub(crate) use units::median;
+pub(crate) use units::{digits, median};
 
 use sheet::{Head, Type, sheet, word};
 
@@ -275,9 +280,17 @@ impl Kind {
     /// # Errors
     /// A missing column, or more runs than the kind can show.
     pub fn draw(self, cases: &[Case]) -> Result<Plot, PlotError> {
+        self.draw_with(cases, Band::default())
+    }
+
+    /// Like [`Kind::draw`], with what seeds become in curves.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn draw_with(self, cases: &[Case], band: Band) -> Result<Plot, PlotError> {
         match self {
-            Kind::Curve => curve(cases, Axis::Epoch),
-            Kind::CurveSeconds => curve(cases, Axis::Seconds),
+            Kind::Curve => curve(cases, Axis::Epoch, band),
+            Kind::CurveSeconds => curve(cases, Axis::Seconds, band),
             Kind::Stack => stack(cases),
             Kind::Balance => balance(one(cases, "balance")?),
             Kind::Gantt => gantt(one(cases, "gantt")?, View::default()),

@@ -65,6 +65,7 @@ fn one(area: &Area<'_>, x: &str, end: f64, panel: &Panel) -> Result<(), PlotErro
         name,
         ticks,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, axis(x, 8), axis(panel.name, 4))?;
     if let Some(at) = panel.rule {

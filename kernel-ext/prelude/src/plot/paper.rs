@@ -240,6 +240,15 @@ impl DrawingBackend for Paper<'_> {
         if color.alpha <= 0.0 || text.is_empty() {
             return Ok(());
         }
+        if let Some((size, tip)) = hover_of(text, color) {
+            let (x, y, [w, h]) = (px(x), px(y), size);
+            self.put(format_args!(
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"none\" pointer-events=\"all\">\
+                 <title>{}</title></rect>\n",
+                escape(tip)
+            ));
+            return Ok(());
+        }
         let anchor = match style.anchor().h_pos {
             HPos::Left => "start",
             HPos::Right => "end",
@@ -279,6 +288,22 @@ impl DrawingBackend for Paper<'_> {
         let size = style.size();
         Ok((text_width(text, size).ceil() as u32, size.ceil() as u32))
     }
+}
+
+/// What a pointer reads is handed through plotters as text in [`Ink::TIP`], behind the size of the place: it knows
+/// no such thing.
+pub(crate) fn hover_text((width, height): (i32, i32), tip: &str) -> String {
+    format!("{width} {height} {tip}")
+}
+
+/// Size and words of such a text.
+fn hover_of(text: &str, color: BackendColor) -> Option<([i32; 2], &str)> {
+    if Ink::of(color) != Ink::TIP {
+        return None;
+    }
+    let mut parts = text.splitn(3, ' ');
+    let mut size = || parts.next()?.parse().ok();
+    Some(([size()?, size()?], parts.next()?))
 }
 
 fn order(a: i32, b: i32) -> (i32, i32) {

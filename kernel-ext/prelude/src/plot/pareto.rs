@@ -8,10 +8,12 @@ use plotters::style::Color;
 use super::axes::{Named, axes, spot};
 use super::group::{Group, groups};
 use super::ink::Ink;
+use super::paper::{U, text_width};
+use super::places::places;
 use super::setting::stamp;
-use super::sheet::{Area, Head, Key, SIDE, Type, fit, part, sheet, stroke, word};
+use super::sheet::{Area, Head, Key, SIDE, Type, fit, hover, part, sheet, stroke, word};
 use super::text::table;
-use super::{Case, Plot, PlotError, Setting, blank, paper::U, read, twin, units};
+use super::{Case, Plot, PlotError, Setting, blank, read, twin, units};
 
 const WIDTH: i32 = 760;
 const HEIGHT: i32 = 380;
@@ -30,7 +32,8 @@ struct Point {
 
 /// Training seconds against bytes sent until the validation score has first reached the runs' `target`, or
 /// where they do not name the same one 99 % of the best of all: a point for each setting, medians over its
-/// repeats. Settings that another beats in both are faded; those that never get there are named. `cases` carry
+/// repeats. Settings that another beats in both are faded; those that never get there are named. A name that has no free place near its dot is left
+/// to the pointer and the table. `cases` carry
 /// `epochs` frames.
 ///
 /// # Errors
@@ -135,6 +138,7 @@ fn draw(area: &Area<'_>, points: &[Point]) -> Result<(), PlotError> {
         name,
         ticks: 5,
         lines: true,
+        whole: false,
     };
     axes(
         &mut chart,
@@ -154,16 +158,29 @@ fn draw(area: &Area<'_>, points: &[Point]) -> Result<(), PlotError> {
         };
         chart.draw_series([dot]).map_err(PlotError::draw)?;
     }
-    for point in points {
-        let (x, y) = at(point);
-        let (px, py) = spot(&chart, area, x, y);
+    let dots: Vec<(i32, i32)> = points
+        .iter()
+        .map(|point| {
+            let (x, y) = at(point);
+            spot(&chart, area, x, y)
+        })
+        .collect();
+    let names: Vec<String> = points.iter().map(|p| fit(&p.label, 11.0, 260.0)).collect();
+    let wide = names
+        .iter()
+        .map(|name| text_width(name, 11.0).ceil() as i32);
+    let wide: Vec<i32> = wide.collect();
+    let room = (WIDTH - 2 * SIDE - 14, HEIGHT - 42);
+    let found = places(&dots, &wide, 14, room);
+    for (((point, name), place), (px, py)) in points.iter().zip(&names).zip(found).zip(dots) {
         let face = Type::new(11);
         let face = if point.dominated { face.faint() } else { face };
-        let said = fit(&point.label, 11.0, 260.0);
-        match x > right / 2.0 {
-            true => word(area, &said, (px - 4, py - 15), face.right())?,
-            false => word(area, &said, (px + 6, py - 13), face)?,
+        if let Some(at) = place {
+            word(area, name, at, face)?;
         }
+        let (seconds, bytes) = (units::ms(1e3 * point.seconds), units::bytes(point.bytes));
+        let said = format!("{}: {seconds}, {bytes}", point.label);
+        hover(area, (px - 6, py - 6), (12, 12), &said)?;
     }
     Ok(())
 }

@@ -210,6 +210,7 @@ fn draw(area: &Area<'_>, quantity: &Quantity, points: &[Point]) -> Result<(), Pl
         name,
         ticks: 5,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, named(quantity.axis.0), named(quantity.axis.1))?;
     let identity = vec![(0.0, 0.0), (most, most)];

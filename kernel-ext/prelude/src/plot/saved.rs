@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Plot;
-use super::sheet::{LEGEND, foot_height};
+use super::escape;
+use super::sheet::{FAMILY, LEGEND, foot_height};
 use crate::program;
 
 /// How a page shows a figure that is wider than itself; readers of files take it for no height at all.
@@ -80,6 +81,19 @@ impl Plot {
         }
         Plot {
             svg,
+            text: self.text.clone(),
+        }
+    }
+
+    /// The figure with words of another family, where the reader's machine has it.
+    #[must_use]
+    pub fn font(&self, family: &str) -> Plot {
+        let own = format!("font-family=\"{FAMILY}\"");
+        let family = escape(&family.replace(['\'', '"'], ""));
+        Plot {
+            svg: self
+                .svg
+                .replacen(&own, &format!("font-family=\"'{family}', {FAMILY}\""), 1),
             text: self.text.clone(),
         }
     }

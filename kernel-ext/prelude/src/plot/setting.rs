@@ -1,12 +1,16 @@
 //! What a figure must carry with it: the setting of each run it shows.
 
+use std::collections::BTreeMap;
+
 use launcher::partition::Report;
 use polars::prelude::DataFrame;
 
 /// How many words tell runs apart.
-const WORDS: usize = 9;
+const WORDS: usize = 10;
+/// Which of them names the data.
+const DATA: usize = 4;
 /// How many run ids a figure's foot has room for.
-const MOST_IDS: usize = 6;
+const MOST_IDS: usize = 3;
 
 /// The setting of one run, stamped on every plot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +35,8 @@ pub struct Setting {
     pub host_class: String,
     /// Number of ranks.
     pub ranks: u32,
+    /// Compute threads of each rank, 0 where it is not known.
+    pub threads: u32,
     /// Seed, if known.
     pub seed: Option<u64>,
     /// More ranks than cores: read shapes, not speed-ups.
@@ -45,6 +51,8 @@ pub struct Setting {
     pub target: Option<f64>,
     /// Whether the run says that its data was generated.
     pub generated: bool,
+    /// What else decides what an epoch computes, by key: runs that differ in it repeat nothing.
+    pub knobs: BTreeMap<String, String>,
 }
 
 /// One run in a plot: its setting and the frame that the plot reads.
@@ -88,19 +96,27 @@ impl Setting {
             backend,
             launch,
             ranks,
+            threads,
             link,
             slow,
             bound,
+            knobs,
             ..
         } = self;
-        format!("{name}|{data}|{model}|{strategy}|{backend}|{launch}|{ranks}|{link}|{slow}|{bound}")
+        format!(
+            "{name}|{data}|{model}|{strategy}|{backend}|{launch}|{ranks}|{threads}|{link}|{slow}|{bound}|{knobs:?}"
+        )
     }
 
     /// The words a reader may tell runs apart by, the most telling first.
     fn words(&self) -> [String; WORDS] {
         [
             self.strategy.clone(),
-            super::units::plural(self.ranks as usize, "rank"),
+            match self.ranks {
+                0 => String::new(),
+                ranks => super::units::plural(ranks as usize, "rank"),
+            },
+            self.threads_label(),
             self.model.clone(),
             self.data_label(),
             self.backend.clone(),
@@ -109,6 +125,20 @@ impl Setting {
             self.bound.clone(),
             self.seed.map(|s| format!("seed {s}")).unwrap_or_default(),
         ]
+    }
+
+    /// `2 threads each`, or nothing where it is not known.
+    pub(crate) fn threads_label(&self) -> String {
+        let each = if self.ranks == 1 { "" } else { " each" };
+        match self.threads {
+            0 => String::new(),
+            threads => format!("{}{each}", super::units::plural(threads as usize, "thread")),
+        }
+    }
+
+    /// Compute threads of all ranks; every rank has one at least.
+    pub(crate) fn cores(&self) -> u32 {
+        self.ranks.max(1) * self.threads.max(1)
     }
 
     /// `link 1gbit,50us (modelled)`, or nothing.
@@ -146,17 +176,20 @@ pub(crate) fn labels(settings: &[&Setting]) -> Vec<String> {
     let words: Vec<[String; WORDS]> = settings.iter().map(|s| s.words()).collect();
     let varies = |i: usize| words.iter().any(|w| w[i] != words[0][i]);
     let mut keep: Vec<usize> = (0..WORDS).filter(|i| *i < 2 || varies(*i)).collect();
-    if settings.len() > 1 && keep.iter().any(|i| varies(*i)) {
+    let knobs = telling_knobs(settings);
+    if settings.len() > 1 && (!knobs.is_empty() || keep.iter().any(|i| varies(*i))) {
         keep.retain(|i| varies(*i) || *i == 0);
     }
-    let mut labels: Vec<String> = words
-        .iter()
-        .map(|w| {
-            let kept: Vec<&str> = keep.iter().map(|i| w[*i].as_str()).collect();
-            let kept: Vec<&str> = kept.into_iter().filter(|w| !w.is_empty()).collect();
-            kept.join(" · ")
-        })
-        .collect();
+    let label = |(words, setting): (&[String; WORDS], &&Setting)| {
+        let kept = keep.iter().map(|i| words[*i].clone());
+        let own = knobs.iter().filter_map(|key| {
+            let value = setting.knobs.get(*key)?;
+            Some(format!("{key} {value}"))
+        });
+        let said: Vec<String> = kept.chain(own).filter(|w| !w.is_empty()).collect();
+        said.join(" · ")
+    };
+    let mut labels: Vec<String> = words.iter().zip(settings).map(label).collect();
     for (label, setting) in labels.iter_mut().zip(settings) {
         if !setting.name.is_empty() {
             *label = setting.name.clone();
@@ -174,6 +207,17 @@ pub(crate) fn labels(settings: &[&Setting]) -> Vec<String> {
     labels
 }
 
+/// Keys whose values differ between those that have them, in the order of the alphabet.
+fn telling_knobs<'a>(settings: &[&'a Setting]) -> Vec<&'a str> {
+    let mut first: BTreeMap<&str, (&str, bool)> = BTreeMap::new();
+    for (key, value) in settings.iter().flat_map(|s| &s.knobs) {
+        let known = first.entry(key).or_insert((value, false));
+        known.1 |= known.0 != value;
+    }
+    let telling = first.into_iter().filter(|(_, (_, differ))| *differ);
+    telling.map(|(key, _)| key).collect()
+}
+
 /// Two lines for the foot of a figure: the setting, then run ids and the machine.
 pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
     let Some(first) = settings.first() else {
@@ -187,7 +231,7 @@ pub(crate) fn stamp(settings: &[&Setting]) -> Vec<String> {
         .collect();
     // What varies is in the labels; the data set's mark is said even then.
     let mut line = vec![common.join(" · ")];
-    if words.iter().any(|w| w[3] != words[0][3]) {
+    if words.iter().any(|w| w[DATA] != words[0][DATA]) {
         let mut data: Vec<String> = Vec::new();
         for label in settings.iter().map(|s| s.data_label()) {
             if !data.contains(&label) {
@@ -283,6 +327,26 @@ mod tests {
             ["halo · 2 ranks · id-0", "halo · 2 ranks · id-0"]
         );
         assert_eq!(labels(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn knobs_that_differ_are_said_and_no_repeats() {
+        let hidden = |strategy: &str, width: &str| {
+            let mut setting = setting(strategy, 2, 0);
+            setting.knobs.insert("hidden".into(), width.into());
+            setting
+        };
+        let (narrow, wide) = (hidden("halo", "16"), hidden("halo", "64"));
+        assert_eq!(
+            labels(&[&narrow, &wide]),
+            ["halo · hidden 16", "halo · hidden 64"]
+        );
+        assert_ne!(narrow.group(), wide.group());
+        // Of a knob that one strategy has alone, nothing can be told.
+        assert_eq!(
+            labels(&[&narrow, &setting("single", 2, 0)]),
+            ["halo", "single"]
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, Tex
 
 use super::PlotError;
 use super::ink::Ink;
-use super::paper::{Paper, U, escape, text_width};
+use super::paper::{Paper, U, escape, hover_text, text_width};
 use super::saved;
 
 /// A part of the sheet.
@@ -44,7 +44,7 @@ pub(super) const LEGEND: i32 = 72;
 pub(crate) const SIDE: i32 = 22;
 /// How much wider bold letters are than [`text_width`] says.
 const BOLD: f64 = 1.13;
-const FAMILY: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
+pub(super) const FAMILY: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 
 /// Draws a sheet of `width` px whose body is `height` px; `body` draws into that middle part.
 pub(crate) fn sheet(
@@ -66,12 +66,11 @@ pub(crate) fn sheet(
     let text_room = f64::from(width - 2 * SIDE);
     let size = (width as u32, total as u32);
     let words = section(size, &id, |root| {
-        word(
-            root,
-            &fit(&head.title, 17.0 * BOLD, text_room),
-            (SIDE, 28),
-            Type::new(17).bold(),
-        )?;
+        // A narrow sheet has smaller words before it has fewer.
+        let fits = |size: &i32| text_width(&head.title, f64::from(*size) * BOLD) <= text_room;
+        let size = [17, 15, 13].into_iter().find(fits).unwrap_or(13);
+        let title = fit(&head.title, f64::from(size) * BOLD, text_room);
+        word(root, &title, (SIDE, 28), Type::new(size).bold())?;
         word(
             root,
             &fit(&head.subtitle, 12.5, text_room),
@@ -251,6 +250,19 @@ pub(crate) fn word(
         .map_err(PlotError::draw)
 }
 
+/// What a pointer over a place reads, in px of `area`.
+pub(crate) fn hover(
+    area: &Area<'_>,
+    at: (i32, i32),
+    size: (i32, i32),
+    text: &str,
+) -> Result<(), PlotError> {
+    let mut style = Type::new(1).ink(Ink::TIP).style();
+    style.pos = Pos::new(HPos::Left, VPos::Top);
+    area.draw_text(&hover_text(size, text), &style, (at.0 * U, at.1 * U))
+        .map_err(PlotError::draw)
+}
+
 /// The part of `area` at `at`, `size` px.
 pub(crate) fn part<'a>(area: &Area<'a>, at: (i32, i32), size: (i32, i32)) -> Area<'a> {
     area.clone()
@@ -319,7 +331,7 @@ fn legend_rows(legend: &[(Key, String)], room: i32) -> Vec<Vec<(Key, String)>> {
     rows
 }
 
-fn legend_row(root: &Area<'_>, row: &[(Key, String)], y: i32) -> Result<(), PlotError> {
+pub(super) fn legend_row(root: &Area<'_>, row: &[(Key, String)], y: i32) -> Result<(), PlotError> {
     let mut x = SIDE;
     for (key, label) in row {
         let (x0, x1, mid) = (x * U, (x + SAMPLE) * U, (x + SAMPLE / 2) * U);
@@ -380,7 +392,7 @@ mod tests {
         let svg = sheet(&head, (880, 50), |_| Ok(())).expect("an empty sheet");
         let (title, _) = svg.split_once('…').expect("the title is cut");
         let shown = title.chars().rev().take_while(|&c| c == 'a').count();
-        let end = f64::from(SIDE) + 0.675 * 17.0 * shown as f64 + 17.0;
+        let end = f64::from(SIDE) + 0.675 * 13.0 * shown as f64 + 13.0;
         assert!(shown > 50 && end <= 880.0, "{shown} letters end at {end}");
     }
 }

@@ -5,20 +5,38 @@ use plotters::element::{Circle, PathElement};
 use plotters::style::Color;
 use std::collections::BTreeMap;
 
-use super::axes::{Named, axes};
+use super::axes::{Named, axes, spot};
 use super::group::groups;
 use super::ink::Ink;
 use super::setting::stamp;
-use super::sheet::{Area, Head, Key, SIDE, fit, part, sheet, stroke};
+use super::sheet::{Area, Head, Key, SIDE, fit, hover, part, sheet, stroke};
 use super::text::table;
 use super::{Case, Plot, PlotError, Setting, blank, paper::U, read, twin, units};
 
 const WIDTH: i32 = 880;
 const HEIGHT: i32 = 340;
 
+/// Epochs of one setting on one number of ranks.
+#[derive(Default)]
+struct Times {
+    /// A median for each repeat.
+    ms: Vec<f64>,
+    oversubscribed: bool,
+    /// Threads of all ranks.
+    cores: u32,
+}
+
+impl Times {
+    fn median(&self) -> f64 {
+        units::median(self.ms.iter().copied())
+    }
+}
+
 /// One number of ranks of one setting.
 struct Point {
     ranks: u32,
+    /// How many times the threads of what it is held against it has.
+    ideal: f64,
     /// Median over repeats, and the least and the most of them.
     speedup: [f64; 3],
     ms: f64,
@@ -45,27 +63,25 @@ pub fn speedup(cases: &[Case]) -> Result<Plot, PlotError> {
     let mut times = Vec::new();
     let any_ranks = |setting: &mut Setting| {
         setting.ranks = 0;
+        setting.threads = 0;
         setting.oversubscribed = false;
         // One rank is one process, however several are started.
         setting.launch.clear();
     };
     for group in groups(cases, any_ranks) {
-        let mut by_ranks: BTreeMap<u32, (Vec<f64>, bool)> = BTreeMap::new();
+        let mut by_ranks: BTreeMap<u32, Times> = BTreeMap::new();
         for case in &group.cases {
-            let of = &mut by_ranks.entry(case.setting.ranks).or_default();
-            of.0.extend(epoch_ms(case)?);
-            of.1 |= case.setting.oversubscribed;
+            let of = by_ranks.entry(case.setting.ranks).or_default();
+            of.ms.extend(epoch_ms(case)?);
+            of.oversubscribed |= case.setting.oversubscribed;
+            of.cores = of.cores.max(case.setting.cores());
         }
-        by_ranks.retain(|_, (ms, _)| !ms.is_empty());
-        let label = group
-            .label
-            .replace(" · 0 ranks", "")
-            .replace("0 ranks · ", "");
-        times.push((label, by_ranks));
+        by_ranks.retain(|_, times| !times.ms.is_empty());
+        times.push((group.label, by_ranks));
     }
     let alone = times.iter().filter_map(|(_, by_ranks)| by_ranks.get(&1));
-    let alone = alone.map(|(ms, _)| units::median(ms.iter().copied()));
-    let alone = alone.reduce(f64::min);
+    let alone = alone.map(|times| (times.median(), times.cores));
+    let alone = alone.min_by(|a, b| a.0.total_cmp(&b.0));
     let series: Vec<Series> = times
         .into_iter()
         .filter_map(|(label, by_ranks)| Series::of(label, &by_ranks, alone))
@@ -75,14 +91,22 @@ pub fn speedup(cases: &[Case]) -> Result<Plot, PlotError> {
         return blank(&title, why, &settings);
     }
     let base = match alone {
-        Some(ms) => format!("over the fastest epoch on one rank, {}", units::ms(ms)),
-        None => "over each setting's fewest ranks, as if these were ideal".to_owned(),
+        Some((ms, cores)) => format!(
+            "over the fastest epoch on one rank, {} on {}",
+            units::ms(ms),
+            units::plural(cores as usize, "thread")
+        ),
+        None => "no run on one rank: over each setting's fewest ranks, as if these were ideal"
+            .to_owned(),
     };
-    let crowded = series
-        .iter()
-        .flat_map(|s| &s.points)
-        .any(|p| p.oversubscribed);
     let mut notes = vec![base];
+    let points = || series.iter().flat_map(|s| &s.points);
+    if points().any(|p| p.ideal != f64::from(p.ranks)) {
+        notes.push(
+            "ranks have unlike numbers of threads: ideal is what all threads make".to_owned(),
+        );
+    }
+    let crowded = points().any(|p| p.oversubscribed);
     if crowded {
         notes.push("hollow points share cores: read shapes, not speed-ups".to_owned());
     }
@@ -125,22 +149,25 @@ fn epoch_ms(case: &Case) -> Result<Option<f64>, PlotError> {
 impl Series {
     fn of(
         label: String,
-        by_ranks: &BTreeMap<u32, (Vec<f64>, bool)>,
-        alone: Option<f64>,
+        by_ranks: &BTreeMap<u32, Times>,
+        alone: Option<(f64, u32)>,
     ) -> Option<Series> {
-        let (fewest, (first, _)) = by_ranks.first_key_value()?;
-        let base =
-            alone.unwrap_or_else(|| f64::from(*fewest) * units::median(first.iter().copied()));
-        let points = by_ranks.iter().map(|(&ranks, (ms, oversubscribed))| {
-            let median = units::median(ms.iter().copied());
-            let least = ms.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = ms.iter().copied().fold(0.0, f64::max);
+        let (fewest, first) = by_ranks.first_key_value()?;
+        let fewest = f64::from(*fewest);
+        let (base, cores) = match alone {
+            Some((ms, cores)) => (ms, f64::from(cores)),
+            None => (fewest * first.median(), f64::from(first.cores) / fewest),
+        };
+        let points = by_ranks.iter().map(|(&ranks, times)| {
+            let least = times.ms.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = times.ms.iter().copied().fold(0.0, f64::max);
             Point {
                 ranks,
-                speedup: [median, most, least].map(|ms| base / ms),
-                ms: median,
-                repeats: ms.len(),
-                oversubscribed: *oversubscribed,
+                ideal: f64::from(times.cores) / cores,
+                speedup: [times.median(), most, least].map(|ms| base / ms),
+                ms: times.median(),
+                repeats: times.ms.len(),
+                oversubscribed: times.oversubscribed,
             }
         });
         Some(Series {
@@ -153,11 +180,7 @@ impl Series {
 impl Point {
     /// Speed-up or efficiency: median, least, most.
     fn values(&self, efficiency: bool) -> [f64; 3] {
-        let by = if efficiency {
-            f64::from(self.ranks)
-        } else {
-            1.0
-        };
+        let by = if efficiency { self.ideal } else { 1.0 };
         self.speedup.map(|s| s / by)
     }
 }
@@ -168,7 +191,14 @@ fn panel(area: &Area<'_>, series: &[Series], efficiency: bool) -> Result<(), Plo
     let highest = points()
         .map(|p| p.values(efficiency)[2])
         .fold(0.0, f64::max);
-    let ideal = if efficiency { 1.0 } else { ranks };
+    let mut even: Vec<(f64, f64)> = points().map(|p| (f64::from(p.ranks), p.ideal)).collect();
+    even.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    even.dedup_by_key(|p| p.0);
+    let ideal = if efficiency {
+        1.0
+    } else {
+        even.iter().map(|p| p.1).fold(1.0, f64::max)
+    };
     let top = highest.max(ideal) * 1.1;
     let mut chart = ChartBuilder::on(area)
         .margin_top(8 * U)
@@ -185,16 +215,18 @@ fn panel(area: &Area<'_>, series: &[Series], efficiency: bool) -> Result<(), Plo
             name: "ranks",
             ticks,
             lines: false,
+            whole: true,
         },
         Named {
             name,
             ticks: 5,
             lines: true,
+            whole: false,
         },
     )?;
     let line = match efficiency {
         true => vec![(0.0, 1.0), (ranks * 1.08, 1.0)],
-        false => vec![(0.0, 0.0), (ranks * 1.08, ranks * 1.08)],
+        false => even,
     };
     chart
         .draw_series([PathElement::new(line, stroke(Ink::FAINT, 10))])
@@ -220,6 +252,15 @@ fn panel(area: &Area<'_>, series: &[Series], efficiency: bool) -> Result<(), Plo
                 false => vec![Circle::new(at(point), 4 * U, ink.filled())],
             };
             chart.draw_series(dots).map_err(PlotError::draw)?;
+            let [value, ..] = point.values(efficiency);
+            let ranks = units::plural(point.ranks as usize, "rank");
+            let said = format!(
+                "{}, {ranks}: {value:.2}, epoch {}",
+                series.label,
+                units::ms(point.ms)
+            );
+            let (px, py) = spot(&chart, area, x, value);
+            hover(area, (px - 6, py - 6), (12, 12), &said)?;
         }
     }
     Ok(())

@@ -53,10 +53,10 @@ impl Bar {
     }
 }
 
-/// Which parts the frame has, and one bar an epoch.
-pub(super) fn bars(frame: &DataFrame) -> Result<([bool; 5], Vec<Bar>), PlotError> {
-    let epoch = read::need(frame, "epochs", "epoch")?;
-    let wall = read::need(frame, "epochs", "wall_ms")?;
+/// Which parts `frame`, called `name`, has, and one bar a row.
+pub(super) fn bars(frame: &DataFrame, name: &str) -> Result<([bool; 5], Vec<Bar>), PlotError> {
+    let epoch = read::need(frame, name, "epoch")?;
+    let wall = read::need(frame, name, "wall_ms")?;
     let parts: Vec<Option<Vec<f64>>> = PARTS.iter().map(|p| read::maybe(frame, p.1)).collect();
     let hidden = read::maybe(frame, "comm_hidden_ms");
     let warm = read::warmup(frame);
@@ -76,7 +76,7 @@ pub(super) fn bars(frame: &DataFrame) -> Result<([bool; 5], Vec<Bar>), PlotError
 }
 
 /// Means of `k` neighbouring epochs; warm-up epochs are not mixed with others.
-fn binned(bars: &[Bar], k: usize) -> Vec<Bar> {
+pub(super) fn binned(bars: &[Bar], k: usize) -> Vec<Bar> {
     if k <= 1 {
         return bars.to_vec();
     }
@@ -154,7 +154,7 @@ pub fn stack(cases: &[Case]) -> Result<Plot, PlotError> {
 }
 
 fn single(case: &Case) -> Result<Plot, PlotError> {
-    let (has, epochs) = bars(&case.frame)?;
+    let (has, epochs) = bars(&case.frame, "epochs")?;
     let shown = binned(&epochs, epochs.len().div_ceil(MAX_BARS));
     let usual = typical(&epochs);
     let title = format!(

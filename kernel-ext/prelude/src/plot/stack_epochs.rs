@@ -48,6 +48,7 @@ pub(super) fn draw(area: &Area<'_>, bars: &[Bar], has: &[bool; 5]) -> Result<(),
         name: "epoch wall time (ms)",
         ticks: 6,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, Named::default(), y)?;
     let gap = if bars.len() > 100 { 0.04 } else { 0.1 };

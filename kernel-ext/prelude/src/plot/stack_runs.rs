@@ -1,15 +1,16 @@
-//! `stack` for several runs: one bar a run, a typical epoch.
+//! `stack` for several runs: one bar a setting, a typical epoch.
 
 use plotters::chart::ChartBuilder;
 use plotters::element::Rectangle;
 use plotters::style::Color;
 
-use super::axes::{Named, axes, spot};
+use super::axes::{Named, axes, spot, tip};
+use super::group::groups;
 use super::ink::Ink;
 use super::paper::{U, text_width};
-use super::setting::{labels, stamp};
+use super::setting::stamp;
 use super::sheet::{Area, Head, SIDE, Type, fit, part, sheet, stroke, word};
-use super::stack::{Bar, PARTS, bars, legend, typical};
+use super::stack::{Bar, PARTS, bars, binned, legend, typical};
 use super::text::table;
 use super::{Case, Plot, PlotError, Setting, twin, units};
 
@@ -18,40 +19,61 @@ const LANE: i32 = 40;
 /// Most room for labels left of the bars, px.
 const NAMES: i32 = 360;
 
-/// One horizontal bar a run: long names stay readable, and lengths compare along one edge.
+/// One setting: its name, a typical epoch, and how many runs and epochs that is of.
+struct Lane {
+    name: String,
+    bar: Bar,
+    runs: usize,
+    epochs: usize,
+}
+
+/// One horizontal bar a setting, the quickest first: long names stay readable, and lengths compare along one
+/// edge. Runs that repeat a setting are one bar, the mean of theirs.
 pub(super) fn stack_runs(cases: &[Case]) -> Result<Plot, PlotError> {
     let settings: Vec<&Setting> = cases.iter().map(|c| &c.setting).collect();
     let mut has = [false; 5];
-    let mut usual = Vec::new();
-    for case in cases {
-        let (own, epochs) = bars(&case.frame)?;
-        has = std::array::from_fn(|p| has[p] || own[p]);
-        usual.push((typical(&epochs), epochs.len()));
+    let mut lanes = Vec::new();
+    for group in groups(cases, |_| {}) {
+        let (mut usual, mut count) = (Vec::new(), 0);
+        for case in &group.cases {
+            let (own, epochs) = bars(&case.frame, "epochs")?;
+            has = std::array::from_fn(|p| has[p] || own[p]);
+            usual.push(typical(&epochs));
+            count += epochs.len();
+        }
+        // Runs that have finished no epoch have nothing to be averaged.
+        usual.retain(|bar| bar.wall.is_finite());
+        lanes.push(Lane {
+            name: group.label,
+            runs: group.cases.len(),
+            epochs: count,
+            bar: binned(&usual, usual.len())
+                .pop()
+                .unwrap_or_else(|| typical(&[])),
+        });
     }
-    let names = labels(&settings);
-    let title = "Where the time of an epoch went, run by run".to_owned();
-    let notes = vec![
-        "mean of the middle half of epochs by wall time, warm-up left out, slowest rank of each"
-            .to_owned(),
-    ];
+    lanes.sort_by(|a, b| a.bar.wall.total_cmp(&b.bar.wall));
+    let repeated = lanes.iter().any(|lane| lane.runs > 1);
+    let title = match repeated {
+        true => "Where the time of an epoch went, setting by setting",
+        false => "Where the time of an epoch went, run by run",
+    };
+    let of = if repeated { ", mean over repeats" } else { "" };
+    let notes = vec![format!(
+        "mean of the middle half of epochs by wall time, warm-up left out, slowest rank of each{of}"
+    )];
     let foot = stamp(&settings);
-    let walls: Vec<String> = names
+    let walls: Vec<String> = lanes
         .iter()
-        .zip(&usual)
-        .map(|(name, (bar, _))| format!("{name}: {}", units::ms(bar.wall)))
+        .map(|lane| format!("{}: {}", lane.name, units::ms(lane.bar.wall)))
         .collect();
     let head = Head {
-        title: title.clone(),
+        title: title.to_owned(),
         subtitle: notes[0].clone(),
         desc: format!("Typical epoch: {}", walls.join(", ")),
-        legend: legend(&has, usual.iter().any(|(b, _)| b.hidden > 0.0), None),
+        legend: legend(&has, lanes.iter().any(|lane| lane.bar.hidden > 0.0), None),
         foot: foot.clone(),
     };
-    let lanes: Vec<(&str, &Bar)> = names
-        .iter()
-        .zip(&usual)
-        .map(|(name, (bar, _))| (name.as_str(), bar))
-        .collect();
     let height = LANE * lanes.len() as i32 + 50;
     let svg = sheet(&head, (880, height), |area| {
         draw(
@@ -60,19 +82,19 @@ pub(super) fn stack_runs(cases: &[Case]) -> Result<Plot, PlotError> {
             &has,
         )
     })?;
-    let text = twin(&title, &notes, &numbers(&names, &usual, &has), &foot);
+    let text = twin(title, &notes, &numbers(&lanes, &has), &foot);
     Ok(Plot { svg, text })
 }
 
-fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), PlotError> {
+fn draw(area: &Area<'_>, lanes: &[Lane], has: &[bool; 5]) -> Result<(), PlotError> {
     let known = |v: f64| if v.is_finite() { v } else { 0.0 };
     let longest = lanes
         .iter()
-        .map(|(_, b)| known(b.top()))
+        .map(|lane| known(lane.bar.top()))
         .fold(0.0, f64::max);
     let right = if longest > 0.0 { longest * 1.16 } else { 1.0 };
     let n = lanes.len() as f64;
-    let widest = lanes.iter().map(|(name, _)| text_width(name, 12.0));
+    let widest = lanes.iter().map(|lane| text_width(&lane.name, 12.0));
     let names = (widest.fold(60.0, f64::max).ceil() as i32 + 18).min(NAMES);
     let mut chart = ChartBuilder::on(area)
         .margin_right(10 * U)
@@ -84,9 +106,10 @@ fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), 
         name: "wall time of a typical epoch (ms)",
         ticks: 7,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, x, Named::default())?;
-    for (i, (name, bar)) in lanes.iter().enumerate() {
+    for (i, Lane { name, bar, .. }) in lanes.iter().enumerate() {
         let (y0, y1) = (i as f64 + 0.18, i as f64 + 0.82);
         let mut base = 0.0;
         for p in (0..5).filter(|p| has[*p] && known(bar.parts[*p]) > 0.0) {
@@ -94,6 +117,8 @@ fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), 
             let fill = Rectangle::new(rect, PARTS[p].2.filled());
             let rim = Rectangle::new(rect, stroke(Ink::TEXT, 6));
             chart.draw_series([fill, rim]).map_err(PlotError::draw)?;
+            let said = format!("{name}: {} {}", PARTS[p].0, units::ms(bar.parts[p]));
+            tip(&chart, area, rect, &said)?;
             base += bar.parts[p];
         }
         if known(bar.hidden) > 0.0 {
@@ -110,24 +135,25 @@ fn draw(area: &Area<'_>, lanes: &[(&str, &Bar)], has: &[bool; 5]) -> Result<(), 
     Ok(())
 }
 
-fn numbers(names: &[String], usual: &[(Bar, usize)], has: &[bool; 5]) -> String {
+fn numbers(lanes: &[Lane], has: &[bool; 5]) -> String {
     let kept: Vec<usize> = (0..5).filter(|p| has[*p]).collect();
-    let mut head = vec!["ms of a typical epoch", "epochs"];
+    let mut head = vec!["ms of a typical epoch", "runs", "epochs"];
     head.extend(kept.iter().map(|p| PARTS[*p].0));
     head.extend(["wall", "hidden comm"]);
     let number = |v: f64| match v.is_finite() {
         true => format!("{v:.2}"),
         false => "-".to_owned(),
     };
-    let rows: Vec<Vec<String>> = names
-        .iter()
-        .zip(usual)
-        .map(|(name, (bar, epochs))| {
-            let mut row = vec![name.clone(), epochs.to_string()];
-            row.extend(kept.iter().map(|p| number(bar.parts[*p])));
-            row.extend([number(bar.wall), number(bar.hidden)]);
-            row
-        })
-        .collect();
-    table(&head, &rows)
+    let row = |lane: &Lane| {
+        let counts = [lane.runs.to_string(), lane.epochs.to_string()];
+        let parts = kept.iter().map(|p| number(lane.bar.parts[*p]));
+        let ends = [number(lane.bar.wall), number(lane.bar.hidden)];
+        [lane.name.clone()]
+            .into_iter()
+            .chain(counts)
+            .chain(parts)
+            .chain(ends)
+            .collect()
+    };
+    table(&head, &lanes.iter().map(row).collect::<Vec<_>>())
 }

@@ -250,6 +250,7 @@ fn draw_lanes(area: &Area<'_>, events: &[Event], lanes: &[(u32, u32)]) -> Result
         name: "epoch",
         ticks: 10,
         lines: true,
+        whole: true,
     };
     axes(&mut chart, x, Named::default())?;
     let size = if last > 150 { 2 * U } else { 3 * U };
@@ -294,6 +295,7 @@ fn draw_ages(
         name: "age of the rows used (epochs)",
         ticks: 10,
         lines: false,
+        whole: false,
     };
     let y = Named {
         name: if measured {
@@ -303,6 +305,7 @@ fn draw_ages(
         },
         ticks: 5,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, x, y)?;
     let most = points.iter().map(|p| p.saved).fold(1.0, f64::max);

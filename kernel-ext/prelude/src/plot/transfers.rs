@@ -168,6 +168,7 @@ fn bars<'a>(area: &Area<'a>, n: f64, high: f64, name: &str) -> Result<Chart<'a, 
         name,
         ticks: 6,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, Named::default(), y)?;
     Ok(chart)

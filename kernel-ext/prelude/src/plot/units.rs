@@ -71,17 +71,50 @@ pub(crate) fn score(value: f64) -> String {
     }
 }
 
-/// An axis label: as few digits as tell ticks apart.
-pub(crate) fn tick(value: f64) -> String {
-    let text = match value.abs() {
-        v if v >= 1e6 || (v > 0.0 && v < 1e-3) => return format!("{value:e}"),
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
+/// A number at an axis whose numbers are about `step` apart: as few digits as tell it from its neighbours.
+pub(crate) fn tick(value: f64, step: f64) -> String {
+    let step = if step > 0.0 {
+        step
+    } else {
+        value.abs().max(1.0)
     };
-    match text.split_once('.') {
-        Some(_) => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        None => text,
+    if value.abs() < step * 1e-6 {
+        return "0".into();
+    }
+    // One digit more than the step has: its own first digit may be a 2 or a 5.
+    let places = |of: f64| (1.0 - of.log10()).ceil().clamp(0.0, 9.0) as usize;
+    if value.abs() >= 1e6 || value.abs() < 1e-3 {
+        let scale = 10_f64.powi(value.abs().log10().floor() as i32);
+        let (mantissa, power) = (value / scale, scale.log10().round() as i32);
+        return format!(
+            "{}e{power}",
+            short(format!("{mantissa:.*}", places(step / scale)))
+        );
+    }
+    short(format!("{value:.*}", places(step)))
+}
+
+/// Without zeros that say nothing.
+fn short(number: String) -> String {
+    match number.contains('.') {
+        true => number
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned(),
+        false => number,
+    }
+}
+
+/// Three digits, or all of a whole number.
+pub(crate) fn digits(value: f64) -> String {
+    match value.abs() {
+        v if !v.is_finite() => "-".into(),
+        v if v >= 1e6 => format!("{value:.3e}"),
+        v if value.fract() == 0.0 || v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        v if v >= 1e-3 => format!("{value:.3}"),
+        _ => format!("{value:.1e}"),
     }
 }
 
@@ -105,6 +138,25 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
 
+    /// Loss that hardly falls, bytes by the million, and all between.
+    #[test]
+    fn numbers_of_an_axis_differ() {
+        for (low, step) in [
+            (0.7012, 0.0002),
+            (0.0, 0.25),
+            (1.2e6, 2e4),
+            (3e-5, 5e-6),
+            (95.0, 2.5),
+        ] {
+            let numbers: Vec<String> = (0..6)
+                .map(|k| tick(low + step * f64::from(k), step))
+                .collect();
+            let mut distinct = numbers.clone();
+            distinct.dedup();
+            assert_eq!(distinct, numbers, "{low} by {step}");
+        }
+    }
+
     #[test]
     fn units_are_named_and_short() {
         assert_eq!(
@@ -117,7 +169,15 @@ mod tests {
         );
         assert_eq!(count(12345.0), "12\u{202f}345");
         assert_eq!([percent(0.614), percent(0.004)], ["61 %", "0.4 %"]);
-        assert_eq!([tick(0.5), tick(200.0), tick(0.0)], ["0.5", "200", "0"]);
+        assert_eq!(
+            [
+                tick(0.5, 0.1),
+                tick(200.0, 50.0),
+                tick(0.0, 1.0),
+                tick(2.5e6, 5e5)
+            ],
+            ["0.5", "200", "0", "2.5e6"]
+        );
         assert_eq!(median([3.0, f64::NAN, 1.0]), 2.0);
         assert!(median([]).is_nan());
     }

@@ -4,13 +4,13 @@ use plotters::chart::ChartBuilder;
 use plotters::element::{PathElement, Rectangle};
 use plotters::style::Color;
 
-use super::gather::{Data, digits};
+use super::gather::Data;
 use super::{Figure, HEIGHT, WIDTH};
-use crate::plot::PlotError;
 use crate::plot::axes::{Chart, Named, axes, spot};
 use crate::plot::ink::Ink;
 use crate::plot::paper::{U, text_width};
 use crate::plot::sheet::{Area, SIDE, Type, fit, part, stroke, word};
+use crate::plot::{PlotError, digits};
 
 /// Room below the axis for a line of the groups' labels, and the most lines.
 pub(super) const LINE: i32 = 14;
@@ -77,6 +77,7 @@ pub(super) fn draw(
         name: &figure.unit,
         ticks: 6,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, Named::default(), y)?;
     let (left, base) = spot(&chart, &area, 0.0, 0.0);

@@ -4,7 +4,7 @@ use polars::prelude::DataFrame;
 
 use super::{Figure, Kind};
 use crate::paper::numbers::word;
-use crate::plot::{PlotError, median, need};
+use crate::plot::{PlotError, digits, median, need};
 
 /// What a figure draws.
 pub(super) struct Data {
@@ -142,17 +142,4 @@ fn labels(frame: &DataFrame, column: &str) -> Result<Vec<String>, PlotError> {
         .map(cell)
         .collect::<Result<_, _>>()
         .map_err(|_| missing())
-}
-
-/// Three digits, or all of a whole number.
-pub(crate) fn digits(value: f64) -> String {
-    match value.abs() {
-        v if !v.is_finite() => "-".into(),
-        v if v >= 1e6 => format!("{value:.3e}"),
-        v if value.fract() == 0.0 || v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 => format!("{value:.2}"),
-        v if v >= 1e-3 => format!("{value:.3}"),
-        _ => format!("{value:.1e}"),
-    }
 }

@@ -13,7 +13,7 @@ use crate::in_words::or_end;
 use crate::plot::setting::stamp;
 use crate::plot::sheet::{Head, Key, fit, sheet};
 use crate::plot::text::table;
-use crate::plot::{Plot, PlotError, blank, ink::Ink, twin};
+use crate::plot::{Plot, PlotError, blank, digits, ink::Ink, twin};
 use crate::show::Show;
 
 use super::source::Source;
@@ -265,7 +265,7 @@ impl<'a> Figure<'a> {
             .collect();
         let mut text = table(&head, &rows);
         for (words, value) in &self.marks {
-            text += &format!("{words}: {}\n", gather::digits(*value));
+            text += &format!("{words}: {}\n", digits(*value));
         }
         text
     }

@@ -39,6 +39,7 @@ pub(super) fn lanes(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result
         name: figure.x_name(),
         ticks: 12,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, x, Named::default())?;
     for (k, series) in data.series.iter().enumerate() {
@@ -98,11 +99,13 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
         name: figure.x_name(),
         ticks: if each { 0 } else { 10 },
         lines: false,
+        whole: false,
     };
     let y = Named {
         name: &figure.unit,
         ticks: 6,
         lines: true,
+        whole: false,
     };
     axes(&mut chart, x, y)?;
     for (k, series) in data.series.iter().enumerate() {
@@ -142,7 +145,7 @@ pub(super) fn draw(area: &Area<'_>, figure: &Figure<'_>, data: &Data) -> Result<
         for (x, group) in xs.iter().zip(&data.groups) {
             let (at, base) = spot(&chart, &area, *x, bottom);
             let name = match data.xs {
-                Some(_) => tick(*x),
+                Some(_) => tick(*x, 1.0),
                 None => group.clone(),
             };
             for (k, line) in label(&name, slot).iter().enumerate() {

@@ -6,14 +6,14 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 /// What times it, in a Python that has `jupyter_client`.
-const SCRIPT: &str = include_str!("bench.py");
+const SCRIPT: &str = include_str!("notebook.py");
 
 /// Times the kernel `--kernel` (halobook), with `--against` another one by turns; without `--json` the object
 /// at the end is left out.
 ///
 /// # Errors
 /// A wrong flag, a Python without `jupyter_client`, a cell that fails.
-pub fn bench(words: &[String]) -> Result<ExitCode> {
+pub fn notebook(words: &[String]) -> Result<ExitCode> {
     let (mut kernel, mut against) = ("halobook".to_owned(), String::new());
     let (mut rounds, mut json, mut python) = (3usize, false, None);
     let mut rest = words.iter();
@@ -56,7 +56,7 @@ pub fn bench(words: &[String]) -> Result<ExitCode> {
 }
 
 /// The Python of the project that we are in, else the first on the search path.
-fn project_python() -> PathBuf {
+pub(super) fn project_python() -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     let own = here
         .ancestors()
