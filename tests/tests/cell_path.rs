@@ -30,7 +30,7 @@ fn cells_mean_what_they_say() -> Outcome {
         ("1.5 * 2.0", Text("3.0")),
         ("names.push(\"b\".into()); names.len()", Text("2")),
         ("format!(\"{x}\")", Text("\"41\"")),
-        ("()", Text("()")),
+        ("()", Nothing),
         ("let frame = df!(\"n\" => [1, 2, 3]).unwrap();", Nothing),
         ("&frame", Html("<table")),
         ("x", Text("41")),

@@ -200,7 +200,7 @@ fn runs_outlive_a_killed_kernel_and_are_found_by_the_next() -> Outcome {
 
     let id = waited.file_name().context("a name")?.to_string_lossy();
     let table = said(&mut kernel, &format!("%wait {id} -o waited"))?;
-    ensure!(table.contains("the last 5 of 2000 epochs"), "{table}");
+    ensure!(table.contains("the last 20 of 2000 epochs"), "{table}");
     ensure!(said(&mut kernel, "waited.epochs().height()")? == "2000");
     let answer = kernel.execute("%attach -o back")?;
     ok(&answer)?;
