@@ -80,4 +80,4 @@ mod testing;
 
 pub use gnn_data::{Error, Result, convert, error, graph, partition, rng, store};
 pub use rehearsal::{Rehearsed, rehearse};
-pub use work::{Outcome, PART_FILES, World, work};
+pub use work::{DIVERGED, Outcome, PART_FILES, World, work};

@@ -3,6 +3,8 @@
 mod told;
 mod train;
 
+pub use train::DIVERGED;
+
 use crate::backend::Backend;
 use crate::comm::{
     Post, ThreadTransport, Transport, behind_link, same_clock, sleep_exactly, with_hub,

@@ -18,7 +18,7 @@ usage:
   halobook-kernel uninstall (--user | --prefix DIR) [--name NAME]
   halobook-kernel prepare --target-dir DIR [--out DIR] [--workspace DIR]
   halobook-kernel run CONNECTION_FILE
-  halobook-kernel sql QUERY [--json]
+  halobook-kernel sql QUERY [--json] [--partial]
   halobook-kernel check CLAIMS [--run NAME=RUN] [--tol PART] [--json]
   halobook-kernel plot RUN KIND [--epoch K] [-o FILE.svg|pdf|png] [--width 8.4cm] [--font FAMILY] [--bare]
   halobook-kernel figure FILE.pdf|png < SVG

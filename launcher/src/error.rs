@@ -105,9 +105,14 @@ impl Error {
             | Error::PlanRefused { help, .. }
             | Error::Unreachable { help, .. } => help.clone(),
             Error::Core(error) => error.help(),
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                "free some disk space, or name a folder on another disk: HALOBOOK_HOME".into()
+            }
             Error::Io { .. } => "check that the path exists and may be read and written".into(),
             Error::Json { .. } => "the run folder was damaged; run it again".into(),
-            Error::Frame { .. } => "`halobook runs` lists runs and their status".into(),
+            Error::Frame { .. } => {
+                "the table may be damaged or of another program: copy or write it again; `halobook runs` lists runs".into()
+            }
             Error::Identity { .. } => {
                 "this is a fault of Halobook: please report the run's rows folder".into()
             }

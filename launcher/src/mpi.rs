@@ -34,6 +34,13 @@ impl std::fmt::Display for Mpi {
     }
 }
 
+/// What in the environment says that Open MPI's ranks are on other hosts, or how they are to speak.
+const LEADS_AWAY: [&str; 3] = [
+    "OMPI_MCA_btl",
+    "OMPI_MCA_orte_default_hostfile",
+    "PRTE_MCA_prte_default_hostfile",
+];
+
 /// A program on the search path.
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -58,6 +65,19 @@ impl Mpi {
         })
     }
 
+    /// Open MPI's ways from rank to rank of one host.
+    fn within_a_host(&self) -> &'static str {
+        let major = self
+            .version
+            .split('.')
+            .next()
+            .and_then(|major| major.parse::<u32>().ok());
+        match major {
+            Some(5..) => "self,sm",
+            _ => "self,vader",
+        }
+    }
+
     /// The command line that starts `ranks` copies of what follows it.
     pub fn command(&self, ranks: usize, oversubscribed: bool) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![self.mpirun.clone().into()];
@@ -76,6 +96,13 @@ impl Mpi {
                 // Bus error, arithmetic error, segmentation fault: a stack of addresses is worth
                 // printing. An abort has said why; the stack would push that out of the log's end.
                 add(&["--mca", "opal_signal", "7,8,11"]);
+                // Ranks of one host share memory; a port of theirs would be open to everybody.
+                if !LEADS_AWAY
+                    .iter()
+                    .any(|name| std::env::var_os(name).is_some())
+                {
+                    add(&["--mca", "btl", self.within_a_host()]);
+                }
                 if crate::sys::is_root() {
                     add(&["--allow-run-as-root"]);
                 }

@@ -100,7 +100,7 @@ pub fn partition(wanted: &Wanted) -> Result<Done> {
     }
     let id = store::new_id();
     let dir = folder().join(&id);
-    std::fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
+    store::make(&dir)?;
     frames::write_partition(&dir.join("partition.parquet"), &rows, &report)?;
     write_report(&dir.join("report.json"), &report)?;
     Ok(Done {

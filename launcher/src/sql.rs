@@ -9,8 +9,8 @@
 //! | `latest_epochs`, `latest_ranks`, … | those of the last run, unless a run is bound to that name |
 //! | a name | the frame of a sweep, a partition or a query that is bound to it |
 //!
-//! A table is read only if the query names it. Runs of an older version whose frames have other columns
-//! are left out of the tables of all runs.
+//! A table is read only if the query names it. What cannot be read of a run, or has other columns than the newest
+//! run's (an older version's), is left out of the tables of all runs, and that is said.
 
 use crate::error::{Error, Result};
 use crate::{frames, store};
@@ -27,12 +27,44 @@ pub enum Bound {
     Frame(PathBuf),
 }
 
-/// What a query answers. `bound` are the names that it may use beside the store's tables.
+/// What a query answers.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its rows.
+    pub frame: DataFrame,
+    /// Which runs are not in it, and why, a line each.
+    pub left_out: Vec<String>,
+}
+
+/// What a query answers of whole tables. `bound` are the names that it may use beside the store's tables.
+///
+/// # Errors
+/// As [`query_in_part`], and where a run is left out of a table.
+pub fn query(text: &str, bound: &[(String, Bound)]) -> Result<DataFrame> {
+    let Answer { frame, left_out } = query_in_part(text, bound)?;
+    match left_out.first() {
+        None => Ok(frame),
+        Some(first) => Err(Error::refused(
+            format!("{} cannot be asked: {first}", plural(left_out.len())),
+            "`halobook rm RUN` deletes a damaged run; a query says what it leaves out",
+        )),
+    }
+}
+
+fn plural(runs: usize) -> String {
+    match runs {
+        1 => "a run".to_owned(),
+        runs => format!("{runs} runs"),
+    }
+}
+
+/// What a query answers of the runs that can be read.
 ///
 /// # Errors
 /// [`Error::Refused`] with what Polars says about the query and the tables there are; what reading
-/// a table reports.
-pub fn query(text: &str, bound: &[(String, Bound)]) -> Result<DataFrame> {
+/// a table of one run reports.
+pub fn query_in_part(text: &str, bound: &[(String, Bound)]) -> Result<Answer> {
+    let mut left_out = Vec::new();
     let mut context = SQLContext::new();
     let mut words: Vec<&str> = text
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
@@ -46,16 +78,18 @@ pub fn query(text: &str, bound: &[(String, Bound)]) -> Result<DataFrame> {
         .collect();
     let mut rest = Vec::new();
     for word in words {
-        match table(word, bound, &own)? {
+        match table(word, bound, &own, &mut left_out)? {
             Some(table) => context.register(word, table.lazy()),
             None => rest.push(word),
         }
     }
     let mut answered = execute(&mut context, text);
-    if answered.is_err() && register_rest(&mut context, &rest)? {
+    if answered.is_err() && register_rest(&mut context, &rest, &mut left_out)? {
         answered = execute(&mut context, text);
     }
-    answered.map_err(|e| {
+    left_out.sort_unstable();
+    left_out.dedup();
+    let frame = answered.map_err(|e| {
         let names = bound.iter().map(|(name, to)| match to {
             Bound::Run(_) => format!("{name}_epochs, {name}_ranks, …"),
             Bound::Frame(_) => name.clone(),
@@ -69,7 +103,8 @@ pub fn query(text: &str, bound: &[(String, Bound)]) -> Result<DataFrame> {
             format!("sql: {e}"),
             format!("tables: {}", tables.join(", ")),
         )
-    })
+    })?;
+    Ok(Answer { frame, left_out })
 }
 
 fn execute(context: &mut SQLContext, text: &str) -> PolarsResult<DataFrame> {
@@ -77,7 +112,12 @@ fn execute(context: &mut SQLContext, text: &str) -> PolarsResult<DataFrame> {
 }
 
 /// The table of that name, if there is one; `own` are the frames of the strategies that are known here.
-fn table(name: &str, bound: &[(String, Bound)], own: &[String]) -> Result<Option<DataFrame>> {
+fn table(
+    name: &str,
+    bound: &[(String, Bound)],
+    own: &[String],
+    left_out: &mut Vec<String>,
+) -> Result<Option<DataFrame>> {
     for (of, to) in bound {
         match to {
             Bound::Frame(path) if of == name => return frames::read_named(path, name).map(Some),
@@ -100,7 +140,7 @@ fn table(name: &str, bound: &[(String, Bound)], own: &[String]) -> Result<Option
     match name {
         "runs" => frames::runs().map(Some),
         _ if frames::of_every_run(name) || own.iter().any(|frame| frame == name) => {
-            stacked(name).map(Some)
+            stacked(name, left_out).map(Some)
         }
         _ => Ok(None),
     }
@@ -108,7 +148,11 @@ fn table(name: &str, bound: &[(String, Bound)], own: &[String]) -> Result<Option
 
 /// Adds the tables among `words` that only runs know: frames of strategies which are gone. Whether there
 /// are any.
-fn register_rest(context: &mut SQLContext, words: &[&str]) -> Result<bool> {
+fn register_rest(
+    context: &mut SQLContext,
+    words: &[&str],
+    left_out: &mut Vec<String>,
+) -> Result<bool> {
     let mut known: Vec<String> = Vec::new();
     for run in store::list()? {
         // A run whose list cannot be read says so where it is asked for by itself.
@@ -120,26 +164,39 @@ fn register_rest(context: &mut SQLContext, words: &[&str]) -> Result<bool> {
         .filter(|word| known.iter().any(|name| name == *word));
     let mut any = false;
     for word in named {
-        context.register(word, stacked(word)?.lazy());
+        context.register(word, stacked(word, left_out)?.lazy());
         any = true;
     }
     Ok(any)
 }
 
-/// A frame of all runs, one below the other. The newest run says which columns there are.
-fn stacked(frame: &str) -> Result<DataFrame> {
+/// A frame of all runs, one below the other. The newest run says which columns there are. Runs that cannot be read,
+/// or have others, are noted in `left_out`.
+fn stacked(frame: &str, left_out: &mut Vec<String>) -> Result<DataFrame> {
     let mut all: Option<DataFrame> = None;
     for run in store::list()?.into_iter().rev() {
-        // A run whose rows cannot be read says so where it is asked for by itself.
-        let Ok(part) = frames::load(&store::runs_dir().join(&run.run_id), frame) else {
+        let dir = store::runs_dir().join(&run.run_id);
+        if !frames::has(&dir, frame) {
             continue;
+        }
+        let part = match frames::load(&dir, frame) {
+            Ok(part) => part,
+            Err(error) => {
+                left_out.push(format!("{} of run {}: {error}", frame, run.run_id));
+                continue;
+            }
         };
         match &mut all {
             None => all = Some(part),
             Some(all) if all.schema() == part.schema() => {
                 all.vstack_mut(&part).map_err(Error::frame(frame))?;
             }
-            Some(_) => {}
+            Some(_) => {
+                let run = &run.run_id;
+                left_out.push(format!(
+                    "{frame} of run {run}: it has other columns than the newest run's"
+                ));
+            }
         }
     }
     Ok(all.unwrap_or_default())
@@ -151,7 +208,7 @@ fn stacked(frame: &str) -> Result<DataFrame> {
 /// When the store cannot be written.
 pub fn keep(frame: &mut DataFrame) -> Result<String> {
     let dir = store::home().join("frames");
-    std::fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
+    store::make(&dir)?;
     let id = store::new_id();
     frames::write_named(&kept(&id)?, "query", frame)?;
     Ok(id)

@@ -4,8 +4,10 @@ use crate::error::{Error, Result};
 pub use crate::manifest::{Final, Manifest, RunError, Status, Wait};
 use crate::time::Utc;
 use gnn_core::store::Verdicts;
+use std::fs::DirBuilder;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Folder of everything that Halobook keeps: `$HALOBOOK_HOME`, else the platform's user data
@@ -40,6 +42,18 @@ pub fn runs_dir() -> PathBuf {
     home().join("runs")
 }
 
+/// Makes a folder of the store and those above it that are not there: for nobody but their owner, or with
+/// HALOBOOK_SHARE=1 for whom the umask lets in.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make(folder: &Path) -> Result<()> {
+    let shared = std::env::var_os("HALOBOOK_SHARE").is_some_and(|share| share == "1");
+    let mode = if shared { 0o777 } else { 0o700 };
+    let made = DirBuilder::new().recursive(true).mode(mode).create(folder);
+    made.map_err(Error::io(folder))
+}
+
 /// A fresh run id, `YYYYMMDD-HHMMSS-xxxx`.
 pub fn new_id() -> String {
     let random = RandomState::new().build_hasher().finish() as u16;
@@ -60,7 +74,7 @@ pub fn create(id: &str) -> Result<PathBuf> {
         ));
     }
     let runs = runs_dir();
-    std::fs::create_dir_all(&runs).map_err(Error::io(&runs))?;
+    make(&runs)?;
     let dir = runs.join(id);
     std::fs::create_dir(&dir).map_err(|e| match e.kind() {
         std::io::ErrorKind::AlreadyExists => Error::refused(

@@ -40,3 +40,52 @@ fn the_store_answers_in_sql() -> Outcome {
     ensure!(refused.stderr.contains("tables: runs, epochs"), "{refused}");
     Ok(())
 }
+
+/// A frame that is cut, and one with a flipped bit, are named; the answer is of the rest.
+#[test]
+fn damaged_frames_are_said() -> Outcome {
+    let store = Store::new()?;
+    let damaged = store.train("--data karate -s single --epochs 3")?;
+    store.train("--data karate -s single --epochs 4")?;
+    let id = damaged["run_id"].as_str().unwrap_or_default().to_owned();
+    let file = store.run(&id).join("frames/epochs.parquet");
+    let whole = std::fs::read(&file)?;
+    let query = "SELECT COUNT(*) AS n FROM epochs";
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 4;
+    for bytes in [&whole[..500], &flipped] {
+        std::fs::write(&file, bytes)?;
+        let answer = ask(&store, query)?;
+        ensure!(answer.status.code() == Some(1), "{answer}");
+        ensure!(
+            answer
+                .stderr
+                .contains(&format!("left out: epochs of run {id}")),
+            "{answer}"
+        );
+        ensure!(answer.stdout.contains("\"n\":4"), "{answer}");
+        let partial = store
+            .start_words(&["sql", query, "--json", "--partial"])?
+            .wait(Duration::from_secs(60))?;
+        ensure!(
+            partial.status.success() && partial.stderr.contains("left out"),
+            "{partial}"
+        );
+        let claim = store
+            .start_words(&["check", "count(epochs.epoch) == 4"])?
+            .wait(Duration::from_secs(60))?;
+        ensure!(
+            claim.status.code() == Some(2) && claim.stderr.contains("is damaged"),
+            "{claim}"
+        );
+        let frame = store
+            .start_words(&["frames", &id, "epochs"])?
+            .wait(Duration::from_secs(60))?;
+        ensure!(
+            !frame.status.success() && frame.stderr.contains("is damaged"),
+            "{frame}"
+        );
+        ensure!(!frame.stderr.contains("panicked"), "{frame}");
+    }
+    Ok(())
+}

@@ -184,7 +184,7 @@ row_struct! {
     EndedRow in "ended" {
         /// The last epoch, from 0.
         epoch: u32,
-        /// The run key that ended it: `patience`.
+        /// The run key that ended it: `patience` or `stop_on_nan`.
         by: String,
     }
 }

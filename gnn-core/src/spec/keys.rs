@@ -310,6 +310,7 @@ keys! {
     partition Result None, KeyType::Name(Registry::Partitioners), "partitioner; knobs after a colon, metis:slack=0.1; auto is the strategy's own, metis:balance=train+edges for distdgl and metis for others; halobook partition --help lists them", word => same, |s: &String| text(s);
     eval_every Course None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
     patience Course None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;
+    stop_on_nan Course None, KeyType::Choice(&["true", "false"]), "end, as failed, with the epoch whose training loss is no finite number", word => |s: String| s == "true", |b: &bool| Value::Bool(*b);
     target Course None, KeyType::Float(0.0, 1.0), "validation score until which training is timed, time_to_target_ms in the frame runs; 0: 99 % of the run's own best", float => |x| x, number;
     checkpoint_every Course None, KeyType::Int(0, MAX), "write a checkpoint every so many epochs and after the last, for --resume; 0 is never", int => size, count;
     warmup Course None, KeyType::Int(0, MAX), "epochs flagged as warm-up", int => size, count;

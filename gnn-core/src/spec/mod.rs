@@ -199,6 +199,8 @@ pub struct RunSpec {
     pub eval_every: usize,
     /// Evaluations without a better validation score after which the run ends; 0 is never.
     pub patience: usize,
+    /// Whether a run ends, as failed, with the epoch whose training loss is no finite number.
+    pub stop_on_nan: bool,
     /// Validation score until which training is timed; 0: 99 % of the run's own best.
     pub target: f64,
     /// Write a checkpoint every this many epochs (and after the last); 0 is never.
@@ -274,6 +276,7 @@ impl Default for RunSpec {
             partition: "metis".into(),
             eval_every: 1,
             patience: 0,
+            stop_on_nan: true,
             target: 0.0,
             checkpoint_every: 0,
             warmup: 1,

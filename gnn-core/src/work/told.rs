@@ -80,6 +80,11 @@ impl All {
         self.0.iter().any(|told| told.stop)
     }
 
+    /// Whether the losses of all ranks are finite numbers.
+    pub(super) fn is_finite(&self) -> bool {
+        self.0.iter().all(|told| told.loss.is_finite())
+    }
+
     /// By how much an epoch that began at `start_ns` began after the first.
     pub(super) fn late_ns(&self, start_ns: u64) -> u64 {
         let first = self.0.iter().map(|told| told.start_ns).min();

@@ -14,6 +14,9 @@ use crate::record::{Closed, Pass, Phase, RankFacts, Recorder, give_back, now_ns}
 use crate::strategy::{Built, Entry, Rows, Setup, Strategy, find_in};
 use std::sync::Arc;
 
+/// The run key that ends a run whose loss is no finite number.
+pub const DIVERGED: &str = "stop_on_nan";
+
 /// Builds the strategy of the request and trains it to the end.
 ///
 /// # Errors
@@ -96,7 +99,7 @@ impl<'a> Training<'a> {
         })
     }
 
-    /// Epoch after epoch, until the last, a stop request, or the end of patience.
+    /// Epoch after epoch, until the last, a stop request, the end of patience, or a loss that is no number.
     fn run(&mut self, cx: &mut Ctx) -> Result<Outcome> {
         let plan = Arc::clone(&cx.plan);
         let spec = &plan.spec;
@@ -112,10 +115,12 @@ impl<'a> Training<'a> {
             if let Some(score) = all.score().filter(|_| done.is_multiple_of(spec.eval_every)) {
                 self.patience.take(score);
             }
-            outcome.stopped_early = self.patience.is_over() && done < spec.epochs;
+            let diverged = spec.stop_on_nan && !all.is_finite();
+            let over = self.patience.is_over() && done < spec.epochs;
+            outcome.stopped_early = over || diverged;
             outcome.interrupted = all.stop() && done < spec.epochs && !outcome.stopped_early;
             if outcome.stopped_early && cx.rank() == 0 {
-                let by = "patience".into();
+                let by = if diverged { DIVERGED } else { "patience" }.into();
                 self.recorder.write(&EndedRow {
                     epoch: epoch as u32,
                     by,
@@ -124,7 +129,8 @@ impl<'a> Training<'a> {
             }
             let ends = outcome.stopped_early || outcome.interrupted || done == spec.epochs;
             let every = spec.checkpoint_every;
-            if every > 0 && (ends || done.is_multiple_of(every)) {
+            // Nobody goes on from what is no number.
+            if every > 0 && !diverged && (ends || done.is_multiple_of(every)) {
                 self.save(cx, done)?;
             }
             if ends {

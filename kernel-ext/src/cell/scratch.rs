@@ -1,8 +1,8 @@
 //! A kernel's own folder: entered at start, gone at the end.
 
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,7 +58,11 @@ impl Scratch {
             &uuid::Uuid::new_v4().simple().to_string()[..8]
         ));
         for part in ["bin", "crate", "config"] {
-            fs::create_dir_all(dir.join(part))
+            // What cells are is nobody else's.
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(dir.join(part))
                 .with_context(|| format!("cannot make a scratch folder at {}", dir.display()))?;
         }
         let mut command = Command::new(&program);

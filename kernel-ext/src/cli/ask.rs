@@ -6,20 +6,30 @@ use launcher::check::{Claim, NEAR, Tolerance, Verdict, read};
 use launcher::sql::Bound;
 use launcher::{Error, Result, frames, store};
 
-/// Prints what a query over the run store answers; exit status 2 if it is refused.
+/// Prints what a query over the run store answers; exit status 2 if it is refused, 1 if runs had to be left out and
+/// `--partial` does not say that this is well.
 pub fn sql(words: &[String]) -> ExitCode {
-    let (flags, texts): (Vec<&String>, Vec<&String>) = words.iter().partition(|w| *w == "--json");
+    let is_flag = |word: &&String| matches!(word.as_str(), "--json" | "--partial");
+    let (flags, texts): (Vec<&String>, Vec<&String>) = words.iter().partition(is_flag);
+    let has = |flag: &str| flags.iter().any(|word| *word == flag);
     let [query] = texts[..] else {
         return refuse("sql takes one query", "halobook sql 'SELECT * FROM runs'");
     };
-    match launcher::sql::query(query, &[]) {
-        Ok(frame) if flags.is_empty() => println!("{frame}"),
-        Ok(frame) => frames::json_lines(&frame)
+    let answer = match launcher::sql::query_in_part(query, &[]) {
+        Ok(answer) => answer,
+        Err(error) => return refuse(&error.to_string(), &error.help()),
+    };
+    match has("--json") {
+        true => frames::json_lines(&answer.frame)
             .iter()
             .for_each(|line| println!("{line}")),
-        Err(error) => return refuse(&error.to_string(), &error.help()),
+        false => println!("{}", answer.frame),
     }
-    ExitCode::SUCCESS
+    answer
+        .left_out
+        .iter()
+        .for_each(|line| eprintln!("left out: {line}"));
+    ExitCode::from(u8::from(!answer.left_out.is_empty() && !has("--partial")))
 }
 
 /// Prints which claims hold; exit status 1 if one does not, 2 if they are refused.

@@ -1,7 +1,10 @@
 //! `%%sql`: Polars SQL over what is bound and over the run store, in this process. Frames that cells made are in
 //! theirs: those that a query names are handed over as files.
 
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 
 use launcher::sql::{self, Bound};
 use launcher::{forecast, partition, store, sweep};
@@ -17,7 +20,11 @@ pub fn query(request: &SqlRequest, session: &Session<'_>) -> Outcome {
     let mut tables = tables(session);
     let handed = HandedOver::of(&request.text, &tables, session)?;
     tables.extend(handed.tables());
-    let mut frame = sql::query(&request.text, &tables).map_err(refused)?;
+    let answer = sql::query_in_part(&request.text, &tables).map_err(refused)?;
+    for line in &answer.left_out {
+        session.output.stderr(&format!("left out: {line}\n"));
+    }
+    let mut frame = answer.frame;
     let shown: Shown = report::frame(&frame);
     if let Some(name) = &request.output {
         let id = sql::keep(&mut frame).map_err(refused)?;
@@ -39,7 +46,7 @@ impl HandedOver {
         session: &Session<'_>,
     ) -> Result<HandedOver, Failure> {
         let mut handed = HandedOver {
-            dir: std::env::temp_dir().join(format!("halobook-sql-{}", std::process::id())),
+            dir: std::env::temp_dir().join(format!("halobook-sql-{}", launcher::store::new_id())),
             names: Vec::new(),
         };
         let words = query.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -52,7 +59,7 @@ impl HandedOver {
                 Some("LazyFrame") => ".clone().collect()?",
                 _ => continue,
             };
-            std::fs::create_dir_all(&handed.dir).map_err(|error| {
+            private(&handed.dir).map_err(|error| {
                 Failure::config(format!("{}: {error}", handed.dir.display()), [])
             })?;
             let file = handed.file(word);
@@ -74,6 +81,14 @@ impl HandedOver {
         self.names
             .iter()
             .map(|name| (name.clone(), Bound::Frame(self.file(name))))
+    }
+}
+
+/// A folder that nobody else reads; there is none of its name yet, or it is this query's.
+fn private(dir: &Path) -> std::io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        made => made,
     }
 }
 

@@ -406,11 +406,17 @@ pub(super) fn identifier(name: String, line: &str) -> Result<String, Refusal> {
     let starts = chars
         .next()
         .is_some_and(|c| c.is_ascii_lowercase() || c == '_');
-    if starts && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+    let taken = KEYWORDS.contains(&name.as_str()) || name.chars().all(|c| c == '_');
+    if starts && !taken && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return Ok(name);
     }
+    let why = if taken {
+        ": Rust has it for itself"
+    } else {
+        ""
+    };
     Err(Refusal {
-        message: format!("`{name}` cannot be a variable's name"),
+        message: format!("`{name}` cannot be a variable's name{why}"),
         span: place(line, &name),
         line: line
             .lines()
@@ -420,6 +426,15 @@ pub(super) fn identifier(name: String, line: &str) -> Result<String, Refusal> {
         help: "use a lower-case name such as r1".into(),
     })
 }
+
+/// Words that begin in lower case and are Rust's own, or kept for it.
+const KEYWORDS: [&str; 51] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
 
 /// Where `word` stands in `line`, in characters.
 pub(super) fn place(line: &str, word: &str) -> (usize, usize) {

@@ -131,6 +131,14 @@ fn take(
             }
         },
     };
+    if flag.long == "output" && parsed.flags.iter().any(|(long, _)| *long == "output") {
+        return Err(refuse(
+            line,
+            word,
+            "a result is bound to one name".into(),
+            "leave one of them out".into(),
+        ));
+    }
     parsed.flags.push((flag.long, value));
     Ok(())
 }

@@ -107,8 +107,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "sql",
-        arguments: "QUERY [--json]",
-        about: "ask the run store: tables runs, epochs, ranks, comm, … of all runs",
+        arguments: "QUERY [--json] [--partial]",
+        about: "ask the run store: tables runs, epochs, ranks, comm, … of all runs; exit status 1 if one cannot be read, unless --partial",
         run: Plain(commands::sql),
     },
     Command {

@@ -143,7 +143,7 @@ pub fn plan(wanted: &Wanted) -> Result<Done> {
         add(&mut done, &resolved, &seen);
     }
     done.dir = folder().join(&done.id);
-    std::fs::create_dir_all(&done.dir).map_err(Error::io(&done.dir))?;
+    store::make(&done.dir)?;
     frames::write_plan(&done.dir.join("plan.parquet"), &done.rows)?;
     Ok(done)
 }

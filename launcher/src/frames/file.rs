@@ -1,7 +1,7 @@
 //! A frame in a form that other programs read.
 
 use crate::error::{Error, Result};
-use polars::prelude::{CsvWriter, DataFrame, SerWriter};
+use polars::prelude::{CsvWriter, DataFrame, ParquetWriter, SerWriter};
 use std::path::Path;
 
 /// The form of a file.
@@ -36,7 +36,11 @@ impl Form {
 /// What the file system says, and what has no such form.
 pub fn write(mut frame: DataFrame, form: Form, to: Option<&Path>) -> Result<()> {
     match (form, to) {
-        (Form::Parquet, Some(path)) => super::write_named(path, "written", &mut frame),
+        (Form::Parquet, Some(path)) => {
+            let file = std::fs::File::create(path).map_err(Error::io(path))?;
+            let written = ParquetWriter::new(file).finish(&mut frame);
+            written.map(|_| ()).map_err(Error::frame("written"))
+        }
         (Form::Parquet, None) => Err(Error::refused(
             "Parquet is no text to be printed",
             "name a file",

@@ -18,6 +18,7 @@ mod json;
 mod listing;
 mod own;
 pub(crate) mod rows;
+mod stored;
 mod summary;
 mod table;
 mod target;
@@ -33,17 +34,15 @@ pub use target::OF_BEST;
 pub use text::text;
 
 use crate::error::{Error, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, RunError};
 use crate::store;
+use gnn_core::DIVERGED;
 use gnn_core::partition::Report;
 use gnn_core::record::frame::Schema;
 use gnn_core::record::rows::{PartRow, PlanRow};
 use own::Own;
-use polars::prelude::{
-    Column, DataFrame, NamedFrom, ParquetReader, ParquetWriter, SerReader, Series,
-};
+use polars::prelude::{Column, DataFrame, NamedFrom, Series};
 use rows::Rows;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Frames of every run, before those that strategies add and after them.
@@ -115,11 +114,10 @@ pub fn load(run_dir: &Path, frame: &str) -> Result<DataFrame> {
         true => None,
         false => Some(own::find(run_dir, frame)?.ok_or_else(|| unknown(frame))?),
     };
-    match File::open(path(run_dir, frame)) {
-        Ok(file) => ParquetReader::new(file)
-            .finish()
-            .map_err(Error::frame(frame)),
-        Err(_) => build(run_dir, frame, own),
+    let written = path(run_dir, frame);
+    match written.exists() {
+        true => stored::read(&written, frame),
+        false => build(run_dir, frame, own),
     }
 }
 
@@ -255,10 +253,20 @@ pub fn write_plan(path: &Path, rows: &[PlanRow]) -> Result<()> {
 /// # Errors
 /// When it cannot be read.
 pub fn read_named(path: &Path, frame: &str) -> Result<DataFrame> {
-    let file = File::open(path).map_err(Error::io(path))?;
-    ParquetReader::new(file)
-        .finish()
-        .map_err(Error::frame(frame))
+    stored::read(path, frame)
+}
+
+/// Why a run failed whose loss was no finite number from `epoch` on.
+fn diverged(epoch: u32) -> RunError {
+    RunError {
+        name: "HaloDiverged".into(),
+        epoch: Some(u64::from(epoch)),
+        message: format!(
+            "the training loss of epoch {epoch} is no finite number; a smaller lr or fewer layers may help, and \
+             stop_on_nan = false goes on all the same"
+        ),
+        ..RunError::default()
+    }
 }
 
 /// Builds and writes every frame of a run, and enters into `manifest` what only the rows know:
@@ -277,7 +285,14 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
         manifest.note(note);
     }
     manifest.epochs_done = rows.epochs.len() as u32;
-    manifest.stopped_early = rows.ended.is_some() && rows.ended == rows.epochs.last().copied();
+    let ended = rows
+        .ended
+        .as_ref()
+        .filter(|ended| rows.epochs.last() == Some(&ended.epoch));
+    manifest.stopped_early = ended.is_some_and(|ended| ended.by != DIVERGED);
+    if let Some(ended) = ended.filter(|ended| ended.by == DIVERGED) {
+        manifest.error = Some(diverged(ended.epoch));
+    }
     manifest.bytes_total = rows.ranks.iter().map(|r| r.bytes_tx).sum();
     manifest.mem_peak_bytes = rows
         .ranks
@@ -319,12 +334,7 @@ pub fn write_run(run_dir: &Path, manifest: &Manifest) -> Result<()> {
 /// # Errors
 /// When it cannot be written.
 pub fn write_named(path: &Path, frame: &str, made: &mut DataFrame) -> Result<()> {
-    let temporary = path.with_extension("tmp");
-    let file = File::create(&temporary).map_err(Error::io(&temporary))?;
-    ParquetWriter::new(file)
-        .finish(made)
-        .map_err(Error::frame(frame))?;
-    std::fs::rename(&temporary, path).map_err(Error::io(path))
+    stored::write(path, frame, made)
 }
 
 #[cfg(test)]

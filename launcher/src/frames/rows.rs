@@ -27,7 +27,7 @@ pub(crate) struct Rows {
     /// One row a part.
     pub partition: Vec<PartRow>,
     /// The last epoch of a run that ended early by itself.
-    pub ended: Option<u32>,
+    pub ended: Option<EndedRow>,
     /// The finished epochs, ascending.
     pub epochs: Vec<u32>,
 }
@@ -103,7 +103,7 @@ impl Rows {
             "traced" => self.traced.push(serde_json::from_slice(line)?),
             "metrics" => self.metrics.push(metrics(line)?),
             "partition" => self.partition.push(serde_json::from_slice(line)?),
-            "ended" => self.ended = Some(serde_json::from_slice::<EndedRow>(line)?.epoch),
+            "ended" => self.ended = Some(serde_json::from_slice(line)?),
             // Rows of a frame that nobody asked for, or of a later version, stay in the file.
             name => {
                 if let Some(own) = self.own.iter_mut().find(|own| own.name() == name) {

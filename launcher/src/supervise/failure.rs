@@ -111,6 +111,10 @@ impl Evidence<'_> {
                 error.message = format!("{subject} {what}{}", place(&error));
             }
         }
+        let lines = error.log_tail.iter().chain([&error.message]);
+        if lines.into_iter().any(|line| line.contains(DISK_FULL)) {
+            error.name = "HaloDiskFull".into();
+        }
         error
     }
 
@@ -187,6 +191,9 @@ impl Evidence<'_> {
         tail::last_lines(&self.run_dir.join("logs").join(file), SEARCHED_LINES)
     }
 }
+
+/// What the system says of a disk without room.
+const DISK_FULL: &str = "No space left on device";
 
 fn who(rank: Option<u32>) -> String {
     rank.map_or_else(|| "a rank".into(), |r| format!("rank {r}"))

@@ -242,6 +242,8 @@ impl<'a> Supervisor<'a> {
         for text in &self.manifest.notes[told..] {
             self.events.put("note", json!({ "text": text }))?;
         }
+        // What the rows say of the run's end.
+        error = error.or_else(|| self.manifest.error.take());
         let all_done = self.manifest.epochs_done as usize == self.resolved.plan.spec.epochs;
         self.manifest.status = match ending {
             Ending::Killed => Status::Interrupted,

@@ -250,7 +250,7 @@ impl<'a> Sweep<'a> {
         told: &'a mut dyn FnMut(&Event),
     ) -> Result<Sweep<'a>> {
         let all = sweeps_dir();
-        std::fs::create_dir_all(&all).map_err(Error::io(&all))?;
+        store::make(&all)?;
         let dir = all.join(id);
         std::fs::create_dir(&dir).map_err(Error::io(&dir))?;
         let path = dir.join("events.jsonl");

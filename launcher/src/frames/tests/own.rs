@@ -1,5 +1,6 @@
 //! Frames that strategies add, of strategies that nobody here knows and of ones that never wrote them down.
 
+use std::fs::File;
 use super::*;
 use gnn_core::record::frame::{Column, Schema};
 
