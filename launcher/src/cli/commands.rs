@@ -68,14 +68,8 @@ pub fn frames(words: &[String]) -> Result<i32> {
     let form = match (words.has("csv"), words.has("parquet"), to) {
         (false, false, None) => None,
         (true, false, _) => Some(framing::Form::Csv),
-        (false, true, Some(_)) => Some(framing::Form::Parquet),
+        (false, true, _) => Some(framing::Form::Parquet),
         (false, false, Some(path)) => Some(framing::Form::of(path)?),
-        (false, true, None) => {
-            return Err(Error::refused(
-                "Parquet is no text to be printed",
-                "name a file: -o FILE",
-            ));
-        }
         (true, true, _) => {
             return Err(Error::refused(
                 "--csv and --parquet are two forms",

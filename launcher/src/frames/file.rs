@@ -43,7 +43,7 @@ pub fn write(mut frame: DataFrame, form: Form, to: Option<&Path>) -> Result<()> 
         }
         (Form::Parquet, None) => Err(Error::refused(
             "Parquet is no text to be printed",
-            "name a file",
+            "name a file: -o FILE",
         )),
         (Form::Csv, to) => {
             let mut text = Vec::new();

@@ -30,7 +30,7 @@ use crate::plot::{self, Plot, PlotError};
 use crate::show::Show;
 
 pub use spread::Spread;
-pub(crate) use spread::half_ci;
+pub(crate) use spread::{half_ci, mean_std};
 
 /// What is drawn for values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

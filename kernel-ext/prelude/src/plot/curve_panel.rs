@@ -7,6 +7,8 @@ use plotters::element::{Circle, PathElement, Polygon};
 use plotters::series::LineSeries;
 use plotters::style::Color;
 
+use crate::chart::mean_std;
+
 use super::axes::{Chart, Named, axes, spot, tip};
 use super::curve::{Axis, Band, Group, Track};
 use super::ink::Ink;
@@ -303,21 +305,13 @@ fn spread(series: &[(&Track, &[f64])], band: Band) -> Vec<(f64, f64, f64, f64)> 
                     ys().fold(f64::NEG_INFINITY, f64::max),
                 ],
                 Band::Std => {
-                    let [mean, std] = mean_std(ys());
+                    let (mean, std) = mean_std(&ys().collect::<Vec<_>>());
                     [mean - std, mean, mean + std]
                 }
             };
             (!at.is_empty()).then_some((x, low, middle, high))
         })
         .collect()
-}
-
-/// Mean and standard deviation of a sample; of one value it is 0.
-fn mean_std(values: impl Iterator<Item = f64> + Clone) -> [f64; 2] {
-    let n = values.clone().count() as f64;
-    let mean = values.clone().sum::<f64>() / n;
-    let squares: f64 = values.map(|v| (v - mean).powi(2)).sum();
-    [mean, (squares / (n - 1.0).max(1.0)).sqrt()]
 }
 
 /// A range a little wider than the values, never empty; from zero when `zero`.

@@ -1,8 +1,8 @@
 //! Frames that strategies add, of strategies that nobody here knows and of ones that never wrote them down.
 
-use std::fs::File;
 use super::*;
 use gnn_core::record::frame::{Column, Schema};
+use std::fs::File;
 
 const SCHEMA: &str = r#"[{
     "name": "drift", "doc": "How far rows have moved.", "sort": ["epoch", "rank", "layer"],
