@@ -111,7 +111,7 @@ impl Error {
             Error::Io { .. } => "check that the path exists and may be read and written".into(),
             Error::Json { .. } => "the run folder was damaged; run it again".into(),
             Error::Frame { .. } => {
-                "the table may be damaged or of another program: copy or write it again; `halobook runs` lists runs".into()
+                "the table may be damaged or of another program: copy or write it again".into()
             }
             Error::Identity { .. } => {
                 "this is a fault of Halobook: please report the run's rows folder".into()

@@ -161,6 +161,10 @@ pub const PLAN: &[CommandFlag] = &[
         KeyType::Name(Registry::Runs),
         "the settings of a run; keys that are given go over them",
     ),
+    CommandFlag::switch(
+        "forecast",
+        "in seconds, out of small graphs of the same kind",
+    ),
     CommandFlag::switch("json", "the frame as JSON lines, then one object").shell(),
 ];
 
@@ -289,7 +293,10 @@ mod tests {
         }
         assert_eq!(
             sorted(PLAN),
-            (vec!["json".to_owned()], vec!["like".to_owned()])
+            (
+                vec!["forecast".to_owned(), "json".to_owned()],
+                vec!["like".to_owned()]
+            )
         );
     }
 }

@@ -25,7 +25,8 @@ pub struct Job {
     pub run_id: String,
     /// Free name.
     pub name: String,
-    /// `loading` until its ranks are started, then `running`, or `stopping` once it was asked to end.
+    /// `loading` until its ranks are started, then `running`, or `stopping` once it was asked to end; `unwatched`
+    /// while the process that should notice its end is stopped.
     pub status: &'static str,
     /// Epochs finished; of a sweep settings.
     pub epoch: u32,
@@ -58,6 +59,7 @@ impl Job {
             run_id: manifest.run_id.clone(),
             name: manifest.name.clone(),
             status: match (stopping, manifest.is_loading()) {
+                _ if manifest.unwatched().is_some() => "unwatched",
                 (true, _) => "stopping",
                 (false, true) => "loading",
                 (false, false) => "running",

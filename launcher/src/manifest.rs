@@ -311,6 +311,26 @@ impl Manifest {
             && (self.pid_start.is_none() || self.pid_start == sys::start_ticks(self.pid))
     }
 
+    /// Who should watch the ranks of a running run and does not: its supervisor, or what starts ranks for it, is
+    /// stopped, so that neither an end nor a failure would be noticed.
+    pub fn unwatched(&self) -> Option<String> {
+        if self.status != Status::Running {
+            return None;
+        }
+        let (who, pid) = if sys::is_stopped(self.pid) {
+            ("its supervisor", self.pid)
+        } else {
+            let started = sys::children(self.pid);
+            (
+                "what starts its ranks",
+                started.into_iter().find(|&pid| sys::is_stopped(pid))?,
+            )
+        };
+        Some(format!(
+            "nobody watches: {who}, process {pid}, is stopped (kill -CONT {pid} goes on)"
+        ))
+    }
+
     /// Adds a note once.
     pub fn note(&mut self, text: impl Into<String>) {
         let text = text.into();

@@ -1,6 +1,7 @@
 //! A request becomes a plan, or is refused. Nothing has been started or written yet.
 
 mod data;
+mod slow_link;
 
 pub use data::DataFacts;
 
@@ -23,6 +24,9 @@ use std::sync::Arc;
 
 /// Ranks that a core may have to carry before they are refused.
 const CROWD: usize = 32;
+
+/// Threads for each of those.
+const THREADS: usize = 4;
 
 /// How ranks will be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +109,7 @@ pub fn resolve_with(
         Arc::new(dataset::load_for(spec.data_spec(), &store::verdicts()).map_err(unreadable)?);
     let mut resolved = decided.on(spec, cache, &data)?;
     resolved.foreseen = expected(&resolved, &data, strategies, foresight)?;
+    resolved.notes.extend(slow_link::note(&resolved));
     Ok(resolved)
 }
 
@@ -164,7 +169,20 @@ impl Decided {
     /// Refuses so many ranks that this machine would only be busy changing between them.
     fn refuse_crowds(&self, spec: &RunSpec, force: bool) -> Result<()> {
         let most = CROWD * self.host.cores;
-        if force || self.starter == Starter::Slurm || spec.ranks <= most {
+        if force || self.starter == Starter::Slurm {
+            return Ok(());
+        }
+        let threads = spec.ranks.saturating_mul(spec.threads);
+        if threads > THREADS * most {
+            return Err(Error::refused(
+                format!(
+                    "threads: {} ranks of {} threads on the {} cores of this machine",
+                    spec.ranks, spec.threads, self.host.cores
+                ),
+                "leave --threads out: ranks share the cores; or --force starts them all the same",
+            ));
+        }
+        if spec.ranks <= most {
             return Ok(());
         }
         Err(Error::refused(

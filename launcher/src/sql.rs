@@ -170,36 +170,11 @@ fn register_rest(
     Ok(any)
 }
 
-/// A frame of all runs, one below the other. The newest run says which columns there are. Runs that cannot be read,
-/// or have others, are noted in `left_out`.
+/// A frame of all runs. Runs that cannot be read, or have other columns than the newest, are noted in `left_out`.
 fn stacked(frame: &str, left_out: &mut Vec<String>) -> Result<DataFrame> {
-    let mut all: Option<DataFrame> = None;
-    for run in store::list()?.into_iter().rev() {
-        let dir = store::runs_dir().join(&run.run_id);
-        if !frames::has(&dir, frame) {
-            continue;
-        }
-        let part = match frames::load(&dir, frame) {
-            Ok(part) => part,
-            Err(error) => {
-                left_out.push(format!("{} of run {}: {error}", frame, run.run_id));
-                continue;
-            }
-        };
-        match &mut all {
-            None => all = Some(part),
-            Some(all) if all.schema() == part.schema() => {
-                all.vstack_mut(&part).map_err(Error::frame(frame))?;
-            }
-            Some(_) => {
-                let run = &run.run_id;
-                left_out.push(format!(
-                    "{frame} of run {run}: it has other columns than the newest run's"
-                ));
-            }
-        }
-    }
-    Ok(all.unwrap_or_default())
+    let gathered = frames::gathered(frame)?;
+    left_out.extend(gathered.left_out);
+    Ok(gathered.frame)
 }
 
 /// Keeps a frame in the store; its name there.

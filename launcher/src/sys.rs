@@ -48,6 +48,16 @@ pub fn is_stopped(pid: u32) -> bool {
     stat_fields(pid).is_some_and(|fields| matches!(fields[0].as_str(), "T" | "t"))
 }
 
+/// The processes that a process has started itself, as far as this system tells.
+pub fn children(pid: u32) -> Vec<u32> {
+    let of_thread = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let lists = tasks.into_iter().flatten().flatten().map(of_thread);
+    let lists: Vec<String> = lists.map_while(Result::ok).collect();
+    let words = lists.iter().flat_map(|list| list.split_whitespace());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
 /// All processes but this one that were started with `word` among their arguments.
 pub fn started_with(word: &Path) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else {

@@ -52,6 +52,12 @@ struct Linked {
     iopub: UnboundedReceiver<JupyterMessage>,
 }
 
+/// A client whose runtime nobody drives.
+pub struct Deaf {
+    _socket: zmq::ClientIoPubConnection,
+    _runtime: Runtime,
+}
+
 struct Channel {
     send: zmq::DealerSendConnection,
     replies: UnboundedReceiver<JupyterMessage>,
@@ -132,6 +138,34 @@ impl Kernel {
     /// How to reach it.
     pub fn info(&self) -> &ConnectionInfo {
         &self.linked.info
+    }
+
+    /// A client that subscribes to everything and never reads, until it is dropped.
+    ///
+    /// # Errors
+    /// When it cannot connect.
+    pub fn deaf_client(&self) -> anyhow::Result<Deaf> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let session = uuid::Uuid::new_v4().to_string();
+        let connect = zmq::create_client_iopub_connection(&self.linked.info, "", &session);
+        let socket = runtime.block_on(connect)?;
+        Ok(Deaf {
+            _socket: socket,
+            _runtime: runtime,
+        })
+    }
+
+    /// Bytes of memory that the kernel's process holds.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn resident(&self) -> anyhow::Result<usize> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.linked.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next());
+        Ok(kilobytes.context("no VmRSS")?.parse::<usize>()? << 10)
     }
 
     /// Whether the process is there.

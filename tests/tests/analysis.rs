@@ -5,6 +5,7 @@
 //! catch: how a chart looks.
 
 use anyhow::{Context as _, ensure};
+use std::time::{Duration, Instant};
 use tests::Outcome;
 use tests::kernel::Kernel;
 use tests::runs::Store;
@@ -156,5 +157,57 @@ fn frames_leave_the_command_line_as_files() -> Outcome {
         cited.stdout.contains("10.1145/3626733") && cited.stdout.contains("@software{halobook"),
         "{cited}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_column_that_is_not_there_names_the_near_one() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    ensure!(kernel.execute(TABLE)?.is_ok());
+    for cell in [
+        "t.column(\"epoc_ms\")?.f64()?.len()",
+        "t.clone().lazy().select([col(\"epoc_ms\")]).collect()?",
+        "let u = t.select([\"epoc_ms\"])?;",
+    ] {
+        let answer = kernel.execute(cell)?;
+        let said = answer.content();
+        ensure!(said["ename"] == "PolarsError", "{said}");
+        let evalue = said["evalue"].as_str().unwrap_or_default();
+        ensure!(evalue.contains("did you mean \"epoch_ms\"?"), "{said}");
+    }
+    let sum = kernel.execute("t.column(\"ranks\")?.i32()?.sum()")?;
+    ensure!(
+        sum.shown("text/plain").as_deref() == Some("Some(11)"),
+        "{:?}",
+        sum.iopub
+    );
+    Ok(())
+}
+
+#[test]
+fn the_first_cell_says_what_it_waits_for() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    let asked = Instant::now();
+    let answer = kernel.execute("1 + 1")?;
+    let took = asked.elapsed();
+    ensure!(answer.is_ok(), "{}", answer.reply);
+    let said = |word: &str| {
+        answer
+            .iopub
+            .iter()
+            .any(|message| message.to_string().contains(word))
+    };
+    // What takes no second needs no words.
+    ensure!(
+        said("is being made ready") || took < Duration::from_secs(2),
+        "{took:?}"
+    );
+    ensure!(
+        said("is being made ready") == said("was made ready"),
+        "{:?}",
+        answer.iopub
+    );
+    let answer = kernel.execute("2 + 2")?;
+    ensure!(answer.of("display_data").is_empty(), "{:?}", answer.iopub);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tests::kernel::Kernel;
 use tests::runs::Store;
-use tests::{Outcome, skip};
+use tests::{Outcome, processes, skip};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -136,5 +136,89 @@ fn a_new_store_is_its_owners_alone() -> Outcome {
         .mode()
         & 0o777;
     ensure!(mode == 0o700, "{mode:o}");
+    Ok(())
+}
+
+#[test]
+fn a_run_whose_supervisor_is_stopped_says_that_nobody_watches() -> Outcome {
+    let store = Store::new()?;
+    let mut running =
+        store.start("train --data karate -s halo -n 2 --launch threads --epochs 10000000")?;
+    let (id, _) = store.wait_epochs(&mut running, 3, 2)?;
+    processes::signal(running.pid(), libc::SIGSTOP);
+    let stopped = store.halobook("jobs --json");
+    processes::signal(running.pid(), libc::SIGCONT);
+    let on = store.halobook("jobs --json");
+    store.halobook(&format!("stop {id} --now"))?;
+    running.wait(LIMIT)?;
+    let (stopped, on) = (stopped?, on?);
+    ensure!(stopped.stdout.contains("unwatched"), "{stopped}");
+    ensure!(on.stdout.contains("running"), "{on}");
+    Ok(())
+}
+
+#[test]
+fn requests_that_no_machine_fulfils_are_refused_at_once() -> Outcome {
+    let store = Store::new()?;
+    for (request, said) in [
+        (
+            "-s gnnpipe -n 2 --launch threads --chunks 1000000000",
+            "at most 1024 parts",
+        ),
+        ("--threads 4096", "threads: 1 ranks of 4096 threads"),
+        ("--hidden 1048576 --layers 3", "HaloPlanRefused"),
+        (
+            "-s hongtu -n 2 --launch threads --device-mem 1",
+            "of the device",
+        ),
+    ] {
+        let ended = store
+            .start(&format!("train --data karate {request}"))?
+            .wait(LIMIT)?;
+        ensure!(ended.status.code() == Some(2), "{request}: {ended}");
+        ensure!(ended.stderr.contains(said), "{request}: {ended}");
+    }
+    Ok(())
+}
+
+#[test]
+fn data_that_declares_too_much_or_is_no_file_is_refused() -> Outcome {
+    let store = Store::new()?;
+    let dir = store.home().join("data");
+    std::fs::create_dir(&dir)?;
+    std::fs::write(dir.join("edges.csv"), "0,1\n1,2\n2,3\n3,0\n")?;
+    std::fs::write(dir.join("labels.csv"), "0\n1\n0\n1\n")?;
+    let meta = dir.join("meta.json");
+    let refused = |said: &str| -> Outcome {
+        let words = ["train", "--data", "data", "--epochs", "2"];
+        let ended = store.start_words(&words)?.wait(LIMIT)?;
+        ensure!(ended.status.code() == Some(2), "{said}: {ended}");
+        ensure!(ended.stderr.contains(said), "{said}: {ended}");
+        Ok(())
+    };
+    for classes in ["2147483647", "4294967299"] {
+        std::fs::write(&meta, format!("{{\"num_classes\": {classes}}}"))?;
+        refused("are more than 65536")?;
+    }
+    std::fs::remove_file(&meta)?;
+    std::os::unix::fs::symlink("/dev/zero", &meta)?;
+    refused("not a regular file")?;
+    std::fs::remove_file(&meta)?;
+    let pipe = std::ffi::CString::new(meta.as_os_str().as_encoded_bytes())?;
+    // SAFETY: the path is a C string that lives until the call returns.
+    let made = unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) };
+    ensure!(made == 0, "no pipe: {}", std::io::Error::last_os_error());
+    refused("not a regular file")
+}
+
+#[test]
+fn a_link_that_takes_for_ever_says_so_before() -> Outcome {
+    let store = Store::new()?;
+    let words = "train --data karate -s halo -n 2 --launch threads --link 1bit,1s --timeout 2";
+    let ended = store.start(words)?.wait(LIMIT)?;
+    ensure!(
+        ended.stderr.contains("link: an epoch takes at least"),
+        "{ended}"
+    );
     Ok(())
 }

@@ -90,6 +90,11 @@ fn a_plain_cell_ends_at_its_next_library_call_and_loses_nothing() -> Outcome {
             "println!(\"go\"); let mut k = 0u64; while k < u64::MAX { k += 1; kept[1] = 0; }",
         ),
         (
+            "a chain",
+            "println!(\"go\"); kept.push(1); let n = (0u64..).map(|k| std::hint::black_box(k)).filter(|k| *k == u64::MAX).count(); \
+             kept.push(n);",
+        ),
+        (
             "a nap",
             "println!(\"go\"); kept.push(1); std::thread::sleep(std::time::Duration::from_secs(600));",
         ),
@@ -125,6 +130,42 @@ fn a_plain_cell_ends_at_its_next_library_call_and_loses_nothing() -> Outcome {
         );
     }
     ensure!(value(&mut kernel, "kept[0] + r1.epochs().height()")? == "9");
+    Ok(())
+}
+
+#[test]
+fn a_flood_is_bounded_counted_and_ends_with_its_cell() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    ensure!(kernel.execute("let flood = \"x\".repeat(199);")?.is_ok());
+    let id = kernel.begin("println!(\"go\"); loop { println!(\"{flood}\"); }")?;
+    printed(&mut kernel, &id, "go")?;
+    let deaf = kernel.deaf_client()?;
+    std::thread::sleep(Duration::from_secs(6));
+    let memory = kernel.resident()?;
+    ensure!(memory < 700 << 20, "the kernel holds {} MB", memory >> 20);
+    interrupt(&mut kernel)?;
+    std::thread::sleep(Duration::from_secs(1));
+    drop(deaf);
+    let answer = kernel.receive(&id, LONG)?;
+    interrupted(&answer)?;
+    let missing = answer.stream("stderr");
+    ensure!(
+        missing.contains("are missing here: they came faster"),
+        "{missing}"
+    );
+    let asked = Instant::now();
+    let answer = kernel.execute("flood.len()")?;
+    ensure!(
+        answer.shown("text/plain").as_deref() == Some("199"),
+        "{:?}",
+        answer.reply
+    );
+    ensure!(answer.stream("stdout").is_empty(), "old output arrives");
+    ensure!(
+        asked.elapsed() < Duration::from_secs(20),
+        "after {:?}",
+        asked.elapsed()
+    );
     Ok(())
 }
 

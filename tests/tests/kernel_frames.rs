@@ -281,9 +281,16 @@ fn a_plan_is_bound_and_refuses_and_is_held_against_its_run() -> Outcome {
     ensure!(answer.is_ok(), "{:?}", answer.iopub);
     let shown = answer.shown("text/plain").context("no text")?;
     ensure!(
-        shown.contains("does not fit: 4 rank(s)") || shown.contains("true"),
+        shown.contains("does not fit: 4 rank(s)") == shown.contains(" !"),
         "{shown}"
     );
+    let large = "%plan like:reddit -s halo -n 4 --launch threads --limit 1GB --forecast -o far";
+    let answer = kernel.execute(large)?;
+    let shown = answer.shown("text/plain").context("no text")?;
+    ensure!(shown.contains("does not fit: 4 rank(s)"), "{shown}");
+    let answer = kernel.execute("far.column(\"basis\")?.str()?.get(0).map(str::to_owned)")?;
+    let basis = answer.shown("text/plain").context("no text")?;
+    ensure!(basis.contains("forecast"), "{basis}");
     let answer = kernel.execute("%plot r1 plan")?;
     let svg = answer.shown("image/svg+xml").context("no plot")?;
     ensure!(

@@ -89,3 +89,49 @@ fn damaged_frames_are_said() -> Outcome {
     }
     Ok(())
 }
+
+/// Many runs are answered from a copy of their rows, and a run that is new, gone or changed since is seen all the same.
+#[test]
+fn a_copy_of_many_runs_rows_is_never_behind_them() -> Outcome {
+    let store = Store::new()?;
+    let first = store.train("--data karate -s single --epochs 3")?;
+    let id = first["run_id"].as_str().unwrap_or_default().to_owned();
+    let (from, manifest) = (store.run(&id), store.run(&id).join("manifest.json"));
+    let manifest = std::fs::read_to_string(manifest)?;
+    for k in 0..40 {
+        let copy = format!("20200101-000000-{k:04x}");
+        let to = store.run(&copy);
+        std::fs::create_dir_all(to.join("frames"))?;
+        for file in ["epochs.parquet", "epochs.sha256"] {
+            std::fs::copy(from.join("frames").join(file), to.join("frames").join(file))?;
+        }
+        std::fs::write(to.join("manifest.json"), manifest.replace(&id, &copy))?;
+    }
+    let count = |store: &Store| -> anyhow::Result<u64> {
+        let counted = rows(&ask(store, "SELECT COUNT(*) AS n FROM epochs")?)?;
+        Ok(counted[0]["n"].as_u64().unwrap_or_default())
+    };
+    ensure!(count(&store)? == 41 * 3);
+    let tables = store.home().join("tables");
+    ensure!(tables.join("epochs.json").exists(), "no copy was made");
+    ensure!(count(&store)? == 41 * 3);
+    std::fs::remove_dir_all(store.run("20200101-000000-0007"))?;
+    store.train("--data karate -s single --epochs 5")?;
+    ensure!(count(&store)? == 40 * 3 + 5);
+    // Other bytes in the file of a run that is in the copy.
+    let file = store
+        .run("20200101-000000-0009")
+        .join("frames/epochs.parquet");
+    std::fs::write(&file, &std::fs::read(&file)?[..500])?;
+    let answer = ask(&store, "SELECT COUNT(*) AS n FROM epochs")?;
+    ensure!(answer.status.code() == Some(1), "{answer}");
+    ensure!(answer.stderr.contains("20200101-000000-0009"), "{answer}");
+    // A copy that is damaged is made anew.
+    for copied in std::fs::read_dir(&tables)?.flatten() {
+        let bytes = std::fs::read(copied.path())?;
+        std::fs::write(copied.path(), &bytes[..bytes.len() / 2])?;
+    }
+    std::fs::remove_dir_all(store.run("20200101-000000-0009"))?;
+    ensure!(count(&store)? == 39 * 3 + 5);
+    Ok(())
+}

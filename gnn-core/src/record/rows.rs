@@ -296,7 +296,8 @@ row_struct! {
         value: f64,
         /// Of what: `bytes` or `ms`.
         unit: String,
-        /// `exact`: counted. `modelled`: by a formula or a rate.
+        /// `exact`: counted. `modelled`: by a formula or a rate. `forecast`: extended from small graphs of the
+        /// same kind, the fullest rank's.
         basis: String,
         /// Bytes that the rank may need; none without a limit.
         limit: Option<f64>,

@@ -25,6 +25,11 @@ const TIMES: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e
 const LONGEST: f64 = 3e18;
 
 impl Link {
+    /// Milliseconds that so many bytes take through one port, without latency.
+    pub fn ms(&self, bytes: u64) -> f64 {
+        8e3 * bytes as f64 / self.bits_per_s as f64
+    }
+
     /// Reads `1gbit,50us`: bits a second in `bit`, `kbit`, `mbit`, `gbit` or `tbit` (powers of
     /// 1000), and a latency in `ns`, `us`, `ms` or `s`.
     ///

@@ -7,6 +7,7 @@ pub use crate::chart::plot;
 pub use crate::display;
 pub use crate::export::Export;
 pub use crate::interrupt;
+pub use crate::near::OrEndOf;
 pub use crate::or_end::OrEnd;
 pub use crate::paper::{
     self, Setting, Source, bars, bind, claims, closed, distances, least, lines, most, published,

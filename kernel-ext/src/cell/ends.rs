@@ -25,9 +25,28 @@ pub fn edits(root: &SyntaxNode) -> Vec<Edit> {
     root.descendants()
         .filter(own)
         .filter_map(ast::TryExpr::cast)
-        .filter_map(|expr| expr.question_mark_token())
-        .map(|token| (bytes(token.text_range()), ".or_end()".to_owned()))
+        .filter_map(|expr| Some((expr.question_mark_token()?, asked(&expr))))
+        .map(|(token, frame)| {
+            let written = match frame {
+                Some(frame) => format!(".or_end_of(&{frame})"),
+                None => ".or_end()".to_owned(),
+            };
+            (bytes(token.text_range()), written)
+        })
         .collect()
+}
+
+/// The variable whose columns are asked for, which is still there when they are not found.
+fn asked(expr: &ast::TryExpr) -> Option<String> {
+    const OF_COLUMNS: [&str; 4] = ["column", "select", "drop", "sort"];
+    let ast::Expr::MethodCallExpr(call) = expr.expr()? else {
+        return None;
+    };
+    let name = call.name_ref()?;
+    let receiver = call.receiver()?;
+    let is_name =
+        matches!(&receiver, ast::Expr::PathExpr(path) if !path.syntax().text().contains_char(':'));
+    (OF_COLUMNS.contains(&name.text()) && is_name).then(|| receiver.syntax().text().to_string())
 }
 
 #[cfg(test)]
@@ -49,6 +68,14 @@ mod tests {
             ),
             ("let a = b()?;\na", "let a = b().or_end();\na"),
             ("a.b()?;", "a.b().or_end();"),
+            (
+                "t.column(\"x\")?.f64()?",
+                "t.column(\"x\").or_end_of(&t).f64().or_end()",
+            ),
+            (
+                "t.head(None).select([\"x\"])?",
+                "t.head(None).select([\"x\"]).or_end()",
+            ),
             (
                 "let f = async { a()? };\nb()?;",
                 "let f = async { a()? };\nb().or_end();",

@@ -11,7 +11,9 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use evcxr::{CommandContext, Error, EvalCallbacks};
 
 use super::IMPORT;
+use super::again::again_when_it_panics;
 use super::facts::Facts;
+use super::first::First;
 use super::pump::{Pump, Seen};
 use super::scratch::Scratch;
 use super::stop::{Means, Stop};
@@ -86,6 +88,7 @@ struct Shared {
     wanted: AtomicBool,
     /// The session's variables with their types, as the last evaluation left them.
     variables: Mutex<Vec<(String, String)>>,
+    first: First,
 }
 
 impl Engine {
@@ -98,6 +101,7 @@ impl Engine {
             stop: Stop::new(scratch),
             wanted: AtomicBool::new(false),
             variables: Mutex::default(),
+            first: First::default(),
         });
         let engine = Engine {
             jobs,
@@ -106,7 +110,9 @@ impl Engine {
         std::thread::Builder::new()
             .name("evaluation".into())
             .stack_size(STACK)
-            .spawn(move || Worker::run(&inbox, &shared))
+            .spawn(move || {
+                again_when_it_panics(|| Worker::run(&inbox, &shared), || shared.give_up_child());
+            })
             .expect("the system refuses a thread at start");
         engine
     }
@@ -133,16 +139,18 @@ impl Engine {
         let (done, wait) = bounded(1);
         let job = Job::Evaluate {
             code: code.to_owned(),
-            output,
+            output: output.clone(),
             input,
             done,
         };
         self.ask(job);
-        wait.recv().unwrap_or_else(|_| Evaluated {
-            result: Err(Error::Message("the evaluation thread has ended".into())),
+        let compiled = || self.shared.scratch.flags().compiled().exists();
+        let ended = self.shared.first.wait(&wait, &output, &compiled);
+        ended.unwrap_or_else(|_| Evaluated {
+            result: Err(Error::Message(FAILED.into())),
             seen: Seen::default(),
             interrupted: false,
-            lost: Vec::new(),
+            lost: std::mem::take(&mut *lock(&self.shared.variables)),
             taken: Vec::new(),
         })
     }
@@ -212,12 +220,32 @@ impl Engine {
 
     /// Ends the process that holds the variables.
     pub fn kill(&self) {
-        let handle = lock(&self.shared.child).clone();
+        self.shared.kill();
+    }
+}
+
+impl Shared {
+    fn kill(&self) {
+        let handle = lock(&self.child).clone();
         if let Some(child) = handle {
             let _ = lock(&child).kill();
         }
     }
+
+    /// After a failure of the evaluation thread, whose process nobody can speak to any more.
+    fn give_up_child(&self) {
+        self.kill();
+        if let Some(child) = lock(&self.child).take() {
+            // It was killed, so that this does not wait for long.
+            let _ = lock(&child).wait();
+        }
+        self.stop.end();
+    }
 }
+
+/// What a cell is told in which the evaluation thread has failed.
+const FAILED: &str = "this cell cannot be evaluated: the kernel failed over it, and has begun a new session\n\
+                      help: write it in another way; what the kernel said is in Jupyter's log";
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -358,7 +386,7 @@ impl Worker<'_> {
         let before = self.variables();
         let pid = lock(&self.context.process_handle()).id();
         self.shared.stop.begin(pid, &output);
-        self.pump.begin(output, pid);
+        self.pump.begin(output.clone(), pid);
         let mut callbacks = EvalCallbacks {
             input_reader: &|request| input(&request.prompt, request.is_password),
         };
@@ -377,6 +405,9 @@ impl Worker<'_> {
         }
         let interrupted = self.shared.stop.end();
         let mut seen = self.pump.end();
+        if interrupted {
+            output.cut();
+        }
         if let Some(panicked) = &mut seen.panic
             && let Some(line) = panicked.cell_line()
         {

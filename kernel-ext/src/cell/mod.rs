@@ -8,11 +8,13 @@
 //! the prepared folder with a graph trimmed to the crates whose types people use ([`graph`]).
 //! evcxr itself is untouched ([`engine`]).
 
+mod again;
 mod attempts;
 mod clones;
 mod ends;
 pub mod engine;
 pub mod facts;
+mod first;
 pub mod fit;
 mod graph;
 mod lean;

@@ -81,10 +81,11 @@ fn run(inbox: &Receiver<Order>, outputs: &EvalContextOutputs) {
                     while let Ok(line) = outputs.stderr.recv_timeout(QUIET) {
                         forward_stderr(&cell, line, &outputs.stderr, &mut seen, &mut panics);
                     }
-                    if panics.end()
-                        && let Some(cell) = &cell
-                    {
-                        cell.stderr("\n");
+                    if let Some(cell) = &cell {
+                        if panics.end() {
+                            cell.stderr("\n");
+                        }
+                        cell.say_missing();
                     }
                     let _ = done.send(seen.clone());
                 }

@@ -10,6 +10,7 @@ mod executor;
 mod history;
 mod outcome;
 mod output;
+mod printed;
 mod read;
 mod serve;
 mod user_error;

@@ -46,9 +46,26 @@ impl CellOutput {
     }
 
     fn stream(&self, content: StreamContent) {
-        if !self.silent && !content.text.is_empty() {
-            self.wire.publish(&self.parent, content);
+        if self.silent || content.text.is_empty() || !self.wire.printed.admits(&content.text) {
+            return;
         }
+        self.say_missing();
+        self.wire.publish(&self.parent, content);
+    }
+
+    /// Says what was printed faster than it was read.
+    pub fn say_missing(&self) {
+        if let Some(said) = self.wire.printed.missing()
+            && !self.silent
+        {
+            self.wire
+                .publish(&self.parent, StreamContent::stderr(&said));
+        }
+    }
+
+    /// The cell has ended because somebody interrupted it: what it printed before shall not arrive for long.
+    pub fn cut(&self) {
+        self.wire.printed.cut(&self.parent.header.msg_id);
     }
 
     /// Shows a value that can be replaced later under `display_id`.

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::answer::Answerer;
 use super::executor::Executor;
+use super::printed::Printed;
 use super::read::read;
 use super::wire::{Channel, Wire};
 use crate::cell::engine::Engine;
@@ -56,9 +57,10 @@ pub async fn serve(connection: &ConnectionInfo, scratch: &Scratch) -> Result<()>
         shell: shell_queue,
         control: control_queue,
         stdin: stdin_queue,
+        printed: Arc::default(),
     };
     tokio::spawn(async move { while heartbeat.single_heartbeat().await.is_ok() {} });
-    let iopub_writer = tokio::spawn(broadcast(iopub, iopub_inbox));
+    let iopub_writer = tokio::spawn(broadcast(iopub, iopub_inbox, Arc::clone(&wire.printed)));
     let shell_writer = tokio::spawn(write(shell_out, shell_inbox));
     let control_writer = tokio::spawn(write(control_out, control_inbox));
     tokio::spawn(write(stdin_out, stdin_inbox));
@@ -165,12 +167,19 @@ async fn write(mut socket: RouterSendConnection, mut inbox: UnboundedReceiver<Ju
 async fn broadcast(
     mut socket: KernelIoPubXPubConnection,
     mut inbox: UnboundedReceiver<JupyterMessage>,
+    printed: Arc<Printed>,
 ) {
     loop {
         tokio::select! {
             biased;
             message = inbox.recv() => {
                 let Some(message) = message else { return };
+                if let JupyterMessageContent::StreamContent(stream) = &message.content {
+                    let request = message.parent_header.as_ref().map(|header| &*header.msg_id);
+                    if !printed.leaves(request, stream.text.len()) {
+                        continue;
+                    }
+                }
                 if let Err(error) = socket.send(message).await {
                     eprintln!("halobook-kernel: an output was lost: {error}");
                 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use jupyter_protocol::messaging::{JupyterMessage, JupyterMessageContent, Status};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::printed::Printed;
+
 /// The request that caused what is being sent; its header becomes the parent header.
 pub type Parent = Arc<JupyterMessage>;
 
@@ -28,6 +30,8 @@ pub struct Wire {
     pub control: UnboundedSender<JupyterMessage>,
     /// Input requests.
     pub stdin: UnboundedSender<JupyterMessage>,
+    /// What of `iopub` is printed text.
+    pub printed: Arc<Printed>,
 }
 
 impl Wire {

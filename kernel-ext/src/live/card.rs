@@ -28,6 +28,8 @@ pub struct Card {
     notes: Vec<String>,
     /// `running`, `stopping`, then how the run ended.
     status: String,
+    /// Why nobody would notice that it ends; nothing as long as it is watched.
+    pub unwatched: Option<String>,
     /// One lane a rank.
     pub lanes: Vec<Lane>,
     /// Since the run was asked for.
@@ -125,6 +127,9 @@ impl Card {
             let _ = write!(line, " · {} · {} {ranks}", self.title, self.ranks);
         }
         let _ = write!(line, " · {}", self.status);
+        if let Some(why) = &self.unwatched {
+            let _ = write!(line, " · {why}");
+        }
         if self.epochs > 0 {
             let _ = write!(line, " · epoch {}/{}", self.done, self.epochs);
         }
@@ -254,6 +259,15 @@ mod tests {
             card.event(r#"{"event":"epoch","epoch":3,"metric":null,"val":null}"#);
             assert!(card.line().contains(words), "{}", card.line());
         }
+    }
+
+    #[test]
+    fn a_run_that_nobody_watches_says_so() {
+        let mut card = card();
+        card.unwatched = Some("nobody watches: supervisor 7 is stopped".into());
+        let shown = card.render();
+        let text = shown.bundle["text/plain"].as_str().unwrap_or_default();
+        assert!(text.contains("nobody watches: supervisor 7"), "{text}");
     }
 
     #[test]

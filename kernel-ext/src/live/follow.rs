@@ -75,6 +75,7 @@ impl Follower {
         if manifest.is_loading() {
             self.card.set_status("reading the data");
         }
+        self.card.unwatched = manifest.unwatched();
         (manifest.status != Status::Running).then_some(manifest)
     }
 

@@ -281,9 +281,12 @@ counted from the real data and the real cut, `modelled` for the rest. `-n 1,2,4`
 ranks, `--like r1` takes the settings of a run, `--limit 2GB` names the rank and the item that do not
 fit, and `-o plan` binds the frame as a DataFrame. A run with a limit is refused (HaloPlanRefused)
 before a rank starts, unless it has `--force`. `%plot r1 plan` holds a plan against its run.
+Generated data that is large (`like:reddit`) is forecast first, out of small graphs of its kind;
+`--forecast` is that alone, in a few seconds, also for what no memory here would hold.
 
     %plan karate -s halo -n 1,2,4 --hidden 64 -o plan
-    %plan --like r1 -n 8 --limit 2GB",
+    %plan --like r1 -n 8 --limit 2GB
+    %plan like:ogbn-papers100M -s halo -n 16,64 --forecast",
     },
     Magic {
         name: "cluster",

@@ -3,11 +3,10 @@
 use super::Program;
 use super::own::Own;
 use crate::flags::{self, PLAN};
-use crate::forecast::{self, Done, Wanted, size};
+use crate::forecast::{self, Done, Wanted};
 use crate::manifest::Manifest;
 use crate::request::{Pair, parse_pairs};
 use crate::{Error, Result, frames, store, strategies};
-use gnn_core::record::rows::PlanRow;
 use gnn_core::spec::{Value, normalise};
 use serde_json::json;
 use std::fmt::Write;
@@ -38,7 +37,8 @@ whose matrices have no elements, so bytes are those that training sends in its f
   partitioner                         bytes of the cut, where ranks are started
   epoch_bytes                         bytes that the rank sends in its first epoch, counted
   epoch_time                          milliseconds, by rates measured once on this class of machine
-What nobody can say is left out.
+What nobody can say is left out. With --forecast, generated data (like:, sbm:, rmat:) is not made: two small graphs
+of its kind are, and their items extended to its size, in a few seconds.
 ";
 
 /// Runs the command.
@@ -67,7 +67,10 @@ pub fn plan(words: &[String], program: &Program) -> Result<i32> {
         spec,
         worker: std::env::current_exe().map_err(Error::io(Path::new("halobook")))?,
     };
-    let done = forecast::plan(&wanted)?;
+    let done = match own.has("forecast") {
+        true => forecast::scaled(&wanted)?,
+        false => forecast::plan(&wanted)?,
+    };
     done.notes.iter().for_each(|note| eprintln!("note: {note}"));
     if own.has("json") {
         let frame = frames::plan_frame(&done.rows)?;
@@ -112,72 +115,21 @@ fn counts(pairs: &mut Vec<Pair>) -> Result<Vec<usize>> {
     })
 }
 
-/// The items in which ranks are compared, in the order of columns; a device only where one has a budget.
-const SHOWN: [&str; 10] = [
-    "graph",
-    "features",
-    "activations",
-    HISTORY,
-    OFFLOADED,
-    "halo",
-    DEVICE,
-    "setup",
-    "memory",
-    "epoch_bytes",
-];
-
-const DEVICE: &str = "device";
-const HISTORY: &str = "history";
-const OFFLOADED: &str = "offloaded";
-
 /// A line a rank; what does not fit, below.
 fn text(done: &Done) -> String {
-    const RANKS: usize = 16;
-    let mut text = format!("{:>5} {:>5}", "ranks", "rank");
-    let said = |name: &str| done.rows.iter().any(|row| row.item == name);
-    let shown = SHOWN
-        .into_iter()
-        .filter(|name| ![DEVICE, HISTORY, OFFLOADED].contains(name) || said(name));
-    let shown: Vec<&str> = shown.collect();
-    for name in shown.iter().chain(&["epoch_time"]) {
-        // Writing to a String cannot fail.
-        let _ = write!(text, " {name:>12}");
-    }
-    text.push('\n');
-    let mut ranks: Vec<(u32, u32)> = done.rows.iter().map(|r| (r.ranks, r.rank)).collect();
-    ranks.dedup();
-    ranks.sort_unstable();
-    ranks.dedup();
-    for &(count, rank) in &ranks {
-        if rank as usize >= RANKS {
-            continue;
-        }
-        let of = |item: &str| {
-            let mine = |r: &&PlanRow| (r.ranks, r.rank) == (count, rank) && r.item == item;
-            done.rows.iter().find(mine)
-        };
-        let _ = write!(text, "{count:>5} {rank:>5}");
-        for name in &shown {
-            let shown = of(name).map_or("-".into(), |row| size(row.value as u64));
-            let _ = write!(text, " {shown:>12}");
-        }
-        let time = of("epoch_time").map_or("-".into(), |row| format!("{:.1} ms", row.value));
-        let fits = of("epoch_bytes").is_none_or(|row| row.fits);
-        let _ = writeln!(text, " {time:>12}{}", if fits { "" } else { "  too much" });
-    }
-    let more = ranks.iter().filter(|r| r.1 as usize >= RANKS).count();
-    if more > 0 {
-        let _ = writeln!(text, "… and {more} more ranks, all in the frame");
-    }
+    let mut text = forecast::wide(&done.rows).text();
     for line in &done.refused {
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "does not fit: {line}");
     }
     let path = done.dir.join("plan.parquet");
-    let _ = writeln!(
-        text,
-        "bytes of the graph, features, halo and the first epoch are counted, the others modelled; frame: {}",
-        path.display()
-    );
+    let basis = match done.rows.iter().any(|row| row.basis == forecast::SCALED) {
+        true => "of the fullest rank, extended from small graphs of the same kind",
+        false => {
+            "bytes of the graph, features, halo and the first epoch are counted, the others modelled"
+        }
+    };
+    let _ = writeln!(text, "{basis}; frame: {}", path.display());
     text
 }
 

@@ -38,6 +38,8 @@ mod limit;
 mod machine;
 mod refuse;
 mod rows;
+mod scaled;
+mod wide;
 
 pub use expected::Expected;
 pub use foresee::{Foreseen, foresee};
@@ -45,6 +47,8 @@ pub use limit::{exceeds, size};
 pub use machine::Machine;
 pub use refuse::{Foresight, expected};
 pub use rows::rows;
+pub use scaled::{SCALED, scaled};
+pub use wide::{Wide, wide};
 
 use crate::error::{Error, Result};
 use crate::resolve::{self, Resolved};
@@ -142,10 +146,17 @@ pub fn plan(wanted: &Wanted) -> Result<Done> {
         let seen = foresee(&resolved, data, wanted.strategies, Some(&machine))?;
         add(&mut done, &resolved, &seen);
     }
-    done.dir = folder().join(&done.id);
-    store::make(&done.dir)?;
-    frames::write_plan(&done.dir.join("plan.parquet"), &done.rows)?;
-    Ok(done)
+    done.keep()
+}
+
+impl Done {
+    /// Writes the frame.
+    fn keep(mut self) -> Result<Done> {
+        self.dir = folder().join(&self.id);
+        store::make(&self.dir)?;
+        frames::write_plan(&self.dir.join("plan.parquet"), &self.rows)?;
+        Ok(self)
+    }
 }
 
 fn add(done: &mut Done, resolved: &Resolved, seen: &[Foreseen]) {

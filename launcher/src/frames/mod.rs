@@ -13,6 +13,7 @@ mod build;
 mod embeddings;
 mod epochs;
 mod file;
+mod gathered;
 mod identity;
 mod json;
 mod listing;
@@ -25,6 +26,7 @@ mod target;
 mod text;
 
 pub use file::{Form, write};
+pub use gathered::{Gathered, gathered};
 pub use identity::{OTHER_SHARE, check as check_identity};
 pub use json::json_lines;
 pub use listing::{listed, schemas};

@@ -7,6 +7,9 @@ use gnn_core::spec::RunSpec;
 use gnn_core::strategy::Entry;
 use serde::Serialize;
 
+/// Parts at most where some may be empty and there are fewer vertices.
+const EMPTY: usize = 1024;
+
 /// What is trained on, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DataFacts {
@@ -74,13 +77,14 @@ impl DataFacts {
                 "set what it cuts into to at least 1",
             ));
         }
-        if parts.total() > self.nodes && !entry.empty_parts {
+        let most = match entry.empty_parts {
+            true => self.nodes.max(EMPTY),
+            false => self.nodes,
+        };
+        if parts.total() > most {
             return Err(Error::refused(
                 format!("{wanted}, and {} has {} vertices", self.name, self.nodes),
-                format!(
-                    "ask for at most {} parts in all, or a larger data set",
-                    self.nodes
-                ),
+                format!("ask for at most {most} parts in all, or a larger data set"),
             ));
         }
         Ok(())

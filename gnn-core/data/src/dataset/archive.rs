@@ -6,7 +6,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::dataset::npy::{self, Array};
-use crate::dataset::{Limit, bad};
+use crate::dataset::{Limit, bad, regular};
 use crate::{Error, Result};
 
 /// Bytes that one byte of a deflated file can grow to.
@@ -30,7 +30,7 @@ impl<'l> Archive<'l> {
     /// Opens the archive in the file `path`.
     pub(super) fn open(path: &Path, limit: &'l Limit) -> Result<Archive<'l>> {
         let file = path.display().to_string();
-        let mut from = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
+        let mut from = BufReader::new(regular::open(path)?);
         let help = "copy or download the file again";
         refuse_repeats(&mut from, &file).map_err(|e| Error::io(path, e))??;
         let zip = zip::ZipArchive::new(from).map_err(|e| {

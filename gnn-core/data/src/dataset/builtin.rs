@@ -3,6 +3,9 @@
 pub(super) mod like;
 mod rmat;
 mod sbm;
+mod sizes;
+
+pub use self::sizes::Sizes;
 
 use kernels::Mat;
 use rayon::prelude::*;

@@ -47,6 +47,14 @@ pub(super) fn values(d: &Dataset, file: &str) -> Result<()> {
             "give a graph with at least one vertex",
         ));
     }
+    if d.n_classes as u64 > MAX_CLASSES as u64 {
+        return Err(bad(
+            file,
+            "num_classes",
+            format!("{} classes are more than {MAX_CLASSES}", d.n_classes),
+            "number the classes from 0 without gaps",
+        ));
+    }
     length(file, "features", n, d.features.n())?;
     length(file, "labels", n, d.labels.len())?;
     if d.features.dim() == 0 {

@@ -1,10 +1,11 @@
 //! What a data set says about itself.
 
+use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::dataset::bad;
+use crate::dataset::{bad, regular};
 use crate::{Error, Result};
 
 /// Bytes of a `meta.json` at most.
@@ -62,8 +63,12 @@ impl Meta {
             }
             Ok(_) => {}
         }
-        let text = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
-        serde_json::from_slice(&text).map_err(|e| {
+        let mut text = Vec::new();
+        let mut whole = regular::open(&path)?.take(MAX_BYTES);
+        let read = whole.read_to_end(&mut text);
+        read.map_err(|e| Error::io(&path, e))?;
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+        serde_json::from_slice(text).map_err(|e| {
             let place = format!("line {}", e.line());
             bad(
                 &file,

@@ -93,6 +93,7 @@ pub(crate) mod links;
 mod meta;
 mod npy;
 mod npz;
+mod regular;
 mod rows;
 mod source;
 mod spec;
@@ -103,6 +104,7 @@ mod texts;
 mod typed;
 
 pub use about::{About, TypeCount, Types};
+pub use builtin::Sizes;
 pub use builtin::like::names as look_alikes;
 pub use limit::Limit;
 pub use links::random_pair;

@@ -1,10 +1,9 @@
 //! A text file, plain or compressed, read line by line within limits.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::dataset::{Limit, bad};
+use crate::dataset::{Limit, bad, regular};
 use crate::{Error, Result};
 
 /// Bytes of one line at most; longer ones are not text tables.
@@ -16,16 +15,7 @@ const MAX_LINE: u64 = 64 << 20;
 /// [`Error::Io`] when it cannot be opened.
 pub(super) fn open(path: &Path, limit: &Limit) -> Result<Box<dyn BufRead>> {
     let io = |e| Error::io(path, e);
-    let meta = std::fs::metadata(path).map_err(io)?;
-    if !meta.is_file() {
-        return Err(bad(
-            &path.display().to_string(),
-            "file",
-            "is not a regular file",
-            "give the path of a file with data",
-        ));
-    }
-    let mut from = BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?);
+    let mut from = BufReader::with_capacity(1 << 16, regular::open(path)?);
     let start = from.fill_buf().map_err(io)?;
     if start.starts_with(&[0x1f, 0x8b]) {
         let unpacked = flate2::bufread::MultiGzDecoder::new(from);

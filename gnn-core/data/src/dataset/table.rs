@@ -1,13 +1,12 @@
 //! A table of numbers in a text or NumPy file.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use crate::Result;
 use crate::dataset::npy::{self, Array};
 use crate::dataset::source::{Lines, shown};
-use crate::dataset::{Limit, bad};
-use crate::{Error, Result};
+use crate::dataset::{Limit, bad, regular};
 
 /// A table of numbers from a text or NumPy file.
 pub(super) struct Table {
@@ -39,7 +38,7 @@ impl Table {
             return Table::text(path, limit);
         }
         let file = path.display().to_string();
-        let from = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
+        let from = BufReader::new(regular::open(path)?);
         let array = npy::read(from, &file, "array", limit)?;
         let (rows, width) = match array.shape[..] {
             [rows] => (rows, 1),

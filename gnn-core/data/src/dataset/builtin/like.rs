@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 use self::published::{ALL, Published, Width};
 use super::rmat::Shuffle;
-use super::{Key, Keys, normal_features, split, split_by};
+use super::{Key, Keys, Sizes, normal_features, split, split_by};
 use crate::dataset::{About, Dataset, Features, Task};
 use crate::graph::{EdgeOptions, Graph, Relations, SelfLoops};
 use crate::rng::{self, Purpose};
@@ -104,6 +104,31 @@ pub(super) fn make(name: &str, spec: &str, seed: u64) -> Result<Dataset> {
     })
 }
 
+/// Vertices at least: a quarter of all pairs are edges, and there are some of every part and class.
+fn least(like: &Published) -> f64 {
+    let degree = like.edges() as f64 / like.vertices() as f64;
+    let some = (4.0 * degree).max(4.0 * like.classes as f64);
+    some.max(16.0 * like.vertices() as f64 / like.types[0].count as f64 / like.split[0])
+}
+
+/// The size of `NAME,scale=…`, and its parts of it.
+pub(super) fn sizes(spec: &str) -> Option<Sizes> {
+    let (which, rest) = spec.split_once(',').unwrap_or((spec, ""));
+    let like = ALL.iter().find(|p| p.name == which.trim())?;
+    let scale = Keys::parse("like", &KEYS, rest).ok()?.number("scale");
+    let width = match like.width {
+        Width::Dense(d) => d as f64,
+        Width::Words(count, _) => count as f64,
+    };
+    let whole = like.vertices() as f64;
+    Some(Sizes {
+        edges: scale * like.edges() as f64,
+        elements: scale * whole * width,
+        least: least(like) / whole / scale,
+        part: Box::new(move |share| format!("like:{},scale={}", like.name, scale * share)),
+    })
+}
+
 /// A look-alike at a scale.
 struct World {
     like: &'static Published,
@@ -134,10 +159,7 @@ impl World {
         let edges: Vec<u64> = like.relations.iter().map(|r| shrink(r.count)).collect();
         let (n, m) = (counts.iter().sum::<u64>(), edges.iter().sum::<u64>());
         let degree = like.edges() as f64 / like.vertices() as f64;
-        // A quarter of all pairs, and some vertices of every part and class.
-        let least = (4.0 * degree).max(4.0 * like.classes as f64);
-        let least =
-            least.max(16.0 * like.vertices() as f64 / like.types[0].count as f64 / like.split[0]);
+        let least = least(like);
         if (n as f64) < least {
             let smallest = least / like.vertices() as f64;
             return Err(wrong(

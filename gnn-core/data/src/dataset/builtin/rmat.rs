@@ -11,6 +11,7 @@
 use kernels::{Mat, Par, gemm};
 use rayon::prelude::*;
 
+use super::sizes::{Sizes, others};
 use super::{CLASSES, FEAT, Key, Keys, TEST, TRAIN, VAL, check_size, masks, normal_features};
 use crate::Result;
 use crate::dataset::{About, Dataset, Features, Task};
@@ -26,6 +27,23 @@ const KEYS: [Key; 7] = [
     VAL,
     TEST,
 ];
+
+/// The size of `scale=…,…`, and its parts of it: halves of halves.
+pub(super) fn sizes(spec: &str) -> Option<Sizes> {
+    let keys = Keys::parse("rmat", &KEYS, spec).ok()?;
+    let scale = keys.number("scale");
+    let vertices = scale.exp2();
+    let others = others(spec, "scale");
+    Some(Sizes {
+        edges: 2.0 * vertices * keys.number("edge-factor"),
+        elements: vertices * keys.number("feat"),
+        least: (8.0 * keys.number("edge-factor")).max(16.0 * keys.number("classes")) / vertices,
+        part: Box::new(move |share| {
+            let part = (scale + share.log2()).round().max(1.0);
+            format!("rmat:scale={part}{others}")
+        }),
+    })
+}
 
 /// Weights of the quadrants (0,0), (0,1), (1,0) in 65536ths; the rest is (1,1).
 const A: u64 = (0.57 * 65536.0) as u64;

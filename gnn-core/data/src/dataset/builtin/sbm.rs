@@ -6,6 +6,7 @@
 
 use rayon::prelude::*;
 
+use super::sizes::{Sizes, others};
 use super::{CLASSES, FEAT, Key, Keys, TEST, TRAIN, VAL, check_size, masks, normal_features};
 use crate::Result;
 use crate::dataset::{About, Dataset, Features, Task};
@@ -27,6 +28,19 @@ const KEYS: [Key; 10] = [
     VAL,
     TEST,
 ];
+
+/// The size of `nodes=…,…`, and its parts of it.
+pub(super) fn sizes(spec: &str) -> Option<Sizes> {
+    let keys = Keys::parse("sbm", &KEYS, spec).ok()?;
+    let nodes = keys.number("nodes");
+    let others = others(spec, "nodes");
+    Some(Sizes {
+        edges: nodes * keys.number("degree"),
+        elements: nodes * keys.number("feat"),
+        least: (4.0 * keys.number("degree")).max(16.0 * keys.number("classes")) / nodes,
+        part: Box::new(move |share| format!("sbm:nodes={}{others}", (share * nodes).round())),
+    })
+}
 
 /// `n · degree / 2` undirected edges between random vertices, of which self loops and repeats are
 /// dropped. Features are a class mean plus standard normal noise.

@@ -119,8 +119,9 @@ fn features(path: &Path, n: usize, limit: &Limit) -> Result<CsrBuf> {
     // A number takes two bytes of the file at least, and four in memory, in lists that may double.
     limit.take(8 * text.len() as u64 + 48 * n as u64, &file, "features")?;
     let help = "write an object of lists: {\"vertex\": [columns], …}";
-    let lists: BTreeMap<u32, Vec<u32>> = serde_json::from_slice(&text)
-        .map_err(|e| bad(&file, format!("line {}", e.line()), e.to_string(), help))?;
+    let lists: BTreeMap<u32, Vec<u32>> =
+        serde_json::from_slice(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text))
+            .map_err(|e| bad(&file, format!("line {}", e.line()), e.to_string(), help))?;
     let mut out = CsrBuf::empty(0);
     let mut lists = lists.into_iter().peekable();
     for v in 0..n as u32 {

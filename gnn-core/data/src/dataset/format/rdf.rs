@@ -109,7 +109,11 @@ fn triple(line: &str) -> Option<[(&str, u16); 3]> {
 fn term(text: &str) -> Option<((&str, u16), &str)> {
     let (end, kind) = match text.as_bytes().first()? {
         b'<' => (text.find('>')? + 1, 0),
-        b'_' => (text.find(char::is_whitespace).unwrap_or(text.len()), 2),
+        b'_' => {
+            let end = text.find(char::is_whitespace).unwrap_or(text.len());
+            // A label does not end with the full stop of its line.
+            (text[..end].trim_end_matches('.').len(), 2)
+        }
         b'"' => {
             let bytes = text.as_bytes();
             let mut at = 1;
@@ -121,7 +125,11 @@ fn term(text: &str) -> Option<((&str, u16), &str)> {
             let more = match rest.strip_prefix("^^") {
                 Some(of) if of.starts_with('<') => 3 + of.find('>')?,
                 Some(_) => return None,
-                None if rest.starts_with('@') => rest.find(char::is_whitespace)?,
+                None if rest.starts_with('@') => {
+                    let tag = |c: char| c.is_ascii_alphanumeric() || c == '-';
+                    let tail = rest[1..].find(|c| !tag(c));
+                    tail.map_or(rest.len(), |at| at + 1)
+                }
                 None => 0,
             };
             (at + 1 + more, 1)
@@ -218,4 +226,22 @@ fn label(dataset: &mut Dataset, split: &str, train: &Entities, test: &Entities) 
     dataset.n_classes = names.len();
     dataset.about.classes = names;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::triple;
+
+    #[test]
+    fn full_stops_and_languages_end_where_n_triples_lets_them() {
+        let of = |line: &'static str| triple(line).map(|[s, _, o]| (s.0, o.0));
+        assert_eq!(of("_:a <p> _:b."), Some(("_:a", "_:b")));
+        assert_eq!(of("_:a.c <p> _:b ."), Some(("_:a.c", "_:b")));
+        assert_eq!(of("<s> <p> \"x\"@en."), Some(("<s>", "\"x\"@en")));
+        assert_eq!(
+            of("<s> <p> \"x\"@en-GB . # said"),
+            Some(("<s>", "\"x\"@en-GB"))
+        );
+        assert_eq!(of("<s> <p> \"x\" y ."), None);
+    }
 }

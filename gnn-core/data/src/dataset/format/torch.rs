@@ -5,7 +5,6 @@
 //! tensors or NumPy arrays. The pickles are parsed by [`super::pickle`], never executed.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +12,7 @@ use std::path::Path;
 use super::pickle::{self, Pickle, Value};
 use crate::dataset::archive::Archive;
 use crate::dataset::npy::{self, Array, Header};
-use crate::dataset::{Limit, bad};
+use crate::dataset::{Limit, bad, regular};
 use crate::{Error, Result};
 
 /// A file that PyTorch wrote.
@@ -34,7 +33,7 @@ impl<'l> Saved<'l> {
     pub(super) fn open(at: &Path, limit: &'l Limit) -> Result<Saved<'l>> {
         let file = at.display().to_string();
         let mut start = Vec::new();
-        let opened = File::open(at).map_err(|e| Error::io(at, e))?;
+        let opened = regular::open(at)?;
         let read = opened.take(2).read_to_end(&mut start);
         read.map_err(|e| Error::io(at, e))?;
         if start != b"PK" {
