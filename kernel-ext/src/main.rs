@@ -9,6 +9,8 @@
 //! 4. `install`, `uninstall` and `prepare` are for set-up.
 #![deny(unsafe_code)]
 
+#[cfg(test)]
+mod at_random;
 mod cell;
 mod cli;
 mod compile;

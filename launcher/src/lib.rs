@@ -40,6 +40,7 @@ mod error;
 pub mod flags;
 pub mod forecast;
 pub mod frames;
+pub mod gc;
 pub mod host;
 pub mod jobs;
 pub mod keep;

@@ -78,6 +78,8 @@ pub struct Resolved {
     pub from: Option<crate::resume::Origin>,
     /// What is foreseen of each rank; empty where finding out does not pay.
     pub foreseen: Vec<Foreseen>,
+    /// What is said of a modelled link that takes longer than anybody waits.
+    pub slow_link: Option<String>,
 }
 
 /// Decides everything that can be decided before a rank starts: checks the combination, finds the
@@ -109,7 +111,8 @@ pub fn resolve_with(
         Arc::new(dataset::load_for(spec.data_spec(), &store::verdicts()).map_err(unreadable)?);
     let mut resolved = decided.on(spec, cache, &data)?;
     resolved.foreseen = expected(&resolved, &data, strategies, foresight)?;
-    resolved.notes.extend(slow_link::note(&resolved));
+    resolved.slow_link = slow_link::note(&resolved);
+    resolved.notes.extend(resolved.slow_link.clone());
     Ok(resolved)
 }
 
@@ -278,6 +281,7 @@ impl Decided {
             digest,
             from: None,
             foreseen: Vec::new(),
+            slow_link: None,
         })
     }
 }

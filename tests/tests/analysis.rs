@@ -172,8 +172,8 @@ fn a_column_that_is_not_there_names_the_near_one() -> Outcome {
         let answer = kernel.execute(cell)?;
         let said = answer.content();
         ensure!(said["ename"] == "PolarsError", "{said}");
-        let evalue = said["evalue"].as_str().unwrap_or_default();
-        ensure!(evalue.contains("did you mean \"epoch_ms\"?"), "{said}");
+        let help = said["traceback"].to_string();
+        ensure!(help.contains("did you mean \\\"epoch_ms\\\"?"), "{said}");
     }
     let sum = kernel.execute("t.column(\"ranks\")?.i32()?.sum()")?;
     ensure!(

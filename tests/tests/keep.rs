@@ -1,4 +1,4 @@
-//! `halobook run`, `pin` and `rm` as a user asks them.
+//! `halobook run`, `pin`, `rm` and `gc` as a user asks them.
 //!
 //! Can catch: a run that is deleted and should not be, a page without what was asked for.
 
@@ -39,5 +39,32 @@ fn a_pinned_run_stays_and_another_goes() -> Outcome {
     ensure!(ask(&store, &["rm", "a"])?.status.success());
     let left = ask(&store, &["runs", "--json"])?;
     ensure!(left.stdout.trim().is_empty(), "{left}");
+    Ok(())
+}
+
+#[test]
+fn a_store_is_made_smaller_by_its_oldest_runs() -> Outcome {
+    let store = Store::new()?;
+    for name in ["a", "b", "c", "d"] {
+        store.train(&format!("--data karate -s single --epochs 2 --name {name}"))?;
+    }
+    ensure!(ask(&store, &["pin", "a"])?.status.success());
+    ensure!(ask(&store, &["gc"])?.status.code() == Some(2));
+    ensure!(ask(&store, &["gc", "--size", "big"])?.status.code() == Some(2));
+    let seen = ask(&store, &["gc", "--keep", "2", "--dry-run"])?;
+    ensure!(seen.stdout.contains("1 runs would go"), "{seen}");
+    ensure!(ask(&store, &["run", "b"])?.status.success());
+    let done = ask(&store, &["gc", "--keep", "2"])?;
+    ensure!(
+        done.stdout.contains("3 are left") && done.stdout.contains("1 pinned"),
+        "{done}"
+    );
+    ensure!(ask(&store, &["run", "b"])?.status.code() == Some(2));
+    ensure!(ask(&store, &["gc", "--size", "1kB"])?.status.success());
+    ensure!(
+        ask(&store, &["run", "a"])?.status.success(),
+        "a pinned run is gone"
+    );
+    ensure!(ask(&store, &["run", "d"])?.status.code() == Some(2));
     Ok(())
 }

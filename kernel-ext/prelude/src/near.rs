@@ -1,6 +1,6 @@
-//! A column that is not there: the near name, and those that there are.
+//! A column that a frame does not have: the error of plans, which lists the frame's columns, so that the kernel names
+//! the near one.
 
-use gnn_core::error::nearest;
 use polars::prelude::{DataFrame, PolarsError};
 
 use crate::or_end::end;
@@ -24,42 +24,25 @@ impl<T> OrEndOf for Result<T, PolarsError> {
     fn or_end_of(self, frame: &DataFrame) -> T {
         match self {
             Ok(value) => value,
-            Err(error) => {
-                let names = frame.get_column_names();
-                let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-                let words = error.to_string();
-                end("PolarsError", &in_names(&words, &names).unwrap_or(words))
-            }
+            Err(error) => end("PolarsError", &with_columns(&error.to_string(), frame)),
         }
     }
 }
 
-/// The words of a plan that lacks a column, which list those that it has; none of other errors.
-pub(crate) fn in_words(words: &str) -> Option<String> {
-    let (_, list) = words.split_once("valid columns: [")?;
-    let names: Vec<&str> = list
-        .split_once(']')?
-        .0
-        .split(", ")
-        .map(|name| name.trim_matches('"'))
-        .collect();
-    in_names(words, &names)
-}
-
-fn in_names(words: &str, names: &[&str]) -> Option<String> {
-    let first = words.lines().next()?;
-    let (before, rest) = first.split_once('"')?;
-    let (name, after) = rest.split_once('"')?;
-    let lacks = after.starts_with(" not found") || before.ends_with("unable to find column ");
-    if !lacks || names.contains(&name) {
-        return None;
+/// The words, with the columns that there are where one is missing.
+fn with_columns(words: &str, frame: &DataFrame) -> String {
+    let missing = words.lines().next().and_then(|first| {
+        let (_, rest) = first.split_once("not found: \"")?;
+        rest.split_once('"')
+            .filter(|(_, after)| after.starts_with(" not found"))
+    });
+    match missing {
+        Some((name, _)) => format!(
+            "not found: unable to find column {name:?}; valid columns: {:?}",
+            frame.get_column_names()
+        ),
+        None => words.to_owned(),
     }
-    let near = nearest(name, names.iter().copied());
-    let near = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-    Some(format!(
-        "the frame has no column \"{name}\"{near}\nhelp: its columns are {}",
-        names.join(", ")
-    ))
 }
 
 #[cfg(test)]
@@ -73,29 +56,19 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_names_the_near_column() {
-        let lacks = frame().lazy().select([col("rank")]).collect();
-        let words = in_words(&lacks.expect_err("no such column").to_string());
-        let words = words.expect("a list of names");
-        assert!(words.contains("did you mean \"ranks\"?"), "{words}");
-        assert!(words.ends_with("epoch_ms, ranks"), "{words}");
-    }
-
-    #[test]
-    #[should_panic(expected = "did you mean \"epoch_ms\"?")]
-    fn a_frame_names_the_near_column() {
+    #[should_panic(
+        expected = "unable to find column \"epoc\"; valid columns: [\"epoch_ms\", \"ranks\"]"
+    )]
+    fn a_missing_column_lists_those_there_are() {
         let frame = frame();
-        frame.column("epoch_mss").or_end_of(&frame);
+        frame.column("epoc").or_end_of(&frame);
     }
 
     #[test]
-    fn other_errors_keep_their_words() {
-        assert_eq!(in_words("something \"else\" is wrong"), None);
-        assert_eq!(
-            in_names("duplicate: \"ranks\" is there twice", &["ranks"]),
-            None
-        );
+    fn values_and_other_errors_are_as_they_were() {
         let frame = frame();
         assert_eq!(frame.select(["ranks"]).or_end_of(&frame).width(), 1);
+        let words = "duplicate: \"ranks\" is there twice";
+        assert_eq!(with_columns(words, &frame), words);
     }
 }

@@ -31,11 +31,7 @@ impl<T, E: Display> OrEnd for Result<T, E> {
     fn or_end(self) -> T {
         match self {
             Ok(value) => value,
-            Err(error) => {
-                let words = error.to_string();
-                let near = crate::near::in_words(&words);
-                end(type_name::<E>(), &near.unwrap_or(words))
-            }
+            Err(error) => end(type_name::<E>(), &error.to_string()),
         }
     }
 }

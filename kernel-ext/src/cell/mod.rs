@@ -32,6 +32,9 @@ mod stand_in;
 pub mod stop;
 mod variables;
 
+#[cfg(test)]
+pub use rewrite::rewritten;
+
 /// Names the prepared folder, from `kernel.json` to the shim.
 pub const PREPARED_ENV: &str = "HALOBOOK_PREPARED";
 /// What the user of a kernel should know of what is prepared.

@@ -78,6 +78,7 @@ impl<'a> Runner<'a> {
             digest: from.digest,
             from: None,
             foreseen: Vec::new(),
+            slow_link: None,
         };
         let options = Options {
             run_id: None,

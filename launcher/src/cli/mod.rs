@@ -10,6 +10,7 @@ mod bench;
 mod commands;
 mod convert;
 mod datasets;
+mod gc;
 mod help;
 mod jobs;
 #[cfg(test)]
@@ -146,6 +147,12 @@ const COMMANDS: &[Command] = &[
         arguments: "RUN",
         about: "delete a run with its frames, logs and checkpoints",
         run: Plain(commands::rm),
+    },
+    Command {
+        name: "gc",
+        arguments: "--size 10GB|--keep N|--days N [--dry-run] [--json]",
+        about: "delete the oldest runs until the store is that small, never pinned or running ones",
+        run: Plain(gc::gc),
     },
     Command {
         name: "log",

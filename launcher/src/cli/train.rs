@@ -65,6 +65,9 @@ pub fn train(given: &[String], program: &Program) -> Result<i32> {
         }
     };
     resolved.notes.extend(verdict);
+    if let Some(note) = &resolved.slow_link {
+        eprintln!("note: {note}");
+    }
     if own.has("dry-run") {
         print!(
             "{}",

@@ -44,7 +44,7 @@ pub(super) fn others(spec: &str, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load;
+    use crate::load::load;
 
     #[test]
     fn a_part_has_that_share_of_vertices_and_edges() {
