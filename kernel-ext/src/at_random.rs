@@ -9,6 +9,9 @@ use crate::{depth, text};
 
 const TEXTS: u64 = 3_000;
 
+/// The same with `HALOBOOK_SOAK=1`.
+const MANY: u64 = 10_000_000;
+
 /// What people write.
 const CELLS: [&str; 12] = [
     "%%gnn -n 4 -s neutrontp -o r1\ndata = \"karate\"\nmodel = gcn; epochs = 20; hidden = [16, 32]\n",
@@ -99,7 +102,9 @@ impl Dice {
 #[test]
 fn no_text_is_too_strange_to_be_read() {
     let asked = std::env::var("HALOBOOK_RANDOM_TEXTS").ok();
-    let texts = asked.and_then(|n| n.parse().ok()).unwrap_or(TEXTS);
+    let soak = std::env::var("HALOBOOK_SOAK").is_ok_and(|soak| soak == "1");
+    let otherwise = if soak { MANY } else { TEXTS };
+    let texts = asked.and_then(|n| n.parse().ok()).unwrap_or(otherwise);
     let variables = ["t", "r1", "m"].map(|name| (name.to_owned(), "DataFrame".to_owned()));
     let names = |_| vec!["karate".to_owned()];
     for number in 0..texts {

@@ -95,7 +95,10 @@ fn skipped(rest: &str, before: char) -> Option<usize> {
             Some(end)
         }
         // 'x' or '\n', and no lifetime.
-        b'\'' if bytes.get(1) == Some(&b'\\') => Some(until(3.min(rest.len()), "'")),
+        b'\'' if bytes.get(1) == Some(&b'\\') => {
+            let escaped = rest[2..].chars().next().map_or(0, char::len_utf8);
+            Some(until(2 + escaped, "'"))
+        }
         b'\'' => {
             let c = rest[1..].chars().next()?;
             let end = 1 + c.len_utf8();
@@ -113,6 +116,7 @@ mod tests {
     fn depth_is_that_of_brackets_types_and_signs() {
         for (text, depth) in [
             ("", 0),
+            ("'\\é' (", 1),
             ("f(g[1])", 2),
             ("let a: Vec<Vec<u8>> = b;", 2),
             ("a<b; c<d; e<f", 1),

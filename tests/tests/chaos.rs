@@ -68,7 +68,7 @@ const LONG: [&str; 6] = [
     "loop { println!(\"{}\", \"x\".repeat(500)); }",
     "(0u64..).for_each(|k| { std::hint::black_box(k); })",
     "%%gnn -s halo -n 2 -o scrap --launch threads\ndata = \"karate\"; epochs = 100000000",
-    "%%sweep -o scraps\ndata = \"karate\"; epochs = 100000; launch = \"threads\"; seed = [0, 1, 2]",
+    "%%sweep -o scraps\ndata = \"karate\"; epochs = 2000; launch = \"threads\"; seed = [0, 1, 2]",
 ];
 
 /// Lines that are no cells, and queries that are none.
@@ -92,7 +92,6 @@ struct World {
     dice: Dice,
     /// What the kernel has in the folder of its store when nothing has happened yet.
     known: BTreeSet<String>,
-    reference: String,
     /// What was said since the last check.
     said: String,
 }
@@ -109,14 +108,12 @@ impl World {
             kernel: Kernel::start()?,
             dice: Dice(seed),
             known: BTreeSet::new(),
-            reference: String::new(),
             said: String::new(),
         };
         world.keep()?;
-        let cell = "%%gnn -s halo -n 2 -o r1 --launch threads --run-id reference\ndata = \"karate\"; epochs = 12";
+        let cell = "%%gnn -s halo -n 2 -o r1 --launch threads\ndata = \"karate\"; epochs = 12";
         let answer = world.kernel.execute(cell)?;
         ensure!(answer.is_ok(), "{}", answer.reply);
-        world.reference = "reference".into();
         world.known = entries(world.kernel.home());
         let more = [
             "tables",
@@ -130,6 +127,10 @@ impl World {
         ];
         world.known.extend(more.map(str::to_owned));
         Ok(world)
+    }
+
+    fn runs(&self) -> BTreeSet<String> {
+        entries(&self.kernel.home().join("runs"))
     }
 
     fn keep(&mut self) -> Outcome {
@@ -255,11 +256,13 @@ impl World {
 
     /// A run whose files are changed at random, asked about, and deleted.
     fn damage(&mut self) -> anyhow::Result<String> {
-        self.cell(
-            "%%gnn -s halo -n 2 --launch threads --run-id hurt\ndata = \"karate\"; epochs = 3",
-        )?;
+        let before = self.runs();
+        self.cell("%%gnn -s halo -n 2 --launch threads\ndata = \"karate\"; epochs = 3")?;
+        let new = self.runs().difference(&before).next().cloned();
+        let id = new.context("no run was made")?;
+        let dir = self.kernel.home().join("runs").join(&id);
         let mut files = Vec::new();
-        below(&self.kernel.home().join("runs/hurt"), &mut files);
+        below(&dir, &mut files);
         ensure!(!files.is_empty(), "no files of a run");
         let file = files[self.dice.below(files.len())].clone();
         let mut bytes = std::fs::read(&file)?;
@@ -274,8 +277,10 @@ impl World {
         std::fs::write(&file, bytes)?;
         self.cell("%%sql\nSELECT COUNT(*) AS n FROM epochs")?;
         self.cell("%runs")?;
-        self.cell("Run::open(\"hurt\").map(|run| run.epochs().height())")?;
-        std::fs::remove_dir_all(self.kernel.home().join("runs/hurt"))?;
+        self.cell(&format!(
+            "Run::open({id:?}).map(|run| run.epochs().height())"
+        ))?;
+        std::fs::remove_dir_all(dir)?;
         Ok(format!("damage to {}", file.display()))
     }
 
