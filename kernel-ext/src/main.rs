@@ -34,6 +34,7 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("figure") {
         return cli::main();
     }
+    launcher::sys::end_by_sent_faults();
     if std::env::var_os("EVCXR_IS_RUNTIME").is_some() {
         launcher::sys::settle_frames();
     }

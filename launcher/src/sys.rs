@@ -1,6 +1,10 @@
 //! The few calls into the operating system that the standard library lacks.
 #![allow(unsafe_code)] // C calls on plain integers; each block names the fact it relies on
 
+mod faults;
+
+pub use faults::end_by_sent_faults;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;

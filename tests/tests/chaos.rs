@@ -37,7 +37,9 @@ impl Dice {
     }
 
     fn pause(&mut self, most_ms: u64) {
-        std::thread::sleep(Duration::from_millis(self.next() % most_ms));
+        let ms = self.next() % most_ms;
+        println!("     {ms} ms");
+        std::thread::sleep(Duration::from_millis(ms));
     }
 }
 
@@ -185,6 +187,7 @@ impl World {
             }
             1 | 2 => {
                 let code = self.dice.of(&LONG);
+                println!("     {code:?}");
                 let id = self.kernel.begin(code)?;
                 self.dice.pause(1_500);
                 self.interrupt()?;
@@ -208,6 +211,7 @@ impl World {
                     .into_iter()
                     .filter(|pid| *pid != self.kernel.pid())
                     .collect();
+                println!("     signal {signal} to {hit:?} of {word:?}");
                 for pid in &hit {
                     processes::signal(*pid, signal);
                 }

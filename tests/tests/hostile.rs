@@ -220,3 +220,24 @@ fn a_link_that_takes_for_ever_says_so_before() -> Outcome {
     );
     Ok(())
 }
+
+#[test]
+fn a_fault_from_outside_ends_ranks_and_supervisors_as_any_signal_does() -> Outcome {
+    let store = Store::new()?;
+    let words = "train --data karate -s halo -n 2 --launch threads --epochs 10000000";
+    let mut running = store.start(words)?;
+    let (id, pids) = store.wait_epochs(&mut running, 3, 2)?;
+    processes::signal(pids[0], libc::SIGSEGV);
+    let ended = running.wait(LIMIT)?;
+    ensure!(ended.status.code() == Some(1), "{ended}");
+    let manifest = store.manifest(&id)?;
+    ensure!(manifest["status"] == "failed", "{manifest}");
+    let mut running = store.start(words)?;
+    let (id, _) = store.wait_epochs(&mut running, 3, 2)?;
+    processes::signal(running.pid(), libc::SIGSEGV);
+    let ended = running.wait(LIMIT)?;
+    ensure!(ended.status.code().is_none(), "{ended}");
+    let left = processes::wait_gone(&store.run(&id), Duration::from_secs(10));
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}

@@ -270,6 +270,7 @@ pub fn main(program: &Program) -> i32 {
         .skip(1)
         .map(|w| w.to_string_lossy().into_owned())
         .collect();
+    sys::end_by_sent_faults();
     let Some((name, rest)) = words.split_first() else {
         eprint!("{}", help::overview(COMMANDS));
         return 2;
