@@ -79,6 +79,12 @@ pub fn pareto(cases: &[Case]) -> Result<Plot, PlotError> {
         None => format!("{} of the best", units::percent(OF_BEST)),
     };
     let score = units::score(target);
+    if points.is_empty() {
+        let why = format!(
+            "No setting reaches {score} ({why}) in most of its runs; train longer, or set target"
+        );
+        return blank(&title, &why, &settings);
+    }
     let mut notes = vec![format!("until validation reaches {score} ({why})")];
     if !never.is_empty() {
         notes.push(format!("never: {}", never.join(", ")));
