@@ -72,7 +72,9 @@ fn larger(data: &str) -> Result<(Sizes, f64)> {
     };
     let sizes = Sizes::of(data).ok_or_else(|| refuse("cannot be made smaller"))?;
     let share = (EDGES / sizes.edges).min(ELEMENTS / sizes.elements);
-    let share = share.max(TIMES * sizes.least);
+    // By halves, since some data (R-MAT) has no other sizes.
+    let half = |share: f64| share.log2().ceil().exp2();
+    let share = half(share / 2.0).max(half(TIMES * sizes.least));
     match share > MUCH {
         true => Err(refuse("is planned as quickly as it is forecast")),
         false => Ok((sizes, share)),
@@ -194,6 +196,8 @@ mod tests {
             spec: spec.expect("a request"),
             worker: "halobook".into(),
         };
+        let share_of = |data| larger(data).expect("large enough").1;
+        assert_eq!(share_of("rmat:scale=24").log2().fract(), 0.0);
         assert!(larger("karate").is_err() && larger("sbm:nodes=1000").is_err());
         let (sizes, share) = larger(&wanted.spec.data).expect("large enough");
         let (small, large) = (
