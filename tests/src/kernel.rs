@@ -52,12 +52,6 @@ struct Linked {
     iopub: UnboundedReceiver<JupyterMessage>,
 }
 
-/// A client whose runtime nobody drives.
-pub struct Deaf {
-    _socket: zmq::ClientIoPubConnection,
-    _runtime: Runtime,
-}
-
 struct Channel {
     send: zmq::DealerSendConnection,
     replies: UnboundedReceiver<JupyterMessage>,
@@ -138,23 +132,6 @@ impl Kernel {
     /// How to reach it.
     pub fn info(&self) -> &ConnectionInfo {
         &self.linked.info
-    }
-
-    /// A client that subscribes to everything and never reads, until it is dropped.
-    ///
-    /// # Errors
-    /// When it cannot connect.
-    pub fn deaf_client(&self) -> anyhow::Result<Deaf> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let session = uuid::Uuid::new_v4().to_string();
-        let connect = zmq::create_client_iopub_connection(&self.linked.info, "", &session);
-        let socket = runtime.block_on(connect)?;
-        Ok(Deaf {
-            _socket: socket,
-            _runtime: runtime,
-        })
     }
 
     /// The number of its process.

@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod binaries;
+pub mod deaf;
 pub mod folder;
 pub mod kernel;
 pub mod processes;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tests::deaf::Deaf;
 use tests::kernel::{Answer, Kernel};
 use tests::{Outcome, processes};
 
@@ -139,7 +140,7 @@ fn a_flood_is_bounded_counted_and_ends_with_its_cell() -> Outcome {
     ensure!(kernel.execute("let flood = \"x\".repeat(199);")?.is_ok());
     let id = kernel.begin("println!(\"go\"); loop { println!(\"{flood}\"); }")?;
     printed(&mut kernel, &id, "go")?;
-    let deaf = kernel.deaf_client()?;
+    let deaf = Deaf::client(kernel.info())?;
     std::thread::sleep(Duration::from_secs(6));
     let memory = kernel.resident()?;
     ensure!(memory < 700 << 20, "the kernel holds {} MB", memory >> 20);
