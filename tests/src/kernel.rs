@@ -139,17 +139,6 @@ impl Kernel {
         self.linked.child.id()
     }
 
-    /// Bytes of memory that the kernel's process holds.
-    ///
-    /// # Errors
-    /// When the system cannot tell.
-    pub fn resident(&self) -> anyhow::Result<usize> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next());
-        Ok(kilobytes.context("no VmRSS")?.parse::<usize>()? << 10)
-    }
-
     /// Whether the process is there.
     ///
     /// # Errors

@@ -51,3 +51,13 @@ pub fn signal(pid: u32, signal: i32) {
     // names one process, not a group.
     unsafe { libc::kill(pid, signal) };
 }
+
+/// Bytes of memory that a process holds; none where the system does not say.
+pub fn resident(pid: u32) -> Option<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: usize = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes << 10)
+}
