@@ -1,6 +1,7 @@
 //! `manifest.json`: one run in one page, rewritten atomically by its supervisor.
 
 use crate::error::{Error, Result};
+use crate::frames::rows::Rows;
 use crate::{store, sys};
 use gnn_core::record::rows::Score;
 use gnn_core::spec::Value;
@@ -252,6 +253,10 @@ impl Manifest {
         let mut manifest = Manifest::written(run_dir)?;
         if manifest.status == Status::Running {
             manifest.status = Status::Failed;
+            // Its ranks may have finished epochs that it did not note any more, and frames have them.
+            if let Ok(rows) = Rows::read(run_dir, manifest.ranks) {
+                manifest.epochs_done = manifest.epochs_done.max(rows.epochs.len() as u32);
+            }
             manifest.error = Some(RunError {
                 name: "HaloRankFailed".into(),
                 message: "the supervisor of this run ended without closing it".into(),

@@ -8,13 +8,21 @@ use std::time::Duration;
 pub struct Answer {
     /// The reply, whole (`header`, `parent_header`, `content`).
     pub reply: Value,
-    /// Messages on iopub, in order.
+    /// Messages on iopub, in order, but for those of [`Answer::session`].
     pub iopub: Vec<Value>,
+    /// What a kernel's first cell shows while the session is made ready.
+    pub session: Vec<Value>,
     /// From sending to the later of reply and `idle`.
     pub took: Duration,
 }
 
 impl Answer {
+    /// Whether a message shows that a session is made ready.
+    pub fn is_of_session(message: &Value) -> bool {
+        let id = message["content"]["transient"]["display_id"].as_str();
+        id.is_some_and(|id| id.starts_with("halobook-session-"))
+    }
+
     /// The content of the reply.
     pub fn content(&self) -> &Value {
         &self.reply["content"]

@@ -221,9 +221,11 @@ impl Kernel {
             .saturating_sub(started.elapsed())
             .max(Duration::from_secs(5));
         let reply = self.runtime.block_on(self.linked.shell.reply(id, left))?;
+        let (session, iopub) = iopub.into_iter().partition(Answer::is_of_session);
         Ok(Answer {
             reply,
             iopub,
+            session,
             took: started.elapsed(),
         })
     }

@@ -196,11 +196,19 @@ fn a_killed_launcher_leaves_no_rank_behind() -> Outcome {
     }
     let store = Store::new()?;
     let mut run = endless(&store, "")?;
-    store.wait_epochs(&mut run, 2, RANKS)?;
+    let (id, _) = store.wait_epochs(&mut run, 2, RANKS)?;
     processes::signal(run.pid(), libc::SIGKILL);
     run.wait(Duration::from_secs(5))?;
     let left = processes::wait_gone(store.home(), Duration::from_secs(5));
     ensure!(left.is_empty(), "left behind: {left:?}");
+    // What the list says is what the frames have.
+    let epochs = store.frame(&id, "epochs")?.len() as u64;
+    let listed = store.frame(&id, "runs")?;
+    ensure!(
+        epochs >= 2 && listed[0]["epochs_done"] == epochs,
+        "{epochs}: {listed:?}"
+    );
+    ensure!(listed[0]["status"] == "failed", "{listed:?}");
     Ok(())
 }
 

@@ -338,6 +338,8 @@ fn all_text_comes_before_the_end_of_its_cell_a_hundred_times() -> Outcome {
 #[test]
 fn who_subscribes_late_is_welcomed_and_hears_all_that_follows() -> Outcome {
     let mut kernel = Kernel::start()?;
+    // A kernel's first cell says what it waits for.
+    ensure!(kernel.execute("0")?.is_ok());
     let info = kernel.info().clone();
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {

@@ -30,7 +30,8 @@ impl First {
         output: &CellOutput,
         compiled: &dyn Fn() -> bool,
     ) -> Result<T, RecvError> {
-        if self.over.load(Ordering::Acquire) {
+        let quiet = std::env::var("HALOBOOK_NONINTERACTIVE").is_ok_and(|value| value == "1");
+        if quiet || self.over.load(Ordering::Acquire) {
             return done.recv();
         }
         let (started, mut said) = (Instant::now(), None);
@@ -40,10 +41,8 @@ impl First {
             match (&said, waits) {
                 (None, true) if started.elapsed() > MOMENT => said = Some(say(output)),
                 (Some(id), false) => {
-                    let took = started.elapsed().as_secs_f64();
-                    let text =
-                        format!("The session was made ready in {took:.1} s, once for this kernel.");
-                    output.update(&Shown::text(text), id);
+                    // A saved notebook need not have it.
+                    output.update(&Shown::text(""), id);
                     said = None;
                 }
                 _ => {}
@@ -60,7 +59,7 @@ impl First {
 }
 
 fn say(output: &CellOutput) -> String {
-    let id = launcher::store::new_id();
+    let id = format!("halobook-session-{}", launcher::store::new_id());
     let text = "The session is being made ready: the libraries that cells use are read, once for this kernel …";
     output.display(&Shown::text(text), &id);
     id

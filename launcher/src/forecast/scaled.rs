@@ -185,7 +185,7 @@ mod tests {
         let pairs = [
             ("data", "sbm:nodes=300000,classes=4,feat=16,degree=40"),
             ("strategy", "halo"),
-            ("partitioner", "hash"),
+            ("partition", "hash"),
             ("ranks", "2"),
         ];
         let spec =
