@@ -42,6 +42,7 @@
 
 #![warn(missing_docs)]
 
+mod as_of;
 pub mod chart;
 pub mod display;
 mod export;
@@ -62,6 +63,7 @@ mod source;
 pub mod strategy;
 mod train;
 
+pub use as_of::AsOf;
 pub use export::{Export, Text};
 pub use frame_html::df_html;
 pub use launcher::Error;

@@ -3,6 +3,7 @@
 pub use polars;
 pub use polars::prelude::*;
 
+pub use crate::as_of::AsOf;
 pub use crate::chart::plot;
 pub use crate::display;
 pub use crate::export::Export;
