@@ -175,6 +175,12 @@ fn a_column_that_is_not_there_names_the_near_one() -> Outcome {
         let help = said["traceback"].to_string();
         ensure!(help.contains("did you mean \\\"epoch_ms\\\"?"), "{said}");
     }
+    let width = kernel.execute("t.join_asof(&t, \"epoch_ms\", &[\"strategy\"])?.width()")?;
+    ensure!(
+        width.shown("text/plain").as_deref() == Some("4"),
+        "{:?}",
+        width.iopub
+    );
     let sum = kernel.execute("t.column(\"ranks\")?.i32()?.sum()")?;
     ensure!(
         sum.shown("text/plain").as_deref() == Some("Some(11)"),
