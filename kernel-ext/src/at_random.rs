@@ -3,6 +3,8 @@
 //! Can catch: a panic, an offset inside a character, a rewritten cell with other lines. Cannot catch: a stack that
 //! overflows, which ends the test's process (that is `depth`). `HALOBOOK_RANDOM_TEXTS` is how many texts are tried.
 
+use gnn_core::rng;
+
 use crate::cell::rewritten;
 use crate::magic::{self, complete};
 use crate::{depth, text};
@@ -55,16 +57,16 @@ const PIECES: [&str; 24] = [
     "=",
 ];
 
-/// Numbers that look random (SplitMix64).
-struct Dice(u64);
+/// Numbers that look random, the same for a seed.
+struct Dice {
+    seed: u64,
+    thrown: u64,
+}
 
 impl Dice {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
+        self.thrown += 1;
+        rng::below(self.seed, self.thrown, n.max(1) as u64) as usize
     }
 
     /// A place between two characters.
@@ -108,7 +110,10 @@ fn no_text_is_too_strange_to_be_read() {
     let variables = ["t", "r1", "m"].map(|name| (name.to_owned(), "DataFrame".to_owned()));
     let names = |_| vec!["karate".to_owned()];
     for number in 0..texts {
-        let mut dice = Dice(number);
+        let mut dice = Dice {
+            seed: number,
+            thrown: 0,
+        };
         let cell = dice.text();
         let at = dice.place(&cell);
         // Whatever comes out, it comes: the words of errors are tested where they are made.

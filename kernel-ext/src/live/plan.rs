@@ -11,6 +11,8 @@ use crate::front::{Failure, Outcome, Shown};
 use crate::magic::Line;
 use crate::text::escape;
 
+const INTERRUPTED: &str = "interrupted before there was a plan; nothing is bound";
+
 /// Plans, binds the frame where a name is given, and shows it; what does not fit stands above. Where counting takes
 /// long, a forecast is shown first.
 pub fn plan(line: &Line, session: &Session<'_>) -> Outcome {
@@ -18,8 +20,7 @@ pub fn plan(line: &Line, session: &Session<'_>) -> Outcome {
         None => forecast(line, session)?,
         Some(_) => None,
     };
-    let what = "interrupted before there was a plan; nothing is bound";
-    let ran = super::partition::run(&mut command(line, session)?, session, what);
+    let ran = super::partition::run(&mut command(line, session)?, session, INTERRUPTED);
     if let Some(first) = &first {
         first.fold(session, ran.is_ok());
     }
@@ -74,8 +75,7 @@ fn forecast(line: &Line, session: &Session<'_>) -> Result<Option<First>, Failure
     command.arg("--forecast");
     let ran = program::run(&mut command, session)?;
     if ran.interrupted {
-        let what = "interrupted before there was a plan; nothing is bound";
-        return Err(Failure::new("HaloInterrupted", what, []));
+        return Err(Failure::new("HaloInterrupted", INTERRUPTED, []));
     }
     if !ran.status.success() {
         return Ok(None);

@@ -73,10 +73,10 @@ impl Copied {
         let read = || -> Option<Copied> {
             let list = std::fs::read(folder().join(format!("{frame}.json"))).ok()?;
             let mut copied: Copied = serde_json::from_slice(&list).ok()?;
-            let plain = !copied.file.contains(['/', '\\']);
-            copied.frame = frames::read_named(&folder().join(&copied.file), frame)
-                .ok()
-                .filter(|_| plain)?;
+            if copied.file.contains(['/', '\\']) {
+                return None;
+            }
+            copied.frame = frames::read_named(&folder().join(&copied.file), frame).ok()?;
             let rows: usize = copied.entries.iter().map(|entry| entry.rows).sum();
             (rows == copied.frame.height()).then_some(copied)
         };

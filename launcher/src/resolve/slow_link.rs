@@ -23,7 +23,7 @@ pub(super) fn note(resolved: &Resolved) -> Option<String> {
     })
 }
 
-/// Seconds in the largest unit of which there is one.
+/// Seconds in the largest unit of which there are two.
 fn words(seconds: f64) -> String {
     let units = [("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)];
     let unit = units
