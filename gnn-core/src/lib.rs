@@ -78,6 +78,8 @@ pub mod dataset {
 #[cfg(test)]
 mod testing;
 
-pub use gnn_data::{Error, Result, convert, error, graph, partition, rng, store};
+#[doc(hidden)]
+pub use gnn_data::at_random;
+pub use gnn_data::{Error, Result, convert, error, graph, memory, partition, rng, store};
 pub use rehearsal::{Rehearsed, rehearse};
 pub use work::{DIVERGED, Outcome, PART_FILES, World, work};

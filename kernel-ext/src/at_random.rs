@@ -1,9 +1,9 @@
 //! Cells' texts with random changes, through everything that reads one before a compiler does.
 //!
 //! Can catch: a panic, an offset inside a character, a rewritten cell with other lines. Cannot catch: a stack that
-//! overflows, which ends the test's process (that is `depth`). `HALOBOOK_RANDOM_TEXTS` is how many texts are tried.
+//! overflows, which ends the test's process (that is `depth`). `HALOBOOK_RANDOM_INPUTS` is how many texts are tried.
 
-use gnn_core::rng;
+use gnn_core::at_random::{Dice, inputs};
 
 use crate::cell::rewritten;
 use crate::magic::{self, complete};
@@ -57,16 +57,12 @@ const PIECES: [&str; 24] = [
     "=",
 ];
 
-/// Numbers that look random, the same for a seed.
-struct Dice {
-    seed: u64,
-    thrown: u64,
-}
+/// Texts of a seed.
+struct Texts(Dice);
 
-impl Dice {
+impl Texts {
     fn below(&mut self, n: usize) -> usize {
-        self.thrown += 1;
-        rng::below(self.seed, self.thrown, n.max(1) as u64) as usize
+        self.0.below(n)
     }
 
     /// A place between two characters.
@@ -103,19 +99,13 @@ impl Dice {
 
 #[test]
 fn no_text_is_too_strange_to_be_read() {
-    let asked = std::env::var("HALOBOOK_RANDOM_TEXTS").ok();
-    let soak = std::env::var("HALOBOOK_SOAK").is_ok_and(|soak| soak == "1");
-    let otherwise = if soak { MANY } else { TEXTS };
-    let texts = asked.and_then(|n| n.parse().ok()).unwrap_or(otherwise);
+    let texts = inputs(TEXTS, MANY);
     let variables = ["t", "r1", "m"].map(|name| (name.to_owned(), "DataFrame".to_owned()));
     let names = |_| vec!["karate".to_owned()];
     for number in 0..texts {
-        let mut dice = Dice {
-            seed: number,
-            thrown: 0,
-        };
-        let cell = dice.text();
-        let at = dice.place(&cell);
+        let mut texts = Texts(Dice::new(number));
+        let cell = texts.text();
+        let at = texts.place(&cell);
         // Whatever comes out, it comes: the words of errors are tested where they are made.
         let _ = magic::completeness(&cell);
         let _ = complete::at(&cell, at, &names);

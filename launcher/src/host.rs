@@ -1,5 +1,6 @@
 //! Facts about this machine.
 
+use gnn_core::memory::Memory;
 use serde::Serialize;
 
 /// The machine a run is started on.
@@ -19,7 +20,7 @@ impl Host {
         Host {
             name: name(),
             cores: cores(),
-            memory_bytes: memory_bytes(),
+            memory_bytes: Memory::now().machine.unwrap_or(0),
         }
     }
 
@@ -56,33 +57,6 @@ pub fn resident_bytes(pid: u32) -> Option<u64> {
 /// Cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn memory_bytes() -> u64 {
-    let machine = std::fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
-            Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
-        });
-    let group = [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ]
-    .iter()
-    .filter_map(|path| {
-        std::fs::read_to_string(path)
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    })
-    .min();
-    match (machine, group) {
-        (Some(m), Some(g)) => m.min(g),
-        (Some(m), None) => m,
-        (None, g) => g.unwrap_or(0),
-    }
 }
 
 /// How many processes the kernel has killed for want of memory, in the control groups this process

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Status};
-use crate::mpi::Family;
+use crate::mpi::{Family, keep_within_host};
 use crate::resolve::{Resolved, Starter};
 use crate::{partition, store, sys};
 use gnn_core::PART_FILES;
@@ -163,6 +163,9 @@ pub fn start(run_dir: &Path, resolved: &Resolved, worker: &Path) -> Result<(Chil
     // Rows are read at random all over large arrays. What the user has set stays.
     if std::env::var_os(sys::LARGE_PAGES.0).is_none() {
         command.env(sys::LARGE_PAGES.0, sys::LARGE_PAGES.1);
+    }
+    if matches!(&resolved.starter, Starter::Mpi(_)) {
+        keep_within_host(&mut command);
     }
     let mut scratch = Scratch::default();
     if matches!(&resolved.starter, Starter::Mpi(mpi) if mpi.family == Family::OpenMpi) {

@@ -34,12 +34,40 @@ impl std::fmt::Display for Mpi {
     }
 }
 
-/// What in the environment says that Open MPI's ranks are on other hosts, or how they are to speak.
-const LEADS_AWAY: [&str; 3] = [
+/// What in the environment says that MPI's ranks are on other hosts, or how they are to speak.
+const LEADS_AWAY: [&str; 4] = [
     "OMPI_MCA_btl",
     "OMPI_MCA_orte_default_hostfile",
     "PRTE_MCA_prte_default_hostfile",
+    "HYDRA_HOST_FILE",
 ];
+
+/// Whether the environment says that ranks are on other hosts, or how they are to speak.
+fn leads_away() -> bool {
+    LEADS_AWAY
+        .iter()
+        .any(|name| std::env::var_os(name).is_some())
+}
+
+/// Has the starter and the ranks of one host listen to this host only, whatever address they ask for. Where
+/// the library that does it is not beside this program, their ports are open to other hosts.
+pub fn keep_within_host(command: &mut Command) {
+    const NAME: &str = "LD_PRELOAD";
+    let beside = std::env::current_exe().ok();
+    let library = beside.map(|program| program.with_file_name("libhalobook_loopback.so"));
+    // The variable is a list that knows no quotes.
+    let listed = |path: &PathBuf| !path.to_string_lossy().contains([' ', ':']);
+    let library = library.filter(|path| path.is_file() && listed(path) && !leads_away());
+    let Some(library) = library else {
+        return;
+    };
+    let mut all = library.into_os_string();
+    if let Some(others) = std::env::var_os(NAME).filter(|others| !others.is_empty()) {
+        all.push(":");
+        all.push(others);
+    }
+    command.env(NAME, all);
+}
 
 /// A program on the search path.
 pub fn on_path(program: &str) -> Option<PathBuf> {
@@ -97,10 +125,7 @@ impl Mpi {
                 // printing. An abort has said why; the stack would push that out of the log's end.
                 add(&["--mca", "opal_signal", "7,8,11"]);
                 // Ranks of one host share memory; a port of theirs would be open to everybody.
-                if !LEADS_AWAY
-                    .iter()
-                    .any(|name| std::env::var_os(name).is_some())
-                {
+                if !leads_away() {
                     add(&["--mca", "btl", self.within_a_host()]);
                 }
                 if crate::sys::is_root() {

@@ -14,6 +14,7 @@ use crate::store;
 use data::check_patience;
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
+use gnn_core::memory::Memory;
 use gnn_core::partition::{self, Cache, Cut, Limits, Masks, Method, Parts, Report, Request};
 use gnn_core::plan::Plan;
 use gnn_core::spec::{Launch, RunSpec};
@@ -314,7 +315,7 @@ fn cut(
     cache: Option<&Cache>,
 ) -> Result<(Cut, Report)> {
     let limits = Limits {
-        bytes: partition::machine_bytes(),
+        bytes: Memory::now().left(),
         ms: None,
     };
     let method = Method::parse(&spec.partition)?.for_layers(spec.layers);

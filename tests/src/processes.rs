@@ -43,6 +43,64 @@ pub fn wait_gone(mark: &Path, limit: Duration) -> Vec<(u32, String)> {
     }
 }
 
+/// Beginnings of addresses that only this host reaches, as the kernel lists them.
+const LOOPBACK: [&str; 2] = ["0100007F:", "00000000000000000000000001000000:"];
+
+/// Inodes and addresses of a process's sockets that wait for connections from other hosts.
+pub fn listening(pid: u32) -> Vec<String> {
+    let tables =
+        ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/{pid}/net/{table}")));
+    let lines = tables
+        .iter()
+        .flatten()
+        .flat_map(|text| text.lines().skip(1));
+    let waiting = lines.filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (address, inode) = (*words.get(1)?, *words.get(9)?);
+        let own = LOOPBACK
+            .iter()
+            .any(|loopback| address.starts_with(loopback));
+        (words.get(3) == Some(&"0A") && !own).then(|| format!("{inode} {address}"))
+    });
+    let own = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let own: Vec<String> = own
+        .filter_map(|fd| {
+            Some(
+                std::fs::read_link(fd.path())
+                    .ok()?
+                    .to_string_lossy()
+                    .into_owned(),
+            )
+        })
+        .collect();
+    waiting
+        .filter(|inode| {
+            let inode = inode.split(' ').next().unwrap_or_default();
+            own.contains(&format!("socket:[{inode}]"))
+        })
+        .collect()
+}
+
+/// Processes that have ended and whose end their parent `pid` has not taken note of, and those that go on.
+pub fn children(pid: u32) -> (Vec<u32>, Vec<u32>) {
+    let entries = std::fs::read_dir("/proc");
+    let numbers = entries.into_iter().flatten().flatten().filter_map(|entry| {
+        let child: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The command's name may hold anything; state and parent stand behind it.
+        let (_, behind) = stat.rsplit_once(')')?;
+        let mut words = behind.split_whitespace();
+        let (state, parent) = (words.next()?, words.next()?.parse::<u32>().ok()?);
+        (parent == pid).then_some((child, state == "Z"))
+    });
+    let (ended, on): (Vec<_>, Vec<_>) = numbers.partition(|(_, ended)| *ended);
+    let ids = |list: Vec<(u32, bool)>| list.into_iter().map(|(id, _)| id).collect();
+    (ids(ended), ids(on))
+}
+
 /// Sends a signal to one process.
 #[allow(unsafe_code)]
 pub fn signal(pid: u32, signal: i32) {

@@ -7,9 +7,9 @@
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tests::Outcome;
 use tests::answer::Answer;
 use tests::kernel::Kernel;
+use tests::{Outcome, processes};
 
 const LONG: Duration = Duration::from_secs(120);
 
@@ -62,6 +62,13 @@ fn messages_values_output_and_state() -> Outcome {
             answer.iopub
         );
     }
+    // The pool listens to its own host.
+    let ports: Vec<_> = processes::naming(&kernel.home().join("pools"))
+        .into_iter()
+        .map(|(pid, words)| (processes::listening(pid), words))
+        .collect();
+    ensure!(ports.len() > 3, "{ports:?}");
+    ensure!(ports.iter().all(|(open, _)| open.is_empty()), "{ports:?}");
     // The pool stays, with what its ranks keep; only two of them run this.
     let kept = "%%ranks -t 1,2 -o kept\n*ctx.kept::<usize>(\"mine\").unwrap() as i64";
     ensure!(run(&mut kernel, kept)?.is_ok());

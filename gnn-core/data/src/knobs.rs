@@ -19,6 +19,12 @@ pub enum Value {
     Str(String),
 }
 
+/// From here on whole numbers are missing among the floats.
+const EXACT: f64 = (1u64 << 53) as f64;
+
+/// From here on numbers are not written out.
+const LONG: f64 = 1e30;
+
 impl Value {
     /// Reads a value from a command line word: booleans and numbers are recognised, the rest is
     /// text.
@@ -29,8 +35,10 @@ impl Value {
         if let Ok(i) = word.parse::<i64>() {
             return Value::Int(i);
         }
+        // A whole number that no float is would be another one.
+        let other = |f: f64| word.bytes().all(|b| b.is_ascii_digit()) && format!("{f:.0}") != word;
         match word.parse::<f64>() {
-            Ok(f) if word.bytes().any(|b| b.is_ascii_digit()) => Value::Float(f),
+            Ok(f) if word.bytes().any(|b| b.is_ascii_digit()) && !other(f) => Value::Float(f),
             _ => Value::Str(word.to_owned()),
         }
     }
@@ -50,6 +58,8 @@ impl std::fmt::Display for Value {
         match self {
             Value::Bool(b) => write!(f, "{b}"),
             Value::Int(i) => write!(f, "{i}"),
+            // Digits that are its own, not zeros for what its neighbours share.
+            Value::Float(x) if x.abs() >= EXACT && x.abs() < LONG => write!(f, "{x:.0}"),
             Value::Float(x) => write!(f, "{x}"),
             Value::Str(s) => f.write_str(s),
         }
@@ -177,6 +187,23 @@ impl Knobs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_does_not_fit_is_shown_as_it_was_written() {
+        for word in [
+            "9223372036854775807",
+            "9223372036854775808",
+            "18446744073709551615",
+            "1000000000000000000000001",
+            "0.25",
+        ] {
+            assert_eq!(Value::from_word(word).to_string(), word);
+        }
+        assert_eq!(
+            Value::from_word("100000000000000000000").as_f64(),
+            Some(1e20)
+        );
+    }
 
     #[test]
     fn words_become_typed_values() {

@@ -8,6 +8,7 @@
 //! | [`error`] | the one error type of the core |
 //! | [`rng`] | randomness as a function of what it is for |
 //! | [`clock`] | time, and the memory of the process |
+//! | [`memory`] | how much of it this process may have |
 //! | [`knobs`] | values as they are written, and settings of one partitioner or strategy |
 //! | [`kept`] | host data of which a device may keep a copy |
 //! | [`list`] | numbers that are owned or lie in a mapped file |
@@ -18,6 +19,8 @@
 //! | [`convert`] | edge lists of any length to that form, within bounded memory |
 //! | [`partition`] | which rank owns which vertex, and what it sees of the others |
 
+#[doc(hidden)]
+pub mod at_random;
 pub mod clock;
 pub mod convert;
 pub mod dataset;
@@ -28,6 +31,7 @@ pub mod kept;
 pub mod knobs;
 pub mod list;
 pub mod load;
+pub mod memory;
 pub mod partition;
 pub mod rng;
 pub mod store;

@@ -113,6 +113,11 @@ pub(super) fn sync_folder(path: &Path) -> std::io::Result<()> {
 /// [`Error::Io`], or [`Error::Data`] when it is not whole or not of this version.
 pub(super) fn read(path: &Path) -> Result<(Header, State)> {
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, e))?;
+    parse(path, &bytes)
+}
+
+/// The state in the bytes of the file `path`.
+fn parse(path: &Path, bytes: &[u8]) -> Result<(Header, State)> {
     let bad = |reason: &str| Error::Data {
         file: path.display().to_string(),
         place: "checkpoint".into(),
@@ -181,5 +186,48 @@ impl<'a> Rest<'a> {
             state.tensors.insert(name, x);
         }
         self.0.is_empty().then_some((header, state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::at_random::{Dice, inputs};
+
+    /// Bytes of any kind are a state or an error, also where the checksum fits them.
+    #[test]
+    fn no_bytes_are_too_strange_to_be_read() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("shared");
+        let mut state = State::default();
+        state.put_number("optimiser/steps", 7);
+        state.put_number("own/1", 1);
+        for (name, shape) in [("w/0", (3, 5)), ("w/1", (0, 4)), ("m", (1, 1))] {
+            state.put_host(name, kernels::Mat::from_elem(shape, 0.5));
+        }
+        let header = Header {
+            rank: SHARED,
+            epochs: 4,
+            digest: 9,
+        };
+        write(&path, header, &state).expect("written");
+        let whole = std::fs::read(&path).expect("there");
+        assert_eq!(parse(&path, &whole).expect("whole").0, header);
+        for seed in 0..inputs(20_000, 10_000_000) {
+            let mut dice = Dice::new(seed);
+            let mut bytes = whole.clone();
+            dice.change(&mut bytes);
+            if dice.below(4) > 0 && bytes.len() > 8 {
+                let end = bytes.len() - 8;
+                let sum = checksum::of(&bytes[..end]);
+                bytes[end..].copy_from_slice(&sum.to_le_bytes());
+            } else if bytes != whole {
+                assert!(parse(&path, &bytes).is_err(), "seed {seed}");
+            }
+            if let Ok((_, read)) = parse(&path, &bytes) {
+                let held: usize = read.tensors.values().map(|x| 4 * x.len()).sum();
+                assert!(held <= bytes.len(), "seed {seed}");
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use gnn_core::record::state::{self, State};
 use gnn_core::record::{Op, now_ns};
 use halobook::ranks::{Answer, Ended, Request};
-use launcher::mpi::Mpi;
+use launcher::mpi::{Mpi, keep_within_host};
 use launcher::{host, store, sys};
 
 use super::grouped::named;
@@ -114,6 +114,7 @@ impl Pool {
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)
             .process_group(0);
+        keep_within_host(&mut command);
         sys::end_with_parent(&mut command, libc::SIGTERM);
         let child = command.spawn().map_err(failed)?;
         let mut pool = Pool {

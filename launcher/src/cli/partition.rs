@@ -5,7 +5,8 @@ use crate::flags::{self, PARTITION};
 use crate::partition::{self as cutting, Done, Wanted};
 use crate::{Error, Result, frames};
 use gnn_core::dataset::STANDARD;
-use gnn_core::partition::{Limits, Method, Nested, PARTITIONERS, Parts, machine_bytes};
+use gnn_core::memory::Memory;
+use gnn_core::partition::{Limits, Method, Nested, PARTITIONERS, Parts};
 use gnn_core::spec::Value;
 use serde_json::json;
 use std::fmt::Write;
@@ -35,7 +36,7 @@ pub fn partition(words: &[String]) -> Result<i32> {
     let wanted = wanted(&words)?;
     if words.has("dry-run") {
         let need = cutting::foresee(&wanted)?;
-        let free = machine_bytes();
+        let free = Memory::now().left();
         if words.has("json") {
             let seen = json!({
                 "method": wanted.method.label(), "parts": wanted.parts.count,
@@ -108,7 +109,7 @@ fn wanted(words: &Words) -> Result<Wanted> {
     let method = Method::new(given.entry.name, own.chain(pairs))?;
     let bytes = match words.value("mem") {
         Some(text) => Some(cutting::size("mem", text)?),
-        None => machine_bytes(),
+        None => Memory::now().left(),
     };
     let ms = match words.value("time") {
         Some(text) => {

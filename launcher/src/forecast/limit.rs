@@ -3,6 +3,7 @@
 use super::foresee::Foreseen;
 use crate::error::Error;
 use crate::resolve::{Resolved, Starter};
+use gnn_core::memory::Memory;
 
 /// Without a limit, a run is refused when it would need so many times what this machine has free.
 const SURELY: f64 = 1.25;
@@ -43,12 +44,12 @@ pub fn exceeds(ranks: &[Foreseen], limit: u64) -> Option<String> {
     over.then(|| format!("rank {rank} would need {need} of {limit}: {name} {bytes}"))
 }
 
-/// Refuses a run whose ranks exceed the request's limit, or together what was `free` of this machine's
-/// memory before anything was read, clearly.
+/// Refuses a run whose ranks exceed the request's limit, or clearly what there was of `memory` before anything
+/// was read: together what this machine has free, and each process what it may have.
 ///
 /// # Errors
 /// [`Error::PlanRefused`] with the rank, its largest item, and what to do.
-pub fn check(resolved: &Resolved, ranks: &[Foreseen], free: Option<u64>) -> Result<(), Error> {
+pub fn check(resolved: &Resolved, ranks: &[Foreseen], memory: Memory) -> Result<(), Error> {
     let refuse = |what: String| Error::PlanRefused {
         what,
         help: "use more ranks (-n), another strategy or a smaller model; see halobook plan; \
@@ -60,25 +61,33 @@ pub fn check(resolved: &Resolved, ranks: &[Foreseen], free: Option<u64>) -> Resu
         return exceeds(ranks, limit).map_or(Ok(()), |what| Err(refuse(what)));
     }
     let here = resolved.starter != Starter::Slurm && resolved.plan.spec.backend == "cpu";
+    let Some(largest) = worst(ranks).filter(|_| here) else {
+        return Ok(());
+    };
     let all: u64 = ranks.iter().filter_map(Foreseen::memory).sum();
-    match free {
-        Some(free) if here && all as f64 > SURELY * free as f64 => {
-            let largest = worst(ranks).map_or(String::new(), |w| {
-                let (name, bytes) = (w.item.0, size(w.item.1));
-                format!(
-                    "; most of rank {}'s {} is {name} {bytes}",
-                    w.rank,
-                    size(w.need)
-                )
-            });
-            Err(refuse(format!(
-                "{} rank(s) would need {} of the {} that this machine has free{largest}",
-                ranks.len(),
-                size(all),
-                size(free)
-            )))
-        }
-        _ => Ok(()),
+    let (name, bytes) = (largest.item.0, size(largest.item.1));
+    let (rank, need) = (largest.rank, size(largest.need));
+    let most = format!("most of rank {rank}'s {need} is {name} {bytes}");
+    let surely = |need: u64, has: u64| need as f64 > SURELY * has as f64;
+    if let Some(free) = memory.machine_left.filter(|free| surely(all, *free)) {
+        let (n, all, free) = (ranks.len(), size(all), size(free));
+        return Err(refuse(format!(
+            "{n} rank(s) would need {all} of the {free} that this machine has free; {most}"
+        )));
+    }
+    // Ranks that are threads of one process share its limit.
+    let one = if resolved.plan.in_process {
+        all
+    } else {
+        largest.need
+    };
+    match memory.process.filter(|may| surely(one, *may)) {
+        Some(may) => Err(refuse(format!(
+            "a process would need {} of the {} that its limits leave it (ulimit -v, -d); {most}",
+            size(one),
+            size(may)
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -54,7 +54,7 @@ use crate::error::{Error, Result};
 use crate::resolve::{self, Resolved};
 use crate::{frames, store};
 use gnn_core::dataset;
-use gnn_core::partition::machine_bytes;
+use gnn_core::memory::Memory;
 use gnn_core::record::rows::PlanRow;
 use gnn_core::spec::RunSpec;
 use gnn_core::strategy::Entry;
@@ -115,7 +115,7 @@ pub fn path(id: &str) -> Result<PathBuf> {
 /// As [`resolve::resolve`] and [`foresee`]; [`Error::Refused`] where the data alone would fill the
 /// machine's memory when a part of it is kept once more.
 pub fn plan(wanted: &Wanted) -> Result<Done> {
-    let free = machine_bytes();
+    let free = Memory::now().left();
     let data = dataset::load_for(wanted.spec.data_spec(), &store::verdicts());
     let data = Arc::new(data.map_err(crate::datasets::unreadable)?);
     room(free, data.features.bytes() as u64)?;

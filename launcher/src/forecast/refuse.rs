@@ -4,7 +4,7 @@ use super::{Foreseen, Machine, foresee, limit};
 use crate::error::{Error, Result};
 use crate::resolve::Resolved;
 use gnn_core::dataset::Dataset;
-use gnn_core::partition::machine_bytes;
+use gnn_core::memory::Memory;
 use gnn_core::strategy::{self, Entry};
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ const SMALL: usize = 40_000_000;
 /// What is known before the data is read.
 #[derive(Debug, Clone, Copy)]
 pub struct Foresight {
-    /// Bytes that this machine has free.
-    free: Option<u64>,
+    /// Memory that there is.
+    memory: Memory,
     /// Start also what does not fit.
     force: bool,
 }
@@ -26,7 +26,7 @@ impl Foresight {
     /// Now; with `force`, nothing is refused.
     pub fn now(force: bool) -> Foresight {
         Foresight {
-            free: machine_bytes(),
+            memory: Memory::now(),
             force,
         }
     }
@@ -48,7 +48,8 @@ impl Foresight {
         let held = data.features.bytes() as u64 + 8 * data.graph.n_edges() as u64;
         let columns = data.features.dim() + spec.layers * spec.hidden * spec.heads.max(1);
         let most = spec.ranks as u64 * 2 * held + 16 * (data.n() * columns) as u64;
-        self.free
+        self.memory
+            .left()
             .is_some_and(|free| most > free / 2 && 2 * held < free)
     }
 }
@@ -81,7 +82,7 @@ pub fn expected(
         Err(_) => Vec::new(),
     };
     if !foresight.force {
-        limit::check(resolved, &ranks, foresight.free)?;
+        limit::check(resolved, &ranks, foresight.memory)?;
     }
     Ok(ranks)
 }

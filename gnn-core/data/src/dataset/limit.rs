@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use crate::Result;
 use crate::dataset::bad;
+use crate::memory::Memory;
 
 /// The limit where the machine does not say how much memory it has.
 const UNKNOWN: u64 = 16 << 30;
@@ -32,15 +33,9 @@ impl Limit {
         }
     }
 
-    /// All memory of this machine, or what a container leaves of it.
+    /// All memory of this machine, or what a container or the process's own limits allow of it.
     pub fn machine() -> Limit {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let text = read("/proc/meminfo");
-        let total = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
-        let kib = total.and_then(|t| t.trim().split(' ').next()?.parse::<u64>().ok());
-        let total = kib.map_or(UNKNOWN, |k| k.saturating_mul(1024));
-        let group = read("/sys/fs/cgroup/memory.max").trim().parse().ok();
-        Limit::new(group.unwrap_or(total).min(total))
+        Limit::new(Memory::now().total().unwrap_or(UNKNOWN))
     }
 
     /// The whole limit, whatever is taken.

@@ -59,7 +59,7 @@ pub use hash::Hash;
 pub use hongtu::{HongTu, Throughputs, TwoLevel, Volumes};
 pub use ldg::Ldg;
 pub use metis::Metis;
-pub use need::{Need, machine_bytes};
+pub use need::Need;
 pub use parts::{Nested, Parts};
 pub use random::Random;
 pub use report::{Picture, Report, Second};

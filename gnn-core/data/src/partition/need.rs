@@ -334,35 +334,6 @@ fn megabytes(bytes: u64) -> String {
     }
 }
 
-/// Bytes that this process may still take: what the machine has available, and what the control
-/// group leaves. None where nobody says.
-pub fn machine_bytes() -> Option<u64> {
-    let number = |path: &str| {
-        std::fs::read_to_string(path)
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
-    let text = std::fs::read_to_string("/proc/meminfo").ok();
-    let machine = text.and_then(|text| {
-        let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-        Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
-    });
-    let group = |most: &str, used: &str| Some(number(most)?.saturating_sub(number(used)?));
-    let groups = [
-        group("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        group(
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ];
-    machine
-        .into_iter()
-        .chain(groups.into_iter().flatten())
-        .min()
-}
-
 /// Nanoseconds an edge of a pass of LDG, which reads a graph as the search of ByteGNN's blocks does.
 fn blocks_ns(request: &Request) -> f64 {
     let method = Method::parse("ldg").expect("registered with these defaults");

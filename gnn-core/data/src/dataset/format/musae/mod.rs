@@ -1,14 +1,14 @@
-//! MUSAE's files: `NAME_edges.csv`, `NAME_target.csv` (vertex and target) and `NAME_features.json`
+//! MUSAE's files: `NAME_edges.csv`, `NAME_target.csv` ([`targets`]) and `NAME_features.json`
 //! (the features of each vertex that are 1).
 //!
-//! As the published loaders do, edges are made symmetric, repeats and self loops are dropped. A
-//! target with few values is a class. One with many, the monthly traffic of Wikipedia pages, is cut
-//! into five classes of equal size, as Geom-GCN did: the lowest fifth is class 0. The files have no
-//! split: 60/20/20 % at random.
+//! As the published loaders do, edges are made symmetric, repeats and self loops are dropped. The files have
+//! no split: 60/20/20 % at random.
 //!
 //! # Paper
 //! Rozemberczki, Allen, Sarkar, "Multi-scale Attributed Node Embedding", 2021,
 //! <https://arxiv.org/abs/1909.13021>.
+
+mod targets;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,12 +20,7 @@ use crate::Result;
 use crate::dataset::table::Table;
 use crate::dataset::{Dataset, Features, Limit, bad, check, split};
 use crate::graph::{EdgeOptions, Graph};
-
-/// Different targets that still are classes.
-const MAX_CLASSES: usize = 64;
-
-/// Classes that targets with more values are cut into.
-const FIFTHS: usize = 5;
+use targets::Targets;
 
 /// Columns of features at most.
 const MAX_COLUMNS: u32 = 1 << 24;
@@ -51,29 +46,13 @@ pub(super) fn load(ask: &Ask, at: &Path) -> Result<Dataset> {
             )
         })
     };
-    let target = Table::read(&need("_target.csv")?, ask.limit)?;
-    target.columns(2)?;
-    let n = target.rows;
-    let (targets, places) = target.into_ints()?;
-    let mut by_vertex = vec![None; n];
-    for (k, pair) in targets.chunks_exact(2).enumerate() {
-        let slot = usize::try_from(pair[0])
-            .ok()
-            .and_then(|v| by_vertex.get_mut(v));
-        let free = slot.filter(|s| s.is_none());
-        let Some(slot) = free else {
-            let reason = format!("vertex {} is outside 0..{n} or there twice", pair[0]);
-            return Err(bad(
-                &places.0,
-                places.of(k),
-                reason,
-                "give every vertex one line",
-            ));
-        };
-        *slot = Some(pair[1]);
-    }
-    let targets: Vec<i64> = by_vertex.into_iter().flatten().collect();
-    let (labels, fifths) = classes(&targets);
+    let path = need("_target.csv")?;
+    let Targets {
+        classes: labels,
+        names,
+        fifths,
+    } = targets::read(&path, ask.limit)?;
+    let n = labels.len();
     let edges = Table::read(at, ask.limit)?;
     edges.columns(2)?;
     ask.limit.graph(n as u64, edges.rows as u64, &edges.file)?;
@@ -86,7 +65,7 @@ pub(super) fn load(ask: &Ask, at: &Path) -> Result<Dataset> {
     if let Some(path) = listing.path(&format!("{stem}_features.json")) {
         dataset.features = Features::Sparse(features(&path, n, ask.limit)?);
     }
-    let (labels, n_classes) = check::labels(&places.0, &labels, None)?;
+    let (labels, n_classes) = check::labels(&path.display().to_string(), &labels, None)?;
     [dataset.train, dataset.val, dataset.test] = split::random(&labels);
     (dataset.labels, dataset.n_classes) = (labels, n_classes);
     dataset.about.format = "MUSAE";
@@ -94,22 +73,18 @@ pub(super) fn load(ask: &Ask, at: &Path) -> Result<Dataset> {
         let note = "the targets have many values and were cut into five classes of equal size";
         dataset.about.notes.push(note.into());
     }
-    Ok(dataset)
-}
-
-/// A class for each target, and whether the targets had to be cut into fifths.
-fn classes(targets: &[i64]) -> (Vec<i64>, bool) {
-    let mut values = targets.to_vec();
-    values.sort_unstable();
-    let sorted = values.clone();
-    values.dedup();
-    if values.len() <= MAX_CLASSES {
-        let class = |t: &i64| values.binary_search(t).map_or(-1, |c| c as i64);
-        return (targets.iter().map(class).collect(), false);
+    if !names.is_empty() {
+        let named = names
+            .iter()
+            .enumerate()
+            .map(|(k, name)| format!("{k} {name}"));
+        let named: Vec<_> = named.collect();
+        dataset
+            .about
+            .notes
+            .push(format!("classes: {}", named.join(", ")));
     }
-    // Equal targets are of one class.
-    let class = |t: &i64| sorted.partition_point(|x| x < t) * FIFTHS / sorted.len();
-    (targets.iter().map(|t| class(t) as i64).collect(), true)
+    Ok(dataset)
 }
 
 /// Features from an object of lists of columns, by vertex.
