@@ -1,5 +1,9 @@
 //! Everything a strategy may touch. Nothing is global.
 
+mod origin;
+
+pub(crate) use origin::{Seen, Watch};
+
 use crate::backend::{Backend, Cpu, Mat, Metered};
 use crate::comm::{Communicator, MailLane, Post, Transport};
 use crate::error::{Error, Result};
@@ -29,6 +33,8 @@ pub struct Ctx {
     pub scratch: PathBuf,
     /// Letters between background threads, for a strategy that has any.
     pub post: Option<Post>,
+    /// What is kept for the day its loss is no number.
+    pub(crate) watch: Watch,
     meter: Rc<Meter>,
 }
 
@@ -64,6 +70,7 @@ impl Ctx {
             epoch: 0,
             scratch: std::env::temp_dir(),
             post: None,
+            watch: Watch::default(),
             meter,
         }
     }

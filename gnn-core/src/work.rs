@@ -1,5 +1,6 @@
 //! The only loop over epochs.
 
+mod origin;
 mod told;
 mod train;
 

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     launcher::sys::end_by_sent_faults();
     if std::env::var_os("EVCXR_IS_RUNTIME").is_some() {
         launcher::sys::settle_frames();
+        launcher::sys::end_when_orphaned();
     }
     evcxr::runtime_hook();
     cli::main()

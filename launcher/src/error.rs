@@ -77,6 +77,9 @@ pub enum Error {
     },
 }
 
+/// What to do about a full disk.
+pub const MAKE_ROOM: &str = "free some disk space, or name a folder on another disk: HALOBOOK_HOME";
+
 impl Error {
     /// A refusal.
     pub fn refused(what: impl Into<String>, help: impl Into<String>) -> Error {
@@ -106,7 +109,7 @@ impl Error {
             | Error::Unreachable { help, .. } => help.clone(),
             Error::Core(error) => error.help(),
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                "free some disk space, or name a folder on another disk: HALOBOOK_HOME".into()
+                MAKE_ROOM.into()
             }
             Error::Io { .. } => "check that the path exists and may be read and written".into(),
             Error::Json { .. } => "the run folder was damaged; run it again".into(),

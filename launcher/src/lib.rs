@@ -69,7 +69,7 @@ mod time;
 mod train;
 pub mod verify;
 
-pub use error::{Error, Result};
+pub use error::{Error, MAKE_ROOM, Result};
 pub use log::{LogQuery, log};
 pub use stop::stop;
 pub use train::{Options, Prepared, Started, prepare, train};

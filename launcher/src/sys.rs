@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// How often the user asked to stop. A signal handler can reach nothing but a static.
 static INTERRUPTS: AtomicUsize = AtomicUsize::new(0);
@@ -177,6 +178,24 @@ pub fn die_with_parent() {
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     }
 }
+
+/// Ends this process soon after the one that started it has ended, whatever its other threads do. Unlike
+/// [`die_with_parent`] it minds the process, not the thread that started this one.
+pub fn end_when_orphaned() {
+    // SAFETY: getppid has no arguments and cannot fail.
+    let parent = || unsafe { libc::getppid() };
+    let first = parent();
+    std::thread::spawn(move || {
+        while parent() == first {
+            std::thread::sleep(LOOK);
+        }
+        // SAFETY: _exit ends the process at once and runs nothing of it: a thread that computes may hold any lock.
+        unsafe { libc::_exit(1) }
+    });
+}
+
+/// How often an orphan is looked for.
+const LOOK: Duration = Duration::from_millis(300);
 
 /// Has the kernel send `signal` to the program that `command` starts when the thread that starts
 /// it ends. Linux only; elsewhere nothing.

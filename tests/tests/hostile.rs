@@ -35,9 +35,73 @@ fn a_loss_that_is_no_number_is_no_success() -> Outcome {
     ensure!((1..9).contains(&epochs.len()), "{} epochs", epochs.len());
     let runs = store.frame("latest", "runs")?;
     ensure!(runs[0]["status"] == "failed", "{:?}", runs[0]);
+    // Where it began is the same in every exact schedule of the layers.
+    let said = ["halo", "gnnpipe", "hongtu", "neutrontp"].map(|strategy| train(&["-s", strategy]));
+    for ended in said {
+        let ended = ended?;
+        let began = "it began in the output of layer 5 (from 0); the largest norm of a vertex's row before it";
+        ensure!(ended.stderr.contains(began), "{ended}");
+    }
     let on = train(&["--stop-on-nan", "false", "--json"])?;
     ensure!(on.status.success(), "{on}");
     ensure!(store.frame("latest", "epochs")?.len() == 9);
+    Ok(())
+}
+
+/// What the ranks and then the supervisor write fills a disk of a few megabytes, in a name space of its own.
+#[test]
+fn a_full_disk_ends_the_run_says_so_and_keeps_the_finished_epochs() -> Outcome {
+    let home = tempfile::tempdir()?;
+    let script = home.path().join("fill");
+    // The disk goes with its name space: everything is asked inside.
+    std::fs::write(
+        &script,
+        "mount -t tmpfs -o size=$2k tmpfs \"$1/disk\" 2>/dev/null || exit 77\n\
+         export HALOBOOK_HOME=\"$1/disk\"\n\
+         \"$3\" train --data karate -s halo -n 2 --launch $4 --epochs 100000 >/dev/null 2>\"$1/said\"\n\
+         echo $? > \"$1/status\"\n\
+         \"$3\" frames latest runs --json > \"$1/runs\"\n\
+         \"$3\" frames latest epochs --json | wc -l > \"$1/epochs\"\n\
+         ls \"$1\"/disk/runs/*/ > \"$1/left\"\n",
+    )?;
+    std::fs::create_dir(home.path().join("disk"))?;
+    let halobook = tests::binaries::find("halobook");
+    for (kib, launch) in [("1400", "threads"), ("3000", "threads"), ("2200", "mpi")] {
+        let mut command = std::process::Command::new("unshare");
+        command
+            .args(["--map-root-user", "--mount", "sh"])
+            .arg(&script);
+        command.arg(home.path()).arg(kib).arg(&halobook).arg(launch);
+        match command.status() {
+            Ok(status) if status.success() => {}
+            other => {
+                skip::skip(
+                    "a full disk",
+                    &format!("nothing can be mounted here: {other:?}"),
+                );
+                return Ok(());
+            }
+        }
+        let read = |name: &str| std::fs::read_to_string(home.path().join(name));
+        let said = read("said")?;
+        ensure!(read("status")?.trim() == "1", "{launch}: {said}");
+        ensure!(said.contains("HaloDiskFull"), "{launch}: {said}");
+        ensure!(said.contains("free some disk space"), "{launch}: {said}");
+        let run: serde_json::Value = serde_json::from_str(read("runs")?.trim())?;
+        ensure!(run["status"] == "failed", "{run}");
+        let error = run["error"].as_str().unwrap_or_default();
+        ensure!(error.contains("No space left on device"), "{run}");
+        let epochs: u64 = read("epochs")?.trim().parse()?;
+        ensure!(
+            epochs > 50 && run["epochs_done"] == epochs,
+            "{epochs}: {run}"
+        );
+        let left = read("left")?;
+        ensure!(
+            !left.contains("reserve") && !left.contains(".tmp"),
+            "{left}"
+        );
+    }
     Ok(())
 }
 
@@ -69,46 +133,6 @@ fn names_that_rust_has_are_refused_before_anything_runs() -> Outcome {
 }
 
 /// How addresses begin that only this host reaches: 127.0.0.1 and ::1.
-const LOOPBACK: [&str; 2] = ["0100007F:", "00000000000000000000000001000000:"];
-
-/// Inodes and addresses of the sockets that wait for connections from other hosts.
-fn listening(pid: u32) -> Vec<String> {
-    let tables =
-        ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/{pid}/net/{table}")));
-    let lines = tables
-        .iter()
-        .flatten()
-        .flat_map(|text| text.lines().skip(1));
-    let waiting = lines.filter_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let (address, inode) = (*words.get(1)?, *words.get(9)?);
-        let own = LOOPBACK
-            .iter()
-            .any(|loopback| address.starts_with(loopback));
-        (words.get(3) == Some(&"0A") && !own).then(|| format!("{inode} {address}"))
-    });
-    let own = std::fs::read_dir(format!("/proc/{pid}/fd"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let own: Vec<String> = own
-        .filter_map(|fd| {
-            Some(
-                std::fs::read_link(fd.path())
-                    .ok()?
-                    .to_string_lossy()
-                    .into_owned(),
-            )
-        })
-        .collect();
-    waiting
-        .filter(|inode| {
-            let inode = inode.split(' ').next().unwrap_or_default();
-            own.contains(&format!("socket:[{inode}]"))
-        })
-        .collect()
-}
-
 /// Ranks of one host have no port that another host could reach.
 #[test]
 fn ranks_of_one_host_listen_to_nobody() -> Outcome {
@@ -120,10 +144,16 @@ fn ranks_of_one_host_listen_to_nobody() -> Outcome {
         store.start("train --data karate -s halo -n 2 --launch mpi --epochs 10000000")?;
     let (id, pids) = store.wait_epochs(&mut running, 3, 2)?;
     ensure!(pids.len() == 2, "{pids:?}");
-    let open: Vec<Vec<String>> = pids.iter().map(|pid| listening(*pid)).collect();
+    // Ranks, their starter and who watches them.
+    let all = processes::naming(store.home());
+    let open: Vec<_> = all
+        .iter()
+        .map(|(pid, words)| (processes::listening(*pid), words))
+        .collect();
     store.halobook(&format!("stop {id} --now"))?;
     running.wait(LIMIT)?;
-    ensure!(open.iter().all(Vec::is_empty), "{open:?}");
+    ensure!(open.len() > 3, "{open:?}");
+    ensure!(open.iter().all(|(ports, _)| ports.is_empty()), "{open:?}");
     Ok(())
 }
 

@@ -217,6 +217,43 @@ fn runs_outlive_a_killed_kernel_and_are_found_by_the_next() -> Outcome {
 }
 
 #[test]
+fn what_a_kernel_has_started_leaves_nothing_defunct() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    ok(&kernel.execute("let before = 1;")?)?;
+    for _ in 0..3 {
+        let (_, on) = processes::children(kernel.pid());
+        ensure!(!on.is_empty(), "the process of the variables");
+        on.iter()
+            .for_each(|pid| processes::signal(*pid, libc::SIGKILL));
+        // It is said, and the next cell has a process again.
+        let answer = kernel.execute("before")?;
+        ensure!(answer.content()["status"] == "error", "{}", answer.reply);
+        ok(&kernel.execute("let before = 2;")?)?;
+    }
+    ok(&kernel
+        .execute("%%gnn -s halo -n 2\ndata = \"karate\"; epochs = 2; launch = \"threads\"")?)?;
+    until("nobody defunct", || {
+        processes::children(kernel.pid()).0.is_empty()
+    })?;
+    Ok(())
+}
+
+#[test]
+fn a_cell_that_never_ends_ends_with_its_kernel() -> Outcome {
+    let mut kernel = Kernel::start()?;
+    ok(&kernel.execute("let before = 1;")?)?;
+    kernel.begin("let mut k = 0u64; loop { k = std::hint::black_box(k + 1); }")?;
+    let home = kernel.home().to_path_buf();
+    // The cell is compiled and runs once its process uses a core.
+    std::thread::sleep(Duration::from_secs(5));
+    ensure!(processes::naming(&home).len() >= 2, "the cell's process");
+    processes::signal(kernel.pid(), 9);
+    let left = processes::wait_gone(&home, Duration::from_secs(10));
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+#[test]
 fn a_shutdown_stops_the_run_that_a_cell_waits_for_and_no_other() -> Outcome {
     let mut kernel = Kernel::start()?;
     background(&mut kernel, "left")?;

@@ -311,6 +311,15 @@ impl Mat {
         }
     }
 
+    /// The elements as one row-major slice, if they are `f32` in this process's memory.
+    pub(crate) fn host_elements(&self) -> Option<&[f32]> {
+        match &self.at {
+            Storage::Host { data, .. } => data.as_slice(),
+            Storage::Shared(data) => data.as_slice(),
+            _ => None,
+        }
+    }
+
     /// The elements, to be changed, for a matrix in this process's memory.
     ///
     /// # Panics

@@ -8,6 +8,7 @@
 use super::{Model, Weights};
 use crate::backend::{Backend, Mat};
 use crate::checkpoint::State;
+use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::spec::{Decay, OptimiserKind, RunSpec};
 use kernels::adam::AdamParams;
@@ -17,6 +18,8 @@ use kernels::sgd::SgdParams;
 pub struct Optimiser {
     /// Steps taken.
     steps: u64,
+    /// Whether its weights are all that the rank has of the model's.
+    is_whole: bool,
     /// By layer and tensor.
     rules: Vec<Vec<Rule>>,
 }
@@ -91,7 +94,10 @@ impl Optimiser {
 
     /// The optimiser of a request before its first step.
     pub fn new(spec: &RunSpec, model: &Model, backend: &dyn Backend) -> Optimiser {
-        Optimiser::over(spec, model, backend, &model.weights)
+        Optimiser {
+            is_whole: true,
+            ..Optimiser::over(spec, model, backend, &model.weights)
+        }
     }
 
     /// The same over parts of the weights, by layer.
@@ -108,13 +114,18 @@ impl Optimiser {
         });
         Optimiser {
             steps: 0,
+            is_whole: false,
             rules: rules.collect(),
         }
     }
 
     /// One step of every weight with its gradient.
-    pub fn step(&mut self, backend: &dyn Backend, weights: &mut [Weights], gradients: &[Weights]) {
+    pub fn step(&mut self, cx: &Ctx, weights: &mut [Weights], gradients: &[Weights]) {
+        let backend = cx.backend.as_ref();
         self.steps += 1;
+        if self.is_whole && cx.plan.spec.stop_on_nan {
+            cx.watch.step(backend, weights, gradients);
+        }
         let weights = weights.iter_mut().flatten();
         let gradients = gradients.iter().flatten();
         let rules = self.rules.iter_mut().flatten();
@@ -221,7 +232,7 @@ mod tests {
                     .iter()
                     .map(|layer| layer.iter().map(gradient).collect())
                     .collect();
-                optimiser.step(backend, &mut model.weights, &gradients);
+                optimiser.step(cx, &mut model.weights, &gradients);
                 let tensors = model.weights.iter().enumerate();
                 let tensors = tensors.flat_map(|(l, layer)| layer.iter().map(move |w| (l, w)));
                 for ((l, w), (want, state)) in tensors.zip(&mut want) {

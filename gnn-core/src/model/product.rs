@@ -27,7 +27,9 @@ impl Model {
     pub fn product(&self, cx: &Ctx, layer: usize, x: &Input) -> Mat {
         let tensor = self.stages[layer].layer.product_tensor(x.is_sparse());
         let tensor = tensor.expect("a layer that multiplies first");
-        x.times(cx, &self.weights[layer][tensor])
+        let kept = cx.watch.weights();
+        let weights = kept.as_ref().map_or(&self.weights, |kept| kept);
+        x.times(cx, &weights[layer][tensor])
     }
 
     /// From the gradient of what a layer passed on, `y` behind its activation and dropout, to that of its

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::record::{Direction, Pass};
 use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Of which rows, and where products are put off to.
 struct Back<'a> {
@@ -39,6 +40,12 @@ impl Model {
             Direction::Eval
         };
         let mut saved = Vec::with_capacity(layers.len());
+        if layers.start == 0 {
+            let x = flow.x.dense().map(Rc::as_ref);
+            cx.watch.look(cx.backend.as_ref(), None, x);
+        }
+        let kept_weights = cx.watch.weights();
+        let weights = kept_weights.as_ref().map_or(&self.weights, |kept| kept);
         for layer in layers {
             cx.layer(layer);
             let next = self.drop_input(cx, layer + 1, ids);
@@ -46,8 +53,11 @@ impl Model {
                 act: self.stages[layer].act,
                 dropout: next.filter(|_| train),
             };
-            let site = self.site(cx, agg, At { layer, direction }, ids);
+            let mut site = self.site(cx, agg, At { layer, direction }, ids);
+            site.w = &weights[layer];
             let (next, kept) = self.stages[layer].layer.forward(site, flow, after)?;
+            let y = next.x.dense().map(Rc::as_ref);
+            cx.watch.look(cx.backend.as_ref(), Some(layer), y);
             if train {
                 saved.push(kept);
             }

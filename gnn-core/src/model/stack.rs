@@ -293,9 +293,12 @@ impl Model {
         } else {
             Direction::Eval
         };
-        let sites = self.round_sites(cx, dense, direction);
+        let kept_weights = cx.watch.weights();
+        let weights = kept_weights.as_ref().map_or(&self.weights, |kept| kept);
+        let sites = self.round_sites(cx, weights, dense, direction);
         let rounds = agg.rounds().expect("asked above");
         let (y, saved) = rounds.forward(cx, &sites, flow)?;
+        cx.watch.look(cx.backend.as_ref(), Some(dense), Some(&y));
         tape.saved.push(saved);
         Ok((y, tape))
     }
@@ -315,10 +318,16 @@ impl Model {
         (0..self.layers()).filter_map(round).collect()
     }
 
-    /// The rounds of propagation from layer `first` on.
-    fn round_sites(&self, cx: &Ctx, first: usize, direction: Direction) -> Vec<RoundSite<'_>> {
+    /// The rounds of propagation from layer `first` on, with `weights` by layer.
+    fn round_sites<'a>(
+        &self,
+        cx: &Ctx,
+        weights: &'a [Weights],
+        first: usize,
+        direction: Direction,
+    ) -> Vec<RoundSite<'a>> {
         let site = |layer: usize| {
-            let w = &self.weights[layer];
+            let w = &weights[layer];
             let round = self.layer(layer).round(cx.backend.as_ref(), w);
             let drops = |p: f32| p > 0.0 && direction != Direction::Eval;
             let key = match round {
@@ -365,7 +374,7 @@ impl Model {
                 .saved
                 .pop()
                 .expect("forward pushed one entry for the rounds");
-            let sites = self.round_sites(cx, dense, Direction::Backward);
+            let sites = self.round_sites(cx, &self.weights, dense, Direction::Backward);
             let rounds = agg.rounds().expect("asked above");
             let (back, weights) = rounds.backward(cx, &sites, saved, grad.g)?;
             for (layer, w) in (dense..upto).zip(weights).rev() {

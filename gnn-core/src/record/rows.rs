@@ -186,6 +186,14 @@ row_struct! {
         epoch: u32,
         /// The run key that ended it: `patience` or `stop_on_nan`.
         by: String,
+        /// The first layer, from 0, whose output has an element that is no finite number, if one has.
+        layer: Option<u32>,
+        /// The last layer whose weight gradients had one, if they were looked at and had.
+        gradient: Option<u32>,
+        /// The largest Euclidean norm of a vertex's row before that layer, or in any.
+        norm: Option<f64>,
+        /// The layer that it is the output of; none for the features.
+        norm_layer: Option<u32>,
     }
 }
 

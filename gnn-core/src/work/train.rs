@@ -1,5 +1,6 @@
 //! The loop over epochs on one rank.
 
+use super::origin;
 use super::told::{All, Told};
 use super::{Folder, Outcome};
 use crate::checkpoint::{Checkpoints, Snapshot, digest};
@@ -119,13 +120,23 @@ impl<'a> Training<'a> {
             let over = self.patience.is_over() && done < spec.epochs;
             outcome.stopped_early = over || diverged;
             outcome.interrupted = all.stop() && done < spec.epochs && !outcome.stopped_early;
-            if outcome.stopped_early && cx.rank() == 0 {
-                let by = if diverged { DIVERGED } else { "patience" }.into();
-                self.recorder.write(&EndedRow {
-                    epoch: epoch as u32,
-                    by,
-                })?;
-                self.recorder.flush()?;
+            if outcome.stopped_early {
+                let row = if diverged {
+                    origin::find(cx, self.strategy.as_mut())?
+                } else {
+                    EndedRow {
+                        epoch: epoch as u32,
+                        by: "patience".into(),
+                        layer: None,
+                        gradient: None,
+                        norm: None,
+                        norm_layer: None,
+                    }
+                };
+                if cx.rank() == 0 {
+                    self.recorder.write(&row)?;
+                    self.recorder.flush()?;
+                }
             }
             let ends = outcome.stopped_early || outcome.interrupted || done == spec.epochs;
             let every = spec.checkpoint_every;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use halobook::df_html;
 use halobook::polars::prelude::DataFrame;
+use launcher::MAKE_ROOM;
 use launcher::store::{Manifest, RunError, Status};
 
 use super::card::Card;
@@ -151,6 +152,9 @@ pub fn unfinished(manifest: &Manifest, name: Option<&str>) -> Failure {
         });
     } else if let Some(name) = name {
         lines.push(format!("{name} is bound; every Rust variable is intact"));
+    }
+    if error.name == "HaloDiskFull" {
+        lines.push(format!("help: {MAKE_ROOM}"));
     }
     lines.push(match error.rank {
         Some(rank) => format!("%log {} --rank {rank} --tail 50", manifest.run_id),

@@ -2,7 +2,7 @@
 
 use crate::manifest::{Manifest, Status};
 use crate::replay::{Verdict, verdict};
-use crate::{Result, frames, page, store};
+use crate::{MAKE_ROOM, Result, frames, page, store};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -93,6 +93,7 @@ fn complaint(manifest: &Manifest) -> String {
     let help = match error.name.as_str() {
         "HaloStalled" => "raise --stall if the ranks are only slow, or see",
         "HaloTimeout" => "raise --timeout, or see",
+        "HaloDiskFull" => &format!("{MAKE_ROOM}; see"),
         _ => "see",
     };
     format!(

@@ -10,6 +10,7 @@
 //! a zone in their type.
 
 mod build;
+mod diverged;
 mod embeddings;
 mod epochs;
 mod file;
@@ -36,7 +37,7 @@ pub use target::OF_BEST;
 pub use text::text;
 
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, RunError};
+use crate::manifest::Manifest;
 use crate::store;
 use gnn_core::DIVERGED;
 use gnn_core::partition::Report;
@@ -93,6 +94,17 @@ pub(crate) fn has(run_dir: &Path, name: &str) -> bool {
 /// Where a frame lies once it is written.
 pub fn path(run_dir: &Path, frame: &str) -> PathBuf {
     run_dir.join("frames").join(format!("{frame}.parquet"))
+}
+
+/// Removes what is written of a run's frames and can be made again from its rows.
+pub fn remove(run_dir: &Path) {
+    let entries = std::fs::read_dir(run_dir.join("frames"));
+    for entry in entries.into_iter().flatten().flatten() {
+        // Embeddings are in no row.
+        if entry.path().file_stem() != Some(embeddings::NAME.as_ref()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// A frame of a run: from its Parquet file if there is one, else built from the rows so far. A frame that
@@ -258,19 +270,6 @@ pub fn read_named(path: &Path, frame: &str) -> Result<DataFrame> {
     stored::read(path, frame)
 }
 
-/// Why a run failed whose loss was no finite number from `epoch` on.
-fn diverged(epoch: u32) -> RunError {
-    RunError {
-        name: "HaloDiverged".into(),
-        epoch: Some(u64::from(epoch)),
-        message: format!(
-            "the training loss of epoch {epoch} is no finite number; a smaller lr or fewer layers may help, and \
-             stop_on_nan = false goes on all the same"
-        ),
-        ..RunError::default()
-    }
-}
-
 /// Builds and writes every frame of a run, and enters into `manifest` what only the rows know:
 /// total bytes, peak memory, epochs finished, and a note when much time is unaccounted for. The
 /// manifest itself is not written.
@@ -293,7 +292,7 @@ pub fn write_all(run_dir: &Path, manifest: &mut Manifest) -> Result<()> {
         .filter(|ended| rows.epochs.last() == Some(&ended.epoch));
     manifest.stopped_early = ended.is_some_and(|ended| ended.by != DIVERGED);
     if let Some(ended) = ended.filter(|ended| ended.by == DIVERGED) {
-        manifest.error = Some(diverged(ended.epoch));
+        manifest.error = Some(diverged::error(ended));
     }
     manifest.bytes_total = rows.ranks.iter().map(|r| r.bytes_tx).sum();
     manifest.mem_peak_bytes = rows

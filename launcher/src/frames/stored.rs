@@ -33,8 +33,10 @@ pub fn write(path: &Path, frame: &str, made: &mut DataFrame) -> Result<()> {
         .map_err(Error::frame(frame))?;
     let place = |path: &Path, bytes: &[u8]| {
         let temporary = path.with_extension("tmp");
-        std::fs::write(&temporary, bytes).map_err(Error::io(&temporary))?;
-        std::fs::rename(&temporary, path).map_err(Error::io(path))
+        let written = std::fs::write(&temporary, bytes).map_err(Error::io(&temporary));
+        let placed =
+            written.and_then(|()| std::fs::rename(&temporary, path).map_err(Error::io(path)));
+        placed.inspect_err(|_| drop(std::fs::remove_file(&temporary)))
     };
     place(path, &bytes)?;
     place(&sum_of(path), hash(&bytes).as_bytes())

@@ -1,5 +1,6 @@
 //! Why a run failed: the first rank to fail, in words.
 
+use super::reserve::FULL;
 use super::watch::Watch;
 use crate::manifest::RunError;
 use crate::mpi::{Verdict, read_verdict};
@@ -112,7 +113,7 @@ impl Evidence<'_> {
             }
         }
         let lines = error.log_tail.iter().chain([&error.message]);
-        if lines.into_iter().any(|line| line.contains(DISK_FULL)) {
+        if lines.into_iter().any(|line| line.contains(FULL)) {
             error.name = "HaloDiskFull".into();
         }
         error
@@ -191,9 +192,6 @@ impl Evidence<'_> {
         tail::last_lines(&self.run_dir.join("logs").join(file), SEARCHED_LINES)
     }
 }
-
-/// What the system says of a disk without room.
-const DISK_FULL: &str = "No space left on device";
 
 fn who(rank: Option<u32>) -> String {
     rank.map_or_else(|| "a rank".into(), |r| format!("rank {r}"))

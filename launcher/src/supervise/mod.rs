@@ -7,6 +7,7 @@
 mod events;
 mod failure;
 mod progress;
+mod reserve;
 mod stall;
 mod watch;
 
@@ -18,6 +19,7 @@ use crate::{frames, host, stop, sys};
 use events::Events;
 use failure::Evidence;
 use progress::Progress;
+use reserve::{Reserve, unwritten};
 use serde_json::json;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
@@ -61,6 +63,7 @@ pub(crate) struct Supervisor<'a> {
     progress: Progress,
     stopping: Option<Instant>,
     oom_before: u64,
+    reserve: Reserve,
 }
 
 impl<'a> Supervisor<'a> {
@@ -104,13 +107,15 @@ impl<'a> Supervisor<'a> {
             progress: Progress::new(run_dir, spec.epochs),
             stopping: None,
             oom_before,
+            reserve: Reserve::take(run_dir),
         })
     }
 
     /// Watches the run to its end and closes it.
     ///
     /// # Errors
-    /// When the run folder cannot be written. The ranks have been ended all the same.
+    /// When the run folder cannot be written even with what was kept free for that. The ranks have been ended
+    /// all the same.
     pub fn run(mut self) -> Result<Manifest> {
         let ending = self.watch_ranks();
         // The verdict is read before anything is ended, so that it never names our own victims.
@@ -123,9 +128,16 @@ impl<'a> Supervisor<'a> {
         };
         stop::end_processes(self.run_dir, &mut self.child);
         self.manifest.wall_ms = self.start.elapsed().as_secs_f64() * 1e3;
-        let ending = ending?;
-        self.follow()?;
-        self.close(&ending, error)
+        let error = error.map(|error| self.reserve.explain(error));
+        self.reserve.give();
+        let (ending, error) = match ending {
+            Ok(ending) => (ending, error),
+            Err(problem) => (Ending::Failed, Some(unwritten(&problem))),
+        };
+        match self.follow() {
+            Err(problem) if error.is_none() => self.close(&ending, Some(unwritten(&problem))),
+            _ => self.close(&ending, error),
+        }
     }
 
     fn watch_ranks(&mut self) -> Result<Ending> {
@@ -229,15 +241,19 @@ impl<'a> Supervisor<'a> {
     /// Makes the frames, closes the manifest, and says so.
     fn close(mut self, ending: &Ending, error: Option<RunError>) -> Result<Manifest> {
         let (mut error, told) = (error, self.manifest.notes.len());
+        if error.is_some() {
+            // First of all, while there is room for it.
+            self.manifest.status = Status::Failed;
+            self.manifest.error.clone_from(&error);
+            self.manifest.write(self.run_dir)?;
+            self.manifest.error = None;
+        }
         if let Err(problem) = frames::write_all(self.run_dir, &mut self.manifest) {
             self.manifest
                 .note(format!("frames were not written: {problem}"));
-            error.get_or_insert_with(|| RunError {
-                name: "HaloRecordError".into(),
-                host: host::name(),
-                message: problem.to_string(),
-                ..RunError::default()
-            });
+            error.get_or_insert_with(|| unwritten(&problem));
+            // They are made from the rows whenever they are asked for.
+            frames::remove(self.run_dir);
         }
         for text in &self.manifest.notes[told..] {
             self.events.put("note", json!({ "text": text }))?;

@@ -243,9 +243,7 @@ impl<A: Aggregate> FullGraph<A> {
 
     fn step(&mut self, cx: &mut Ctx) {
         let weights = &mut self.model.weights;
-        let backend = cx.backend.as_ref();
-        self.optimiser
-            .step(backend, weights, self.reduction.gradients());
+        self.optimiser.step(cx, weights, self.reduction.gradients());
     }
 
     /// Loss and gradients of a world of one at the current weights, without a step.

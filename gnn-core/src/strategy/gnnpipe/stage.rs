@@ -413,7 +413,7 @@ impl Strategy for Stage {
             } = piece;
             cx.within(&mut self.group, |cx| reduction.collect(cx))?;
             let gradients = reduction.gradients();
-            optimiser.step(cx.backend.as_ref(), &mut model.weights, gradients);
+            optimiser.step(cx, &mut model.weights, gradients);
         }
         frames::close(cx, self);
         if let Some(over) = self.seam.several() {

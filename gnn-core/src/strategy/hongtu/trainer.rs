@@ -309,9 +309,8 @@ impl HongTu {
     }
 
     fn step(&mut self, cx: &Ctx) {
-        let backend = cx.backend.as_ref();
         self.optimiser
-            .step(backend, &mut self.model.weights, self.reduction.gradients());
+            .step(cx, &mut self.model.weights, self.reduction.gradients());
     }
 
     /// Forward, loss and backward; the weights' gradients are on their way then.

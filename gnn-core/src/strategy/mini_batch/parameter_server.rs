@@ -162,8 +162,7 @@ impl GradientSync for ParameterServer {
             Some(served) => served,
             None => self.part(cx, weights),
         };
-        self.optimiser
-            .step(cx.backend.as_ref(), &mut served, &self.sums);
+        self.optimiser.step(cx, &mut served, &self.sums);
         self.pulled(cx, &served, weights)?;
         self.served = Some(served);
         Ok(())

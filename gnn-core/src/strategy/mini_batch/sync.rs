@@ -91,7 +91,7 @@ impl GradientSync for AllReduce {
     fn apply(&mut self, cx: &mut Ctx, weights: &mut [Weights]) -> Result<()> {
         self.reduction.collect(cx)?;
         let gradients = self.reduction.gradients();
-        self.optimiser.step(cx.backend.as_ref(), weights, gradients);
+        self.optimiser.step(cx, weights, gradients);
         Ok(())
     }
 

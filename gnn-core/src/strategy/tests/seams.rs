@@ -131,8 +131,7 @@ impl GradientSync for Told {
             }
             self.sums.push(sums);
         }
-        self.optimiser
-            .step(cx.backend.as_ref(), weights, &self.sums);
+        self.optimiser.step(cx, weights, &self.sums);
         Ok(())
     }
 

@@ -220,7 +220,7 @@ impl Strategy for Stage {
         cx.within(&mut self.group, |cx| self.reduction.collect(cx))?;
         let weights = &mut self.model.weights;
         let gradients = self.reduction.gradients();
-        self.optimiser.step(cx.backend.as_ref(), weights, gradients);
+        self.optimiser.step(cx, weights, gradients);
         Ok(loss)
     }
 
