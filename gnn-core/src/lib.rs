@@ -81,5 +81,5 @@ mod testing;
 #[doc(hidden)]
 pub use gnn_data::at_random;
 pub use gnn_data::{Error, Result, convert, error, graph, memory, partition, rng, store};
-pub use rehearsal::{Rehearsed, rehearse};
+pub use rehearsal::{Rehearsed, parameters, rehearse};
 pub use work::{DIVERGED, Outcome, PART_FILES, World, work};

@@ -48,6 +48,36 @@ fn a_loss_that_is_no_number_is_no_success() -> Outcome {
     Ok(())
 }
 
+/// Weights that a process with this limit cannot hold: three gigabytes of address space, and six of parameters.
+#[test]
+fn a_process_with_a_limit_is_asked_before_anything_is_allocated() -> Outcome {
+    let store = Store::new()?;
+    let train = |more: &str| -> anyhow::Result<(Option<i32>, String)> {
+        let halobook = tests::binaries::find("halobook");
+        let line = format!(
+            "ulimit -v 3000000; exec '{}' train --data karate --epochs 1 --hidden 20000 --layers 3 {more}",
+            halobook.display()
+        );
+        let ended = std::process::Command::new("sh")
+            .args(["-c", &line])
+            .env("HALOBOOK_HOME", store.home())
+            .current_dir(store.home())
+            .output()?;
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        Ok((ended.status.code(), said))
+    };
+    for more in ["-s single", "-s halo -n 2 --launch threads"] {
+        let (code, said) = train(more)?;
+        ensure!(code == Some(2), "{more}: {code:?} {said}");
+        ensure!(said.contains("HaloPlanRefused"), "{more}: {said}");
+        ensure!(said.contains("that its limits leave it"), "{more}: {said}");
+    }
+    let (code, said) = train("-s halo -n 2 --launch threads --force")?;
+    ensure!(code == Some(1), "{code:?} {said}");
+    ensure!(said.contains("ran out of memory"), "{said}");
+    Ok(())
+}
+
 /// What the ranks and then the supervisor write fills a disk of a few megabytes, in a name space of its own.
 #[test]
 fn a_full_disk_ends_the_run_says_so_and_keeps_the_finished_epochs() -> Outcome {

@@ -90,6 +90,15 @@ impl ModelKind {
         matches!(self, ModelKind::Gat | ModelKind::Rgcn)
     }
 
+    /// Number of weights of all its layers.
+    pub fn weights(self, spec: &RunSpec, shape: Shape) -> usize {
+        let stages = self.stages(spec, shape);
+        let tensors = stages.iter().flat_map(|stage| stage.layer.tensors());
+        tensors
+            .map(|t| t.rows.saturating_mul(t.cols))
+            .fold(0, usize::saturating_add)
+    }
+
     /// Its layers.
     pub(super) fn stages(self, spec: &RunSpec, shape: Shape) -> Vec<Stage> {
         if spec.decoupled {

@@ -117,9 +117,7 @@ impl Memory {
             OptimiserKind::Adam | OptimiserKind::Adamw => 2,
             OptimiserKind::Sgd => usize::from(spec.momentum > 0.0),
         };
-        let stages = model.stages(spec, shape);
-        let tensors = stages.iter().flat_map(|s| s.layer.tensors());
-        let weights: usize = tensors.map(|t| t.rows * t.cols).sum();
+        let weights = model.weights(spec, shape);
         // What averages the heads of the last layer is a matrix as well.
         let averages = model == ModelKind::Gat && spec.out_heads > 1;
         let average = usize::from(averages) * spec.out_heads * shape.d_out * shape.d_out;

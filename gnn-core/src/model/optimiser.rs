@@ -89,7 +89,7 @@ impl Optimiser {
             OptimiserKind::Adam | OptimiserKind::Adamw => 2,
             OptimiserKind::Sgd => usize::from(spec.momentum > 0.0),
         };
-        4 * (2 + moments) * weights
+        weights.saturating_mul(4 * (2 + moments))
     }
 
     /// The optimiser of a request before its first step.

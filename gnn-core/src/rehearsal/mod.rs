@@ -33,6 +33,7 @@ use crate::model::Optimiser;
 use crate::plan::Plan;
 use crate::record::{Direction, Holds, Lane, Meter, Op, Pass, RankFacts, Traffic, Work};
 use crate::spec::{FeatureStorage, RunSpec};
+use crate::strategy::full_graph::shape;
 use crate::strategy::{Built, Entry, Setup, find_in};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -69,6 +70,12 @@ impl Rehearsed {
     pub fn messages(&self) -> u64 {
         self.sent.values().map(|t| t.messages).sum()
     }
+}
+
+/// Bytes of a whole model's weights, their gradients and the optimiser's moments: what training needs at least,
+/// known without a rehearsal.
+pub fn parameters(spec: &RunSpec, data: &Dataset) -> usize {
+    Optimiser::bytes(spec, spec.model.weights(spec, shape(data, spec)))
 }
 
 /// Rehearses `plan` on the data that it names and their parts.

@@ -44,18 +44,43 @@ pub fn exceeds(ranks: &[Foreseen], limit: u64) -> Option<String> {
     over.then(|| format!("rank {rank} would need {need} of {limit}: {name} {bytes}"))
 }
 
+fn refuse(what: String) -> Error {
+    Error::PlanRefused {
+        what,
+        help: "use more ranks (-n), another strategy or a smaller model; see halobook plan; \
+               --force starts it all the same"
+            .into(),
+    }
+}
+
+/// Refuses a run of which the weights of a rank, their gradients and the optimiser's moments exceed what a
+/// process `may` have, before anything of that size is asked for. A rank may have only its share of the layers.
+///
+/// # Errors
+/// [`Error::PlanRefused`].
+pub fn check_parameters(resolved: &Resolved, parameters: u64, may: u64) -> Result<(), Error> {
+    let ranks = match resolved.plan.in_process {
+        true => 1,
+        false => resolved.plan.spec.ranks as u64,
+    };
+    let least = parameters / ranks;
+    match least > may {
+        true => Err(refuse(format!(
+            "a process would need at least {} of the {} that its limits leave it (ulimit -v, -d) for weights, their \
+             gradients and the optimizer",
+            size(least),
+            size(may)
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Refuses a run whose ranks exceed the request's limit, or clearly what there was of `memory` before anything
 /// was read: together what this machine has free, and each process what it may have.
 ///
 /// # Errors
 /// [`Error::PlanRefused`] with the rank, its largest item, and what to do.
 pub fn check(resolved: &Resolved, ranks: &[Foreseen], memory: Memory) -> Result<(), Error> {
-    let refuse = |what: String| Error::PlanRefused {
-        what,
-        help: "use more ranks (-n), another strategy or a smaller model; see halobook plan; \
-               --force starts it all the same"
-            .into(),
-    };
     let limit = resolved.plan.spec.limit;
     if limit > 0 {
         return exceeds(ranks, limit).map_or(Ok(()), |what| Err(refuse(what)));

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::resolve::Resolved;
 use gnn_core::dataset::Dataset;
 use gnn_core::memory::Memory;
+use gnn_core::parameters;
 use gnn_core::strategy::{self, Entry};
 use std::sync::Arc;
 
@@ -70,6 +71,21 @@ pub fn expected(
         return Ok(Vec::new());
     }
     let limited = resolved.plan.spec.limit > 0 && !foresight.force;
+    if let Some(may) = foresight.memory.process {
+        let parameters = parameters(&resolved.plan.spec, data) as u64;
+        if !foresight.force {
+            limit::check_parameters(resolved, parameters, may)?;
+        }
+        // A rehearsal's ranks are threads of this process, and send what they would.
+        let messages = (parameters / 4).saturating_mul(resolved.plan.spec.ranks as u64);
+        if foresight
+            .memory
+            .process_left
+            .is_some_and(|left| messages > left)
+        {
+            return Ok(Vec::new());
+        }
+    }
     let known = Machine::known();
     let seen = foresee(resolved, Arc::clone(data), strategies, known.as_ref());
     let ranks = match seen {

@@ -23,7 +23,7 @@ use crate::model::{
 };
 use crate::record::rows::PartRow;
 use crate::record::{Direction, Pass, PredictedLane, RankFacts};
-use crate::spec::{FeatureStorage, FirstAggregate};
+use crate::spec::{FeatureStorage, FirstAggregate, RunSpec};
 use crate::strategy::reduce::Reduction;
 use crate::strategy::{Built, Rows, Setup, Strategy};
 use std::rc::Rc;
@@ -44,10 +44,14 @@ pub struct FullGraph<A> {
 
 /// The widths that a setup asks of a model.
 pub fn shape_of(setup: &Setup, cx: &Ctx) -> Shape {
-    let data = &setup.data;
+    shape(&setup.data, &cx.plan.spec)
+}
+
+/// The widths that a request asks of a model on some data.
+pub fn shape(data: &Dataset, spec: &RunSpec) -> Shape {
     Shape {
         d_in: data.features.dim(),
-        d_out: Head::width(data, &cx.plan.spec),
+        d_out: Head::width(data, spec),
         relations: data.graph.relations().map_or(1, Relations::count),
         aggregate_first: AggregateFirst::Narrower,
     }
