@@ -1,7 +1,7 @@
 //! What this machine has and lacks.
 
 use crate::host::Host;
-use crate::mpi::{Mpi, on_path};
+use crate::mpi::{Mpi, loopback, on_path};
 use crate::store;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -106,6 +106,15 @@ pub fn report() -> Report {
                 Optional,
                 "not found: ranks run as threads of one process",
                 "Debian: apt-get install openmpi-bin libopenmpi-dev",
+            ),
+        ),
+        item(
+            "MPI's ports",
+            loopback().map(|_| "open to this host only".to_owned()),
+            (
+                Optional,
+                "open to other hosts while ranks of mpirun train",
+                "build with cargo build --release --workspace, in a folder without blanks and colons",
             ),
         ),
         item(

@@ -49,16 +49,20 @@ fn leads_away() -> bool {
         .any(|name| std::env::var_os(name).is_some())
 }
 
+/// The library that keeps ports to this host, where it is beside this program.
+pub fn loopback() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let library = program.with_file_name("libhalobook_loopback.so");
+    // What it is named in is a list that knows no quotes.
+    let listed = !library.to_string_lossy().contains([' ', ':']);
+    (listed && library.is_file()).then_some(library)
+}
+
 /// Has the starter and the ranks of one host listen to this host only, whatever address they ask for. Where
 /// the library that does it is not beside this program, their ports are open to other hosts.
 pub fn keep_within_host(command: &mut Command) {
     const NAME: &str = "LD_PRELOAD";
-    let beside = std::env::current_exe().ok();
-    let library = beside.map(|program| program.with_file_name("libhalobook_loopback.so"));
-    // The variable is a list that knows no quotes.
-    let listed = |path: &PathBuf| !path.to_string_lossy().contains([' ', ':']);
-    let library = library.filter(|path| path.is_file() && listed(path) && !leads_away());
-    let Some(library) = library else {
+    let Some(library) = loopback().filter(|_| !leads_away()) else {
         return;
     };
     let mut all = library.into_os_string();
