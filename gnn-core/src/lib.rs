@@ -9,7 +9,7 @@
 //! (`tests/floors.rs` holds every arrow to that):
 //!
 //! ```text
-//!  work   rehearsal          the loop · the same without computing
+//!  work   rehearsal   profiling   the loop · the same without computing · with every operation timed
 //!  evaluation   embeddings   what a strategy's weights are worth · what they make of each vertex
 //!  strategy                  schedules over layers and ranks, one folder or file each
 //!  feed                      mini-batches made ahead
@@ -49,6 +49,7 @@
 //! | [`checkpoint`] | what a run needs to go on later, on disk |
 //! | [`work()`] | the loop |
 //! | [`rehearse()`] | the same without computing: what a run will send and hold |
+//! | [`profile()`] | a few epochs with every operation timed, and what it needs at least |
 
 pub mod backend;
 pub mod checkpoint;
@@ -62,6 +63,7 @@ pub mod head;
 pub mod model;
 mod patience;
 pub mod plan;
+mod profiling;
 pub mod record;
 mod rehearsal;
 pub mod sample;
@@ -81,5 +83,6 @@ mod testing;
 #[doc(hidden)]
 pub use gnn_data::at_random;
 pub use gnn_data::{Error, Result, convert, error, graph, memory, partition, rng, store};
+pub use profiling::{Profile, profile};
 pub use rehearsal::{Rehearsed, parameters, rehearse};
 pub use work::{DIVERGED, Outcome, PART_FILES, World, work};

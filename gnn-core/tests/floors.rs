@@ -20,7 +20,7 @@ const FLOORS: &[&[&str]] = &[
     &["feed"],
     &["strategy"],
     &["embeddings", "evaluation"],
-    &["rehearsal", "work"],
+    &["profiling", "rehearsal", "work"],
 ];
 
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {

@@ -6,7 +6,7 @@
 //! between levels, never between thread counts. Dense products may use tiles besides
 //! ([`crate::engine`]).
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// What the processor offers, from narrow to wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +22,24 @@ pub enum Level {
 }
 
 impl Level {
-    /// The widest level this processor supports. The detection is cached by the standard library.
+    /// The widest level this processor supports, or the one that `HALOBOOK_SIMD` names (`scalar`, `avx2`,
+    /// `avx512`) if that is narrower: what a processor without the wider ones would do.
     pub fn detect() -> Level {
+        static BEST: OnceLock<Level> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let named = std::env::var("HALOBOOK_SIMD").unwrap_or_default();
+            let wanted = match named.as_str() {
+                "scalar" => Level::Scalar,
+                "avx2" => Level::Avx2,
+                _ => Level::Avx512,
+            };
+            // NEON is wider than scalar and has no other name here.
+            Level::of_processor().min(wanted)
+        })
+    }
+
+    /// The widest level this processor supports.
+    fn of_processor() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
             if std::arch::is_x86_feature_detected!("avx512f")

@@ -51,6 +51,46 @@ fn kernels_are_right_and_have_their_limits() -> Outcome {
 }
 
 #[test]
+fn a_profile_holds_every_operation_of_an_epoch_against_the_limit() -> Outcome {
+    let store = Store::new()?;
+    let args = format!(
+        "epoch --profile --data {DATA} --hidden 16 --epochs 4 --warmup 1 --threads 1 --largest 2"
+    );
+    let got = bench(&store, &format!("{args} --quiet"))?;
+    let ops = got["ops"].as_array().context("operations")?;
+    for name in ["spmm", "linear", "weight_gradients", "softmax_xent", "adam"] {
+        ensure!(ops.iter().any(|op| op["op"] == name), "{name}: {got}");
+    }
+    let least: Option<f64> = ops.iter().map(|op| op["least_ms"].as_f64()).sum();
+    let limit = got["limit_ms"].as_f64().context("a limit")?;
+    ensure!(
+        (least.context("numbers")? - limit).abs() < 1e-9 + 1e-6 * limit,
+        "{got}"
+    );
+    let median = got["epoch_ms"]["median"].as_f64().context("a time")?;
+    let over = got["over_limit"].as_f64().context("a ratio")?;
+    ensure!((over - median / limit).abs() < 1e-6 * over, "{got}");
+    let shown = store.halobook(&format!("bench {args}"))?;
+    ensure!(shown.stdout.contains("in no operation"), "{shown}");
+    ensure!(store.runs().is_empty(), "{:?}", store.runs());
+    Ok(())
+}
+
+#[test]
+fn a_map_of_one_case_has_its_line_and_its_cell() -> Outcome {
+    let store = Store::new()?;
+    let args = "epoch --grid --cases 1 --largest 2 --svg map.svg --quiet";
+    let got = bench(&store, args)?;
+    ensure!(got["graph"] == "R-MAT" && got["model"] == "gcn", "{got}");
+    ensure!(got["nodes"] == 1 << 15 && got["hidden"] == 16, "{got}");
+    ensure!(got["worst"].as_array().map(Vec::len) == Some(3), "{got}");
+    let map = std::fs::read_to_string(store.home().join("map.svg"))?;
+    let over = format!("{:.2}", got["over_limit"].as_f64().context("a ratio")?);
+    ensure!(map.contains(&format!(">{over}<")), "{over}: {map}");
+    Ok(())
+}
+
+#[test]
 fn epochs_are_timed_in_both_forms_and_leave_no_run() -> Outcome {
     let store = Store::new()?;
     let args = format!("epoch --data {DATA} --hidden 16 --epochs 4 --warmup 1 --rounds 2 --quiet");

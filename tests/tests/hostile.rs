@@ -266,7 +266,16 @@ fn data_that_declares_too_much_or_is_no_file_is_refused() -> Outcome {
     std::fs::remove_file(&meta)?;
     let made = std::process::Command::new("mkfifo").arg(&meta).status()?;
     ensure!(made.success(), "no pipe");
-    refused("not a regular file")
+    refused("not a regular file")?;
+    // The same where nothing else is.
+    let alone = store.home().join("alone");
+    std::fs::create_dir(&alone)?;
+    std::fs::rename(&meta, alone.join("meta.json"))?;
+    let ended = store.start("train --data ./alone")?.wait(LIMIT)?;
+    ensure!(ended.status.code() == Some(2), "{ended}");
+    let said = "meta.json: is not a regular file";
+    ensure!(ended.stderr.contains(said), "{ended}");
+    Ok(())
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod mat;
 mod metered;
 mod ops;
 mod pages;
+mod profiled;
 mod shelf;
 
 pub use cpu::Cpu;
@@ -29,6 +30,7 @@ pub use ops::{
     Typed, Write,
 };
 pub(crate) use pages::prefer_huge;
+pub use profiled::{Call, Profiled};
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;

@@ -5,6 +5,8 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`epoch`] | forms of ours and of theirs in turn, round after round |
+//! | [`profile`] | where the time of an epoch goes, beside the machine's limits |
+//! | [`grid`], [`heat`] | a map of such epochs over shapes, and its picture |
 //! | [`sample`] | mini-batches drawn, ours and theirs in turn |
 //! | [`ours`] | epochs of a real worker, on the ordinary run path |
 //! | [`python`] | a Python, what it has, and its answers |
@@ -21,7 +23,10 @@
 
 pub mod epoch;
 pub mod export;
+pub mod grid;
+pub mod heat;
 pub mod others;
 pub mod ours;
+pub mod profile;
 pub mod python;
 pub mod sample;

@@ -1,7 +1,8 @@
 //! `halobook bench epoch`: epochs of a real worker, and of libraries by turns.
 
 use super::super::step::Steps;
-use super::{at_least_one, disturbed, pythons, spread_json};
+use super::machine::default_largest;
+use super::{at_least_one, disturbed, grid, profile, pythons, spread_json};
 use crate::bench::epoch::{self, Form, Kind, Outcome, Request};
 use crate::bench::ours::PHASES;
 use crate::host::Host;
@@ -15,8 +16,10 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-const SWITCHES: [&str; 2] = ["json", "quiet"];
-const VALUED: [&str; 5] = ["rounds", "seconds", "patience", "against", "python"];
+const SWITCHES: [&str; 4] = ["json", "quiet", "profile", "grid"];
+const VALUED: [&str; 8] = [
+    "rounds", "seconds", "patience", "against", "python", "cases", "svg", "largest",
+];
 
 /// What a request is where it says nothing else; keys as for `train`.
 const DEFAULTS: &str = "data = \"sbm:nodes=50000,classes=16,feat=128,degree=16,homophily=0.5\"
@@ -34,7 +37,29 @@ pub fn run(words: &[String]) -> Result<i32> {
     };
     let (pairs, flags) = parse_flags(words, &known)?;
     let has = |name: &str| flags.iter().any(|(flag, _)| flag == name);
+    let value = |name: &str| {
+        let of_flag = flags.iter().rev().find(|(flag, _)| flag == name);
+        of_flag.and_then(|(_, value)| value.as_deref())
+    };
+    let largest = match value("largest") {
+        Some(mib) => number::<usize>("largest", &[mib], 0)?.max(1) << 20,
+        None => default_largest(),
+    };
+    if has("grid") {
+        let given: Vec<&str> = value("cases").into_iter().collect();
+        return grid::run(&grid::Asked {
+            cases: at_least_one("cases", number("cases", &given, 60)?)?,
+            seed: 1,
+            largest,
+            svg: value("svg").map(Path::new),
+            quiet: has("quiet"),
+            json: has("json"),
+        });
+    }
     let request = request(pairs, &flags)?;
+    if has("profile") {
+        return profile::run(&request.spec, largest, has("quiet"), has("json"));
+    }
     sys::catch_interrupts();
     let worker = std::env::current_exe().map_err(Error::io(Path::new("halobook")))?;
     let mut steps = Steps::new(has("quiet"));

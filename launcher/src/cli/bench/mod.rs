@@ -4,8 +4,10 @@
 mod cache;
 mod data;
 mod epoch;
+mod grid;
 mod kernels;
 mod machine;
+mod profile;
 mod sample;
 
 use super::words::Words;
@@ -84,6 +86,12 @@ pub fn help() -> &'static str {
                          (a head of attention 32), no dropout, no weight decay, 22 epochs of which 2 warm up
       --rounds N         how often every form trains [3]
       --seconds S        timed seconds of a round of theirs [10]
+      --profile          every operation of the epoch in this process, beside the limit of bytes and FLOPs
+      --grid             a map of ours over that limit: graphs, features, widths, depths, models, threads
+      --cases N          of so many cases of the map [60]
+      --svg FILE         as a heat map
+      --largest MIB      largest working set of the limit [twice the last cache]
+                         (HALOBOOK_SIMD=avx2 caps the SIMD level, HALOBOOK_AMX=0 leaves tiles out)
 
   bench sample                         mini-batches drawn and numbered, of all training vertices in turn
       --data DATA        the graph, as for train [rmat:scale=16,edge-factor=16]

@@ -225,6 +225,10 @@ fn nothing(path: &Path, names: &[String]) -> Error {
         let help = "convert a table of edges first: halobook convert SRC DST";
         return bad(&file, "format", reason, help);
     }
+    if let Some(name) = irregular(path) {
+        let help = "put a file with data in its place";
+        return bad(&file, &name, "is not a regular file", help);
+    }
     let several = names
         .iter()
         .filter(|n| ends(n, &TEXT) || ends(n, &["npz", "mtx", "npy"]));
@@ -239,6 +243,17 @@ fn nothing(path: &Path, names: &[String]) -> Error {
         looks.join("; ")
     );
     bad(&file, "format", reason, help)
+}
+
+/// A pipe, a device or a socket in the folder: names of formats are looked for among files.
+fn irregular(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let odd = |entry: std::fs::DirEntry| {
+        let about = std::fs::metadata(entry.path()).ok()?;
+        let odd = !about.is_file() && !about.is_dir();
+        odd.then(|| entry.file_name().to_string_lossy().into_owned())
+    };
+    entries.flatten().filter_map(odd).min()
 }
 
 /// One of the layouts of `.npz` files, by the arrays that are there.

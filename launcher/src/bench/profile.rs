@@ -1,0 +1,235 @@
+//! Where the time of a real epoch goes, operation by operation, beside what this machine could do at best.
+//!
+//! The limit of an epoch is the sum over its operations of what binds each, moving its compulsory bytes or
+//! computing, at rates measured in the same process just before. It is the limit of the order of operations that
+//! was run; a better order would have a lower one.
+
+use crate::error::Result;
+use gnn_core::dataset::Dataset;
+use gnn_core::plan::Plan;
+use gnn_core::spec::RunSpec;
+use gnn_core::strategy::{STRATEGIES, Setup};
+use gnn_core::{Profile, profile};
+use kernels::bench::{Bound, Limits, Spread};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One operation of one layer and pass, over an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Op {
+    /// The operation.
+    pub op: &'static str,
+    /// Layer.
+    pub layer: usize,
+    /// Pass of the model.
+    pub pass: &'static str,
+    /// Calls in an epoch.
+    pub calls: usize,
+    /// Milliseconds, the median over epochs.
+    pub ms: f64,
+    /// Milliseconds at least.
+    pub least_ms: f64,
+    /// Compulsory bytes.
+    pub bytes: f64,
+    /// Operations.
+    pub flops: f64,
+    /// What binds most of it.
+    pub bound: &'static str,
+}
+
+/// The epochs of one request.
+#[derive(Debug, Clone)]
+pub struct Profiled {
+    /// Threads.
+    pub threads: usize,
+    /// Vertices, edges, columns of features, classes.
+    pub size: [usize; 4],
+    /// Milliseconds of an epoch.
+    pub epoch: Spread,
+    /// Its operations, the dearest first.
+    pub ops: Vec<Op>,
+    /// Milliseconds of an epoch in no operation, the median.
+    pub between_ms: f64,
+}
+
+impl Profiled {
+    /// Milliseconds that an epoch takes at least.
+    pub fn least_ms(&self) -> f64 {
+        self.ops.iter().map(|op| op.least_ms).sum()
+    }
+
+    /// How many times as long as that it takes.
+    pub fn over_limit(&self) -> f64 {
+        self.epoch.median / self.least_ms().max(1e-9)
+    }
+}
+
+/// Trains `spec` on one rank with the threads of `limits`, and holds every operation against them.
+///
+/// # Errors
+/// As [`profile`].
+pub fn run(spec: RunSpec, data: Arc<Dataset>, limits: &Limits) -> Result<Profiled> {
+    let size = [
+        data.n(),
+        data.graph.n_edges(),
+        data.features.dim(),
+        data.n_classes,
+    ];
+    let plan = Plan {
+        threads: limits.threads,
+        oversubscribed: false,
+        ..Plan::in_threads(spec)
+    };
+    let epochs = profile(&plan, Setup::of(data, None), STRATEGIES)?;
+    Ok(summed(&epochs, size, limits))
+}
+
+fn median(values: &[f64]) -> f64 {
+    Spread::of(values).map_or(f64::NAN, |spread| spread.median)
+}
+
+/// What one operation came to in one epoch.
+#[derive(Default, Clone)]
+struct Sum {
+    calls: usize,
+    ms: f64,
+    bytes: f64,
+    flops: f64,
+    /// Least milliseconds by what binds.
+    moving: f64,
+    computing: f64,
+}
+
+fn summed(epochs: &[Profile], size: [usize; 4], limits: &Limits) -> Profiled {
+    let mut by_op: BTreeMap<(usize, &str, &str), Vec<Sum>> = BTreeMap::new();
+    for (k, epoch) in epochs.iter().enumerate() {
+        for call in &epoch.calls {
+            let key = (call.layer, call.pass.label(), call.op);
+            let sums = by_op
+                .entry(key)
+                .or_insert_with(|| vec![Sum::default(); epochs.len()]);
+            let (least, bound) = limits.least_ms(call.bytes, call.bytes, call.flops);
+            let sum = &mut sums[k];
+            sum.calls += 1;
+            sum.ms += call.ns as f64 / 1e6;
+            sum.bytes += call.bytes;
+            sum.flops += call.flops;
+            match bound {
+                Bound::Memory => sum.moving += least,
+                Bound::Compute => sum.computing += least,
+            }
+        }
+    }
+    let op = |((layer, pass, op), sums): ((usize, &'static str, &'static str), Vec<Sum>)| {
+        let first = sums
+            .iter()
+            .find(|sum| sum.calls > 0)
+            .cloned()
+            .unwrap_or_default();
+        let bound = if first.moving >= first.computing {
+            Bound::Memory
+        } else {
+            Bound::Compute
+        };
+        Op {
+            op,
+            layer,
+            pass,
+            calls: first.calls,
+            ms: median(&sums.iter().map(|sum| sum.ms).collect::<Vec<_>>()),
+            least_ms: first.moving + first.computing,
+            bytes: first.bytes,
+            flops: first.flops,
+            bound: bound.label(),
+        }
+    };
+    let mut ops: Vec<Op> = by_op.into_iter().map(op).collect();
+    ops.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+    let ms = |epoch: &Profile| epoch.ns as f64 / 1e6;
+    let timed = |epoch: &Profile| {
+        epoch
+            .calls
+            .iter()
+            .map(|call| call.ns as f64 / 1e6)
+            .sum::<f64>()
+    };
+    let between: Vec<f64> = epochs
+        .iter()
+        .map(|epoch| ms(epoch) - timed(epoch))
+        .collect();
+    let whole: Vec<f64> = epochs.iter().map(ms).collect();
+    let none = Spread {
+        best: f64::NAN,
+        low: f64::NAN,
+        median: f64::NAN,
+        high: f64::NAN,
+        samples: 0,
+    };
+    Profiled {
+        threads: limits.threads,
+        size,
+        epoch: Spread::of(&whole).unwrap_or(none),
+        ops,
+        between_ms: median(&between),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gnn_core::backend::Call;
+    use gnn_core::record::Pass;
+
+    /// 1 GB/s and 1 GFLOP/s.
+    fn limits() -> Limits {
+        let one = Spread::of(&[1.0]).expect("one value");
+        let bandwidth = kernels::bench::Bandwidth {
+            working_set: usize::MAX,
+            copy: 1.0,
+            triad: 1.0,
+            update: 1.0,
+            copy_ms: one,
+            triad_ms: one,
+            update_ms: one,
+        };
+        let engine = kernels::engine::Engine::detect();
+        Limits {
+            threads: 1,
+            bandwidth: vec![bandwidth],
+            flops: vec![(engine, 1.0)],
+        }
+    }
+
+    fn call(op: &'static str, ms: u64, bytes: f64, flops: f64) -> Call {
+        Call {
+            op,
+            layer: 1,
+            pass: Pass::Forward,
+            ns: ms * 1_000_000,
+            bytes,
+            flops,
+        }
+    }
+
+    #[test]
+    fn an_epochs_limit_is_the_sum_of_what_binds_each_operation() {
+        let epoch = |ms: u64| Profile {
+            ns: (ms + 3) * 1_000_000,
+            calls: vec![
+                call("spmm", ms - 4, 2e6, 1e6),
+                call("linear", 1, 1e6, 3e6),
+                call("linear", 3, 1e6, 1e6),
+            ],
+        };
+        let made = summed(&[epoch(10), epoch(14), epoch(12)], [1; 4], &limits());
+        assert_eq!(made.epoch.median, 15.0);
+        assert_eq!(made.between_ms, 3.0);
+        let names: Vec<_> = made.ops.iter().map(|op| (op.op, op.calls, op.ms)).collect();
+        assert_eq!(names, [("spmm", 1, 8.0), ("linear", 2, 4.0)]);
+        // Two milliseconds of moving; three of computing and one of moving.
+        let least: Vec<_> = made.ops.iter().map(|op| (op.least_ms, op.bound)).collect();
+        assert_eq!(least, [(2.0, "memory"), (4.0, "compute")]);
+        assert_eq!(made.over_limit(), 2.5);
+    }
+}
