@@ -1,6 +1,6 @@
 //! Why a run failed: the first rank to fail, in words.
 
-use super::reserve::FULL;
+use super::reserve::{FULL, FULL_DISK};
 use super::watch::Watch;
 use crate::manifest::RunError;
 use crate::mpi::{Verdict, read_verdict};
@@ -114,7 +114,7 @@ impl Evidence<'_> {
         }
         let lines = error.log_tail.iter().chain([&error.message]);
         if lines.into_iter().any(|line| line.contains(FULL)) {
-            error.name = "HaloDiskFull".into();
+            error.name = FULL_DISK.into();
         }
         error
     }

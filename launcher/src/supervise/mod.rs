@@ -19,7 +19,7 @@ use crate::{frames, host, stop, sys};
 use events::Events;
 use failure::Evidence;
 use progress::Progress;
-use reserve::{Reserve, unwritten};
+use reserve::{FULL_DISK, Reserve, unwritten};
 use serde_json::json;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
@@ -241,8 +241,8 @@ impl<'a> Supervisor<'a> {
     /// Makes the frames, closes the manifest, and says so.
     fn close(mut self, ending: &Ending, error: Option<RunError>) -> Result<Manifest> {
         let (mut error, told) = (error, self.manifest.notes.len());
-        if error.is_some() {
-            // First of all, while there is room for it.
+        if error.as_ref().is_some_and(|error| error.name == FULL_DISK) {
+            // First of all, while there is room for it. Other ends are said once, when all is known.
             self.manifest.status = Status::Failed;
             self.manifest.error.clone_from(&error);
             self.manifest.write(self.run_dir)?;

@@ -12,6 +12,9 @@ const BYTES: usize = 128 << 10;
 /// What the system calls it, in English.
 pub(super) const FULL: &str = "No space left on device";
 
+/// The error of a run whose disk is full.
+pub(super) const FULL_DISK: &str = "HaloDiskFull";
+
 /// A file of nothing, until the room is needed.
 pub(super) struct Reserve(PathBuf);
 
@@ -39,7 +42,7 @@ impl Reserve {
             said => format!("{said}: {FULL}"),
         };
         RunError {
-            name: "HaloDiskFull".into(),
+            name: FULL_DISK.into(),
             message,
             ..error
         }
@@ -61,7 +64,7 @@ impl Drop for Reserve {
 pub(super) fn unwritten(problem: &Error) -> RunError {
     let message = problem.to_string();
     let name = if message.contains(FULL) {
-        "HaloDiskFull"
+        FULL_DISK
     } else {
         "HaloRecordError"
     };
