@@ -4,15 +4,17 @@
 //! As the benchmarks of single kernels count ([`kernels::bench`]); unlike there, caches hold what the call before
 //! left, buffers come from the pool, and threads wait for each other.
 
+mod need;
+
 use super::{
     Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
-    Operand, Product, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed,
-    Write,
+    Operand, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
 };
 use crate::record::{Meter, Pass, now_ns};
 use kernels::adam::AdamParams;
 use kernels::pairs::Pairs;
 use kernels::sgd::SgdParams;
+use need::{Need, after, bytes, edges, lists, of_rows, products, read, written};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -40,59 +42,6 @@ pub struct Profiled<B> {
     inner: B,
     meter: Rc<Meter>,
     calls: Rc<RefCell<Vec<Call>>>,
-}
-
-/// Bytes and operations.
-type Need = (f64, f64);
-
-fn bytes(x: &Mat) -> f64 {
-    x.len() as f64 * x.element() as f64
-}
-
-/// Edges of some rows.
-fn edges(a: &Sparse, rows: &Range<usize>) -> f64 {
-    let indptr = a.view().indptr;
-    (indptr[rows.end] - indptr[rows.start]) as f64
-}
-
-/// Bytes of the lists of so many edges in some rows: a column, a value where there is one, and where rows start.
-fn lists(a: &Sparse, rows: &Range<usize>) -> f64 {
-    let each = if a.view().weights.is_some() { 8.0 } else { 4.0 };
-    each * edges(a, rows) + 8.0 * rows.len() as f64
-}
-
-/// Bytes of the rows of `x` that so many edges can read, each once.
-fn read(x: &Mat, edges: f64) -> f64 {
-    bytes(x) * (edges / x.nrows().max(1) as f64).min(1.0)
-}
-
-/// Bytes of some rows of `x`.
-fn of_rows(x: &Mat, rows: &Range<usize>) -> f64 {
-    bytes(x) * rows.len() as f64 / x.nrows().max(1) as f64
-}
-
-/// A result, which is read first where something is added to it.
-fn written(out: f64, write: Write) -> f64 {
-    match write {
-        Write::Set => out,
-        Write::Add => 2.0 * out,
-    }
-}
-
-fn after(then: &Then<'_>, out: &Mat) -> f64 {
-    if then.gate.is_some() { bytes(out) } else { 0.0 }
-}
-
-/// Of products into a matrix of this shape.
-fn products(terms: &[Term<'_>], (rows, cols): (usize, usize)) -> Need {
-    terms.iter().fold((0.0, 0.0), |(moved, flops), term| {
-        let inner = match term.product {
-            Product::LeftT => term.a.nrows(),
-            _ => term.a.ncols(),
-        };
-        let own = 2.0 * rows as f64 * cols as f64 * inner as f64;
-        (moved + bytes(term.a) + bytes(term.b), flops + own)
-    })
 }
 
 impl<B: Backend> Profiled<B> {
