@@ -130,28 +130,21 @@ fn frames_with_their_hash_are_what_was_written() {
     }
 }
 
-/// Frames of older versions have no hash.
+/// Frames of older versions have no hash, and are made from the rows: a reader of damaged Parquet may panic, or ask
+/// for more memory than there is and end the process.
 #[test]
-fn frames_without_a_hash() {
+fn frames_without_a_hash_are_what_the_rows_say() {
     let (_home, run) = trained();
-    // What the reader's panics print is not wanted, as long as they end nothing.
-    let loud = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let file = panic.location().map_or("", |at| at.file());
-        if file.ends_with("left_behind.rs") {
-            loud(panic);
-        }
-    }));
     for name in ["epochs", "comm"] {
+        let whole = frames::load(&run, name).expect("written");
         std::fs::remove_file(run.join(format!("frames/{name}.sha256"))).expect("there");
-        try_all(
-            &run,
-            &format!("frames/{name}.parquet"),
-            [10 * FEW, MANY],
-            |run, _| {
-                let _ = frames::load(run, name);
-                Ok(())
-            },
-        );
+        let file = format!("frames/{name}.parquet");
+        try_all(&run, &file, [FEW, SLOW], |run, _| {
+            match frames::load(run, name) {
+                Ok(made) if made.equals_missing(&whole) => Ok(()),
+                Ok(_) => Err("another frame".into()),
+                Err(e) => Err(e.to_string()),
+            }
+        });
     }
 }

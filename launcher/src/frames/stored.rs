@@ -42,6 +42,11 @@ pub fn write(path: &Path, frame: &str, made: &mut DataFrame) -> Result<()> {
     place(&sum_of(path), hash(&bytes).as_bytes())
 }
 
+/// Whether a frame's file has its hash beside it; those of older versions have none.
+pub fn is_hashed(path: &Path) -> bool {
+    sum_of(path).is_file()
+}
+
 /// Reads the frame `frame` from `path`.
 ///
 /// # Errors
