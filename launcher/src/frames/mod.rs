@@ -130,7 +130,9 @@ pub fn load(run_dir: &Path, frame: &str) -> Result<DataFrame> {
     };
     let written = path(run_dir, frame);
     match written.exists() {
-        true if stored::is_hashed(&written) => stored::read(&written, frame),
+        true if stored::is_hashed(&written) || !rows::are_kept(run_dir) => {
+            stored::read(&written, frame)
+        }
         // Nobody can say whether a file of an older version is whole, and a reader of damaged Parquet may ask for
         // all memory there is: the rows are there, too.
         true => build(run_dir, frame, own).or_else(|_| stored::read(&written, frame)),

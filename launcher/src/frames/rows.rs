@@ -39,6 +39,11 @@ struct Tag<'a> {
     frame: std::borrow::Cow<'a, str>,
 }
 
+/// Whether a run folder has rows: where it has none, frames made of them would be empty.
+pub(super) fn are_kept(run_dir: &Path) -> bool {
+    run_dir.join("rows/rank-0.jsonl").is_file()
+}
+
 impl Rows {
     /// Reads `rows/rank-K.jsonl` of every rank, without rows of frames that the strategy adds.
     ///
