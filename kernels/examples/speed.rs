@@ -1,7 +1,7 @@
 //! Times every kernel on one graph, against this machine's limits, and checks the answers.
 //!
-//! `cargo run --release -p kernels --example speed -- [SCALE] [WIDTH] [THREADS] [NAME]` (default 16
-//! 128 2 and all kernels): an undirected R-MAT graph of `2^SCALE` vertices, edge factor 16. The
+//! `cargo run --release -p kernels --example speed -- [SCALE] [WIDTH] [THREADS] [NAME] [HEADS] [HEAD_WIDTH]`
+//! (default 16 128 2, all kernels, 8 32): an undirected R-MAT graph of `2^SCALE` vertices, edge factor 16. The
 //! command `halobook bench kernels` does the same on any data set; this needs the kernels only.
 
 use kernels::bench::{self, Clock, Input, Limits, Outcome};
@@ -21,8 +21,8 @@ fn main() {
     let input = Input {
         graph: graph.view(),
         width: number(1, 128),
-        heads: 8,
-        head_width: 32,
+        heads: number(4, 8),
+        head_width: number(5, 32),
         classes: 32,
         only: args.get(3).cloned().unwrap_or_default(),
     };

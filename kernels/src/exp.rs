@@ -1,8 +1,8 @@
-//! Exponentials in operations that vectorise at every SIMD level.
+//! Exponentials and logarithms in operations that vectorise at every SIMD level.
 //!
 //! # Paper
 //! Cody, Waite, "Software Manual for the Elementary Functions", 1980: reduction by a two-part
-//! ln 2, here with the polynomial of Cephes' `expf`.
+//! ln 2, here with the polynomials of Cephes' `expf` and `logf`.
 
 /// Adding this leaves the rounded integer in the low bits of the sum.
 const ROUND: f32 = 12_582_912.0;
@@ -38,9 +38,48 @@ pub(crate) fn exp_m1(x: f32) -> f32 {
     power * e + (power - 1.0)
 }
 
+/// `ln x` for positive normal `x` to two units in the last place; something finite for zero, and NaN stays NaN.
+#[inline(always)]
+pub(crate) fn ln(x: f32) -> f32 {
+    // `x = m 2^n` with `m` within `[√½, √2)`.
+    let bits = x.to_bits().wrapping_sub(0x3f35_04f3);
+    let n = (bits as i32 >> 23) as f32;
+    let m = f32::from_bits((bits & 0x007f_ffff).wrapping_add(0x3f35_04f3)) - 1.0;
+    let p = 7.037_683_6e-2;
+    let p = p * m - 1.151_461e-1;
+    let p = p * m + 1.167_699_9e-1;
+    let p = p * m - 1.242_014_1e-1;
+    let p = p * m + 1.424_932_3e-1;
+    let p = p * m - 1.666_805_7e-1;
+    let p = p * m + 2.000_071_5e-1;
+    let p = p * m - 2.499_999_4e-1;
+    let p = p * m + 3.333_333_1e-1;
+    let square = m * m;
+    let y = p * m * square - n * 2.121_944_4e-4 - 0.5 * square;
+    let y = m + y + n * 0.693_359_4;
+    // Carries NaN on.
+    y + (x - x)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ln_is_accurate_for_normal_numbers() {
+        let mut x = f32::MIN_POSITIVE;
+        while x < 1e38 {
+            let want = f64::from(x).ln();
+            let got = f64::from(ln(x));
+            assert!(
+                (got - want).abs() <= 2.5e-7 * want.abs().max(0.5),
+                "ln({x}) = {got} instead of {want}"
+            );
+            x *= 1.000_37;
+        }
+        assert_eq!(ln(1.0), 0.0);
+        assert!(ln(f32::NAN).is_nan() && ln(0.0).is_finite());
+    }
 
     #[test]
     fn exp_is_accurate_below_zero() {

@@ -5,8 +5,9 @@
 //! used at once. What is kept for backward ([`crate::gat_backward`]) is one number a row and head,
 //! the logarithm of the softmax's denominator.
 //!
-//! The largest score needs no pass of its own: sums are relative to the largest one so far, and
-//! rescaled when a larger one comes. A hub is worked on in parts of a fixed length, whose sums are
+//! Exponentials are taken of vertices' scores, not of edges' (`gat_factors`). Where that would leave the range
+//! of `f32`, they are of edges', relative to the largest score so far, and sums are rescaled when a larger one
+//! comes. A hub is worked on in parts of a fixed length, whose sums are
 //! joined in their order (`hubs`).
 //!
 //! # Paper
@@ -16,7 +17,8 @@
 
 use std::ops::Range;
 
-use crate::exp::exp;
+use crate::exp::{exp, ln};
+use crate::gat_factors as factors;
 use crate::gat_scores::{Kept, drop_to, powers, scores};
 use crate::gat_tile::{Block, Edges, Rows, blocks, gather};
 use crate::hash::{element, mix64, row};
@@ -191,6 +193,8 @@ struct Forward<'a> {
     z: Rows<'a>,
     el: &'a [f32],
     er: &'a [f32],
+    /// Factors of the sources' exponentials: `[n_src, 2·heads]`.
+    factors: &'a [f32],
 }
 
 enum Job<'o> {
@@ -235,6 +239,7 @@ pub(crate) fn forward_at(
     if rows.is_empty() || d == 0 {
         return;
     }
+    let factors = factors::of_sources(par, flat(OP, el), heads, att.slope);
     let f = &Forward {
         level,
         a,
@@ -248,6 +253,7 @@ pub(crate) fn forward_at(
         },
         el: flat(OP, el),
         er: flat(OP, er),
+        factors: &factors,
     };
     let pieces = pieces(a.indptr, rows.clone(), par.threads());
     let part = |p: &&Piece| matches!(p, Piece::Part { .. });
@@ -267,6 +273,7 @@ pub(crate) fn forward_at(
         );
     }
     par.recycle(scratch);
+    par.recycle(factors);
 }
 
 const OP: &str = "gat";
@@ -324,24 +331,32 @@ fn share_out<'o: 's, 's>(
     (jobs, hubs)
 }
 
+/// Buffers for one run of edges and one row.
+struct Buffers {
+    /// Powers: `[edges, heads]`.
+    p: Vec<f32>,
+    /// A destination's factors: `[2·heads]`.
+    own: Vec<f32>,
+    /// The largest scores before a run of edges: `[heads]`.
+    before: Vec<f32>,
+}
+
 #[inline(always)]
 fn run<V: Vector>(f: &Forward<'_>, job: Job<'_>) {
     let (heads, d) = (f.z.heads, f.z.heads * f.z.width);
     let blocks = blocks::<V>(heads, f.z.width);
-    let (mut p, mut before) = (vec![0.0; chunk(heads) * heads], vec![0.0; heads]);
+    let mut buffers = Buffers {
+        p: vec![0.0; chunk(heads) * heads],
+        own: vec![0.0; 2 * heads],
+        before: vec![0.0; heads],
+    };
     match job {
         Job::Rows { rows, lse, out } => {
             let (mut m, mut t) = (vec![0.0; heads], vec![0.0; heads]);
             let outputs = lse.chunks_exact_mut(heads).zip(out.chunks_exact_mut(d));
             for (r, (lse, out)) in rows.zip(outputs) {
-                sum::<V>(
-                    f,
-                    r,
-                    f.a.span(r),
-                    &blocks,
-                    (&mut p, &mut before),
-                    (&mut m, &mut t, out),
-                );
+                let to = (&mut m[..], &mut t[..], &mut *out);
+                sum::<V>(f, r, f.a.span(r), &blocks, &mut buffers, to);
                 finish(&m, &t, lse, out);
             }
         }
@@ -352,45 +367,62 @@ fn run<V: Vector>(f: &Forward<'_>, job: Job<'_>) {
         } => {
             let (m, rest) = partial.split_at_mut(heads);
             let (t, out) = rest.split_at_mut(heads);
-            sum::<V>(f, row, edges, &blocks, (&mut p, &mut before), (m, t, out));
+            sum::<V>(f, row, edges, &blocks, &mut buffers, (m, t, out));
         }
     }
 }
 
-/// Over some edges of row `r`: the largest scores `m: [heads]`, the sums `t: [heads]` of the
-/// powers, and the sum of the sources with these as factors, `out: [heads·width]`.
+/// Over some edges of row `r`: what powers are relative to, `m: [heads]`, the sums `t: [heads]` of the powers,
+/// and the sum of the sources with these as factors, `out: [heads·width]`.
 #[inline(always)]
 fn sum<V: Vector>(
     f: &Forward<'_>,
     r: usize,
     edges: Range<usize>,
     blocks: &[Block],
-    (p, before): (&mut [f32], &mut [f32]),
+    buffers: &mut Buffers,
     (m, t, out): (&mut [f32], &mut [f32], &mut [f32]),
 ) {
     let heads = f.z.heads;
+    let Buffers { p, own, before } = buffers;
     let er = &f.er[r * heads..(r + 1) * heads];
-    m.fill(f32::NEG_INFINITY);
-    t.fill(0.0);
-    out.fill(0.0);
     let step = p.len() / heads;
-    let mut at = edges.start;
-    while at < edges.end {
-        let some = Edges::new(f.a.indices, at..(at + step).min(edges.end));
-        some.expect_below(f.z.n);
-        let p = &mut p[..some.rows.len() * heads];
-        before.copy_from_slice(m);
-        scores(f.level, f.el, er, f.att.slope, some.rows, p, m);
-        if at > edges.start && before != m {
-            rescale(before, m, t, out);
+    // Rows without edges, and those whose factors leave the range, are relative to their largest scores.
+    let mut by_largest = edges.is_empty();
+    loop {
+        if by_largest {
+            m.fill(f32::NEG_INFINITY);
+        } else {
+            factors::of_destination(f.level, er, f.att.slope, m, own);
         }
-        powers(f.level, m, p, t);
-        if let (Some(kept), Some(drop)) = (f.kept, f.att.dropout) {
-            let key = destination_key(drop.key, drop.dst_ids[r]);
-            drop_to(f.level, kept, key, drop.src_ids, heads, some.rows, p);
+        t.fill(0.0);
+        out.fill(0.0);
+        let mut at = edges.start;
+        while at < edges.end {
+            let some = Edges::new(f.a.indices, at..(at + step).min(edges.end));
+            some.expect_below(f.z.n);
+            let p = &mut p[..some.rows.len() * heads];
+            if by_largest {
+                before.copy_from_slice(m);
+                scores(f.level, f.el, er, f.att.slope, some.rows, p, m);
+                if at > edges.start && before != m {
+                    rescale(before, m, t, out);
+                }
+                powers(f.level, m, p, t);
+            } else {
+                factors::powers(f.level, f.factors, own, some, p, t);
+            }
+            if let (Some(kept), Some(drop)) = (f.kept, f.att.dropout) {
+                let key = destination_key(drop.key, drop.dst_ids[r]);
+                drop_to(f.level, kept, key, drop.src_ids, heads, some.rows, p);
+            }
+            gather::<V>(f.z, some, p, blocks, out);
+            at += step;
         }
-        gather::<V>(f.z, some, p, blocks, out);
-        at += step;
+        if by_largest || factors::good(t) {
+            break;
+        }
+        by_largest = true;
     }
 }
 
@@ -408,8 +440,10 @@ fn rescale(before: &[f32], m: &[f32], t: &mut [f32], out: &mut [f32]) {
 #[inline(always)]
 fn finish(m: &[f32], t: &[f32], lse: &mut [f32], out: &mut [f32]) {
     let width = out.len() / m.len();
+    for ((lse, &m), &t) in lse.iter_mut().zip(m).zip(t) {
+        *lse = m + ln(t);
+    }
     for (h, out) in out.chunks_exact_mut(width).enumerate() {
-        lse[h] = m[h] + t[h].ln();
         // Without edges there is nothing to scale, and no number to scale it with.
         if t[h] != 0.0 {
             let scale = 1.0 / t[h];

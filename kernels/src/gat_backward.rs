@@ -3,7 +3,7 @@
 //! With `g` the gradient of `out` and `c[v, h] = ⟨g[v, h], out[v, h]⟩`, the softmax needs no pass of
 //! its own: `ds_e = α_e (k_e ⟨g[v], z[u]⟩ − c[v]) · LeakyReLU'(s_e)`. Source by source, the row
 //! `g[v]` is gathered once for both `dz[u]` and `ds_e`; coefficients are made again from the scores
-//! and the kept `lse`. Only `ds: [edges, heads]` is stored, because the sums of the destinations
+//! and the kept `lse` (`gat_factors`). Only `ds: [edges, heads]` is stored, because the sums of the destinations
 //! run over the edges in their other order.
 //!
 //! The caller completes `dz` with the scores' part ([`crate::gat_dense::score_backward_into`]).
@@ -11,8 +11,9 @@
 use std::ops::Range;
 
 use crate::gat::{Attention, check, chunk, destination_key, level_for};
-use crate::gat_scores::{Kept, again, drop_from, gather_sum, slopes};
-use crate::gat_tile::{Block, Edges, Rows, blocks, gather_and_dot};
+use crate::gat_factors::{self as factors, PACKED};
+use crate::gat_scores::{Kept, again, drop_from, gather_sums, slopes};
+use crate::gat_tile::{Block, Edges, Rows, blocks, gather_and_dot, products};
 use crate::hubs::{Piece, pieces};
 use crate::par::{cut_mut, split_edges};
 use crate::simd::Level;
@@ -133,8 +134,11 @@ struct Backward<'a> {
     g: Rows<'a>,
     z: &'a [f32],
     el: &'a [f32],
-    /// `er`, `lse` and `c` side by side, so that an edge touches one place: `[n_dst, 3·heads]`.
+    /// Factors of its exponentials: `[n_src, 2·heads]`.
+    own: &'a [f32],
+    /// What an edge needs of its destination, in one place: `[n_dst, 4·heads]`.
     packed: &'a [f32],
+    lse: &'a [f32],
 }
 
 /// Some sources, or some edges of one; `dz` and `del` are theirs, `ds` that of the edges.
@@ -168,7 +172,8 @@ pub(crate) fn source_pass_at(
     if rows.is_empty() || d == 0 {
         return;
     }
-    let packed = pack(par, saved, heads);
+    let packed = pack(par, saved, heads, att.slope);
+    let own = factors::of_sources(par, flat(OP, saved.el), heads, att.slope);
     let drop = att.dropout.map(|d| {
         let keys = d
             .dst_ids
@@ -190,7 +195,9 @@ pub(crate) fn source_pass_at(
         },
         z: flat(OP, saved.z),
         el: flat(OP, saved.el),
+        own: &own,
         packed: &packed,
+        lse: flat(OP, saved.lse),
     };
     let pieces = pieces(at.indptr, rows.clone(), par.threads());
     let part = |p: &&Piece| matches!(p, Piece::Part { .. });
@@ -212,6 +219,7 @@ pub(crate) fn source_pass_at(
     }
     par.recycle(scratch);
     par.recycle(packed);
+    par.recycle(own);
 }
 
 const OP: &str = "gat_backward";
@@ -249,16 +257,13 @@ fn check_all(
 }
 
 /// [`Backward::packed`].
-fn pack(par: &Par, saved: &Saved<'_>, heads: usize) -> Vec<f32> {
-    let mut packed = par.scratch(saved.er.nrows() * 3 * heads);
-    let [er, lse, c] = [saved.er, saved.lse, saved.c].map(|x| flat(OP, x));
-    par.rows_mut(&mut packed, 3 * heads, |first, to| {
-        for (v, to) in to.chunks_exact_mut(3 * heads).enumerate() {
-            let at = (first + v) * heads..(first + v + 1) * heads;
-            to[..heads].copy_from_slice(&er[at.clone()]);
-            to[heads..2 * heads].copy_from_slice(&lse[at.clone()]);
-            to[2 * heads..].copy_from_slice(&c[at]);
-        }
+fn pack(par: &Par, saved: &Saved<'_>, heads: usize, slope: f32) -> Vec<f32> {
+    let mut packed = par.scratch_of_any(saved.er.nrows() * PACKED * heads);
+    let all = [saved.er, saved.lse, saved.c].map(|x| flat(OP, x));
+    par.rows_mut(&mut packed, PACKED * heads, |first, to| {
+        let rows = first * heads..first * heads + to.len() / PACKED;
+        let [er, lse, c] = all.map(|x| &x[rows.clone()]);
+        factors::pack_rows(er, lse, c, heads, slope, to);
     });
     packed
 }
@@ -325,12 +330,14 @@ fn share_out<'o: 's, 's>(
     (jobs, hubs)
 }
 
-/// Buffers for one run of edges: coefficients, coefficients times `c`, derivatives, dot products.
+/// Buffers for one run of edges: coefficients, coefficients times `c`, derivatives, dot products and what
+/// they are sums of.
 struct Buffers {
     p: Vec<f32>,
     pc: Vec<f32>,
     d: Vec<f32>,
     dots: Vec<f32>,
+    products: Vec<f32>,
 }
 
 #[inline(always)]
@@ -343,6 +350,7 @@ fn run<V: Vector>(b: &Backward<'_>, job: Job<'_>) {
         pc: empty(),
         d: empty(),
         dots: empty(),
+        products: vec![0.0; products::<V>(heads, b.g.width, chunk(heads))],
     };
     let mut ds = job.ds;
     let outputs = job
@@ -372,6 +380,8 @@ fn source<V: Vector>(
 ) {
     let (heads, d) = (b.g.heads, b.g.heads * b.g.width);
     let el = &b.el[u * heads..(u + 1) * heads];
+    let own = &b.own[2 * u * heads..2 * (u + 1) * heads];
+    let near = factors::near(el);
     let z = &b.z[u * d..(u + 1) * d];
     let step = buffers.p.len() / heads;
     let mut at = edges.start;
@@ -381,11 +391,18 @@ fn source<V: Vector>(
         some.expect_below(b.g.n);
         let (p, pc) = (&mut buffers.p[..n], &mut buffers.pc[..n]);
         let (slope, dots) = (&mut buffers.d[..n], &mut buffers.dots[..n]);
-        again(b.level, el, b.packed, b.slope, some.rows, p, pc, slope);
+        if near {
+            factors::again(b.level, el, own, b.packed, b.slope, some, p, pc, slope);
+        } else {
+            again(
+                b.level, el, b.packed, b.lse, b.slope, some.rows, p, pc, slope,
+            );
+        }
         if let Some((kept, keys, src_ids)) = &b.drop {
             drop_from(b.level, *kept, keys, src_ids[u], heads, some.rows, p);
         }
-        gather_and_dot::<V>(b.g, some, p, z, blocks, dz, dots);
+        let products = &mut buffers.products;
+        gather_and_dot::<V>(b.g, some, p, z, blocks, dz, dots, products);
         slopes(b.level, p, dots, pc, slope, ds, del);
         at += n / heads;
     }
@@ -422,11 +439,9 @@ pub fn destination_sums(
     par.run(
         cut_mut(flat_mut(OP, der), heads, &bounds),
         |(first, der)| {
-            for (v, der) in der.chunks_exact_mut(heads).enumerate() {
-                let span = indptr[first + v] as usize..indptr[first + v + 1] as usize;
-                der.fill(0.0);
-                gather_sum(level, ds, &t_of[span], der);
-            }
+            let indptr = &indptr[first..=first + der.len() / heads];
+            let span = indptr[0] as usize..indptr[indptr.len() - 1] as usize;
+            gather_sums(level, ds, indptr, &t_of[span], heads, der);
         },
     );
 }

@@ -6,8 +6,10 @@
 #![allow(clippy::needless_range_loop, clippy::too_many_arguments)]
 
 use crate::exp::exp;
+use crate::gat_factors::PACKED;
 use crate::hash::{element, row};
 use crate::simd::multiversion;
+use crate::vector::prefetch;
 
 /// Runs `$f::<H>` with the number of heads as a constant where it is a usual one.
 macro_rules! by_heads {
@@ -21,6 +23,7 @@ macro_rules! by_heads {
         }
     };
 }
+pub(crate) use by_heads;
 
 /// `LeakyReLU` for slopes in `[0, 1]`.
 #[inline(always)]
@@ -60,7 +63,7 @@ fn raise<const H: usize>(p: &[f32], m: &mut [f32]) {
 
 /// Adds the sums of `p: [edges, heads]` to `t: [heads]`.
 #[inline(always)]
-fn add_up<const H: usize>(p: &[f32], t: &mut [f32]) {
+pub(crate) fn add_up<const H: usize>(p: &[f32], t: &mut [f32]) {
     if H > 0 && LANES.is_multiple_of(H) {
         let mut lanes = [0.0; LANES];
         let rest = p.chunks_exact(LANES);
@@ -194,14 +197,13 @@ fn drop_body<const H: usize>(kept: Kept, heads: usize, keys: &[u64], p: &mut [f3
 }
 
 multiversion! {
-    /// The coefficients of the edges from one source, once more: `p[e, h] = α`, `pc[e, h] = α·c`
-    /// and `d[e, h]` the derivative of the activation. `el: [heads]` is the source's,
-    /// `packed: [n_dst, 3·heads]` holds `er`, `lse` and `c` of each destination.
+    /// `gat_factors::again` for a source with scores far from zero, by an exponential for each edge.
+    /// `lse: [n_dst, heads]`.
     pub(crate) fn again(
-        level: Level, el: &[f32], packed: &[f32], slope: f32, edges: &[u32], p: &mut [f32],
+        level: Level, el: &[f32], packed: &[f32], lse: &[f32], slope: f32, edges: &[u32], p: &mut [f32],
         pc: &mut [f32], d: &mut [f32],
     ) {
-        by_heads!(el.len(), again_body(el, packed, slope, edges, p, pc, d))
+        by_heads!(el.len(), again_body(el, packed, lse, slope, edges, p, pc, d))
     }
 }
 
@@ -209,6 +211,7 @@ multiversion! {
 fn again_body<const H: usize>(
     el: &[f32],
     packed: &[f32],
+    lse: &[f32],
     slope: f32,
     edges: &[u32],
     p: &mut [f32],
@@ -222,11 +225,12 @@ fn again_body<const H: usize>(
     let rows = p.chunks_exact_mut(h).zip(pc.chunks_exact_mut(h));
     let rows = rows.zip(d.chunks_exact_mut(h)).zip(edges);
     for (((p, pc), d), &v) in rows {
-        let from = &packed[v as usize * 3 * h..][..3 * h];
+        let from = &packed[v as usize * PACKED * h..][..PACKED * h];
+        let lse = &lse[v as usize * h..][..h];
         for k in 0..h {
             let x = el[k] + from[k];
-            p[k] = leaky(x, slope) - from[h + k];
-            pc[k] = from[2 * h + k];
+            p[k] = leaky(x, slope) - lse[k];
+            pc[k] = from[3 * h + k];
             d[k] = if x > 0.0 { 1.0 } else { slope };
         }
     }
@@ -263,20 +267,47 @@ fn slopes_body<const H: usize>(
     add_up::<H>(ds, del);
 }
 
+/// How many edges ahead rows of slopes are asked for.
+const AHEAD: usize = 16;
+
 multiversion! {
-    /// Adds the rows `edges` of `ds: [_, heads]` to `sum: [heads]`, in their order.
-    pub(crate) fn gather_sum(level: Level, ds: &[f32], edges: &[u32], sum: &mut [f32]) {
-        by_heads!(sum.len(), gather_sum_body(ds, edges, sum))
+    /// `sums[v, h] = Σ ds[e, h]` over the positions `e` of each row, in their order. `indptr: [rows + 1]` counts
+    /// within `t_of`, from its own first; `ds: [_, heads]`, `sums: [rows, heads]`.
+    pub(crate) fn gather_sums(
+        level: Level, ds: &[f32], indptr: &[u64], t_of: &[u32], heads: usize, sums: &mut [f32],
+    ) {
+        by_heads!(heads, gather_sums_body(ds, indptr, t_of, heads, sums))
     }
 }
 
 #[inline(always)]
-fn gather_sum_body<const H: usize>(ds: &[f32], edges: &[u32], sum: &mut [f32]) {
-    let h = if H > 0 { H } else { sum.len() };
-    let sum = &mut sum[..h];
-    for &e in edges {
-        for (s, &v) in sum.iter_mut().zip(&ds[e as usize * h..][..h]) {
-            *s += v;
+fn gather_sums_body<const H: usize>(
+    ds: &[f32],
+    indptr: &[u64],
+    t_of: &[u32],
+    heads: usize,
+    sums: &mut [f32],
+) {
+    let h = if H > 0 { H } else { heads };
+    for (sum, span) in sums.chunks_exact_mut(h).zip(indptr.windows(2)) {
+        let (from, to) = (
+            (span[0] - indptr[0]) as usize,
+            (span[1] - indptr[0]) as usize,
+        );
+        // Apart from where it goes, in registers.
+        let mut own = [0.0; LANES];
+        let acc = if H > 0 { &mut own[..h] } else { &mut *sum };
+        acc.fill(0.0);
+        for (i, &e) in t_of[from..to].iter().enumerate() {
+            if let Some(&next) = t_of.get(from + i + AHEAD) {
+                prefetch(ds.as_ptr().wrapping_add(next as usize * h));
+            }
+            for (s, &v) in acc.iter_mut().zip(&ds[e as usize * h..][..h]) {
+                *s += v;
+            }
+        }
+        if H > 0 {
+            sum.copy_from_slice(&own[..h]);
         }
     }
 }

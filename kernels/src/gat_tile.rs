@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::too_many_arguments)]
 
+use crate::gat_flat;
 use crate::spmm_tile::{AHEAD, prefetch_row};
 use crate::vector::Vector;
 
@@ -129,6 +130,9 @@ pub(crate) fn gather<V: Vector>(
     blocks: &[Block],
     sum: &mut [f32],
 ) {
+    if gat_flat::fits::<V>(x.heads, x.width) {
+        return gat_flat::gather::<V>(x, edges, p, sum);
+    }
     for &b in blocks {
         by_shape!(b, gather_block::<V>(x, edges, p, b, sum));
     }
@@ -157,7 +161,8 @@ fn prefetch_block<V: Vector, const N: usize, const G: usize>(
         let row =
             x.x.as_ptr()
                 .wrapping_add(next as usize * x.heads * x.width + first);
-        prefetch_row(row, (G - 1) * x.width + N * V::LANES);
+        // Known when compiled: at most a vector a head too many.
+        prefetch_row(row, G * N * V::LANES);
     }
 }
 
@@ -238,8 +243,10 @@ unsafe fn put<V: Vector>(v: V, p: *mut f32, n: usize, all: usize, mask: V::Mask)
 }
 
 /// Over the edges: adds `p[e, h] · g[row_e, h, :]` to `dz: [heads·width]`, and writes
-/// `dots[e, h] = ⟨g[row_e, h, :], z[h, :]⟩` with the same loads; `z: [heads·width]`.
+/// `dots[e, h] = ⟨g[row_e, h, :], z[h, :]⟩` with the same loads; `z: [heads·width]`. `products` is room for
+/// as many rows as there are edges where heads are narrow ([`products`]).
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn gather_and_dot<V: Vector>(
     g: Rows<'_>,
     edges: Edges<'_>,
@@ -248,9 +255,22 @@ pub(crate) fn gather_and_dot<V: Vector>(
     blocks: &[Block],
     dz: &mut [f32],
     dots: &mut [f32],
+    products: &mut [f32],
 ) {
+    if gat_flat::fits::<V>(g.heads, g.width) {
+        return gat_flat::gather_and_dot::<V>(g, edges, p, z, dz, dots, products);
+    }
     for &b in blocks {
         by_shape!(b, dot_block::<V>(g, edges, p, z, b, dz, dots));
+    }
+}
+
+/// Numbers of room that [`gather_and_dot`] needs for so many edges.
+pub(crate) fn products<V: Vector>(heads: usize, width: usize, edges: usize) -> usize {
+    if gat_flat::fits::<V>(heads, width) {
+        edges * heads * width
+    } else {
+        0
     }
 }
 
@@ -321,6 +341,12 @@ fn dot_block<V: Vector, const N: usize, const G: usize>(
 pub(crate) fn head_dots<V: Vector>(x: &[f32], y: &[f32], width: usize, out: &mut [f32]) {
     let heads = out.len();
     assert!(x.len() == heads * width && y.len() == heads * width && width > 0);
+    match width {
+        1 => return narrow_dots::<1>(x, y, out),
+        2 => return narrow_dots::<2>(x, y, out),
+        4 => return narrow_dots::<4>(x, y, out),
+        _ => {}
+    }
     let mut head = 0;
     while head < heads {
         if heads - head >= 8 {
@@ -330,6 +356,18 @@ pub(crate) fn head_dots<V: Vector>(x: &[f32], y: &[f32], width: usize, out: &mut
             dots_of::<V, 1>(x, y, width, head, out);
             head += 1;
         }
+    }
+}
+
+#[inline(always)]
+fn narrow_dots<const W: usize>(x: &[f32], y: &[f32], out: &mut [f32]) {
+    let rows = x.as_chunks::<W>().0.iter().zip(y.as_chunks::<W>().0);
+    for (out, (x, y)) in out.iter_mut().zip(rows) {
+        let mut sum = x[0] * y[0];
+        for c in 1..W {
+            sum += x[c] * y[c];
+        }
+        *out = sum;
     }
 }
 
@@ -364,6 +402,12 @@ fn dots_of<V: Vector, const G: usize>(
 #[inline(always)]
 pub(crate) fn add_scaled<V: Vector>(s: &[f32], x: &[f32], width: usize, out: &mut [f32]) {
     assert!(x.len() == s.len() * width && out.len() == x.len() && width > 0);
+    match width {
+        1 => return narrow_scaled::<1>(s, x, out),
+        2 => return narrow_scaled::<2>(s, x, out),
+        4 => return narrow_scaled::<4>(s, x, out),
+        _ => {}
+    }
     let per = width.div_ceil(V::LANES);
     for (h, &s) in s.iter().enumerate() {
         // SAFETY: head `h` lies within both slices; its last vector is masked.
@@ -374,6 +418,16 @@ pub(crate) fn add_scaled<V: Vector>(s: &[f32], x: &[f32], width: usize, out: &mu
                 let sum = part::<V>(x, n, per, mask).mul_add(s, part(out, n, per, mask));
                 put(sum, out, n, per, mask);
             }
+        }
+    }
+}
+
+#[inline(always)]
+fn narrow_scaled<const W: usize>(s: &[f32], x: &[f32], out: &mut [f32]) {
+    let rows = x.as_chunks::<W>().0.iter().zip(out.as_chunks_mut::<W>().0);
+    for (s, (x, out)) in s.iter().zip(rows) {
+        for c in 0..W {
+            out[c] += s * x[c];
         }
     }
 }

@@ -35,6 +35,8 @@ mod exp;
 pub mod gat;
 pub mod gat_backward;
 pub mod gat_dense;
+mod gat_factors;
+mod gat_flat;
 mod gat_scores;
 #[cfg(test)]
 mod gat_tests;

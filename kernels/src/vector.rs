@@ -24,9 +24,13 @@ pub(crate) trait Vector: Copy {
     const TILE: usize;
     /// Selects the first lanes.
     type Mask: Copy;
+    /// A number of a lane for every lane.
+    type Lanes: Copy;
 
     /// The first `n` lanes, `1 <= n <= LANES`.
     unsafe fn mask(n: usize) -> Self::Mask;
+    /// The first `LANES` numbers, each below `LANES`.
+    unsafe fn lanes(of: [u32; 16]) -> Self::Lanes;
     /// `x` in every lane.
     unsafe fn splat(x: f32) -> Self;
     /// `LANES` numbers from `p`.
@@ -47,6 +51,8 @@ pub(crate) trait Vector: Copy {
     fn mul(self, b: Self) -> Self;
     /// `self + b`.
     fn add(self, b: Self) -> Self;
+    /// In each lane what is in the lane of that number.
+    fn pick(self, from: Self::Lanes) -> Self;
     /// The sum of the lanes, pairwise.
     fn sum(self) -> f32;
     /// The sums of `G` vectors.
@@ -87,10 +93,19 @@ impl Vector for Plain {
     const LANES: usize = 8;
     const TILE: usize = 8;
     type Mask = usize;
+    type Lanes = [u8; 8];
 
     #[inline(always)]
     unsafe fn mask(n: usize) -> usize {
         n
+    }
+    #[inline(always)]
+    unsafe fn lanes(of: [u32; 16]) -> [u8; 8] {
+        std::array::from_fn(|lane| of[lane] as u8 & 7)
+    }
+    #[inline(always)]
+    fn pick(self, from: [u8; 8]) -> Self {
+        Plain(from.map(|lane| self.0[usize::from(lane & 7)]))
     }
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
@@ -229,6 +244,14 @@ mod tests {
                 }
                 *ok &= V::load_bf16(b.as_ptr()).sum() == V::load(x.as_ptr()).sum();
             }
+        }
+        // SAFETY: `x` has 64 numbers, and every number of a lane is below `LANES`.
+        unsafe {
+            let from = V::lanes(std::array::from_fn(|lane| (lane / 3) as u32));
+            V::load(x.as_ptr()).pick(from).store(out.as_mut_ptr());
+        }
+        for lane in 0..V::LANES {
+            *ok &= out[lane] == x[lane / 3];
         }
         // SAFETY: eight vectors of at most 16 numbers start at offsets up to 48.
         let v: [V; 8] = std::array::from_fn(|k| unsafe { V::load(x.as_ptr().add(6 * k)) });

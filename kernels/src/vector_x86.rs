@@ -58,6 +58,7 @@ impl Vector for __m256 {
     const LANES: usize = 8;
     const TILE: usize = 8;
     type Mask = __m256i;
+    type Lanes = __m256i;
 
     one_intrinsic_each!(
         _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
@@ -71,6 +72,16 @@ impl Vector for __m256 {
             let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
             _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lanes)
         }
+    }
+    #[inline(always)]
+    unsafe fn lanes(of: [u32; 16]) -> __m256i {
+        // SAFETY: see the head of the module; the array has more numbers.
+        unsafe { _mm256_loadu_si256(of.as_ptr().cast()) }
+    }
+    #[inline(always)]
+    fn pick(self, from: __m256i) -> Self {
+        // SAFETY: see the head of the module.
+        unsafe { _mm256_permutevar8x32_ps(self, from) }
     }
     #[inline(always)]
     unsafe fn load_first(p: *const f32, m: __m256i) -> Self {
@@ -127,6 +138,7 @@ impl Vector for __m512 {
     const LANES: usize = 16;
     const TILE: usize = 16;
     type Mask = __mmask16;
+    type Lanes = __m512i;
 
     one_intrinsic_each!(
         _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
@@ -136,6 +148,16 @@ impl Vector for __m512 {
     #[inline(always)]
     unsafe fn mask(n: usize) -> __mmask16 {
         ((1u32 << n) - 1) as u16
+    }
+    #[inline(always)]
+    unsafe fn lanes(of: [u32; 16]) -> __m512i {
+        // SAFETY: see the head of the module; the array has as many numbers.
+        unsafe { _mm512_loadu_si512(of.as_ptr().cast()) }
+    }
+    #[inline(always)]
+    fn pick(self, from: __m512i) -> Self {
+        // SAFETY: see the head of the module.
+        unsafe { _mm512_permutexvar_ps(from, self) }
     }
     #[inline(always)]
     unsafe fn load_first(p: *const f32, m: __mmask16) -> Self {
