@@ -63,6 +63,7 @@ pub mod simd;
 pub mod sparse_optim;
 pub mod spmm;
 pub mod spmm_bf16;
+pub mod spmm_t;
 mod spmm_tile;
 pub mod stream;
 mod vector;

@@ -2,9 +2,9 @@
 
 use super::mat::Pool;
 use super::ops::{
-    Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
-    Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed,
-    Write, with_values,
+    Act, Attended, Attention, BothWays, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget,
+    Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then,
+    Typed, Write, with_values,
 };
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
@@ -14,7 +14,7 @@ use kernels::segmented::{self, WIDE};
 use kernels::sgd::SgdParams;
 use kernels::{
     Csr, Par, coefficients, gat, gat_backward, gat_dense, layernorm, linear, rspmm, sddmm, spmm,
-    spmm_bf16,
+    spmm_bf16, spmm_t,
 };
 use std::ops::Range;
 use std::rc::Rc;
@@ -236,6 +236,14 @@ impl Backend for Cpu {
             Write::Set => spmm::spmm_into(&self.par, a, rows, b, out),
             Write::Add => spmm::spmm_add_into(&self.par, a, rows, b, out),
         }
+    }
+
+    fn sparse_gemm_t(&self, x: BothWays<'_>, g: &Mat, out: &mut Mat) {
+        if !spmm_t::is_quicker(&self.par, x.rows.n_cols(), g.ncols()) {
+            return self.sparse_gemm(x.cols, x.col_values, g, Write::Set, out);
+        }
+        let rows = with_values(x.rows, x.row_values.map(Mat::as_slice));
+        spmm_t::spmm_t_into(&self.par, rows, g.host(), out.host_mut());
     }
 
     fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat {

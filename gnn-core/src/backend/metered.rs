@@ -1,8 +1,9 @@
 //! Any backend, with each call's phase and duration, and the bytes of its matrices, told to the meter.
 
 use super::{
-    Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
-    Operand, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
+    Attended, Attention, Backend, BothWays, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget,
+    Normed, Operand, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed,
+    Write,
 };
 use crate::record::{Meter, Pass, Phase, Route, Stream, now_ns};
 use kernels::adam::AdamParams;
@@ -195,6 +196,10 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Update, |inner| {
             inner.sparse_gemm(a, values, b, write, out)
         });
+    }
+
+    fn sparse_gemm_t(&self, x: BothWays<'_>, g: &Mat, out: &mut Mat) {
+        self.timed(Phase::Update, |inner| inner.sparse_gemm_t(x, g, out));
     }
 
     fn sparse_dropout(&self, drop: Dropout<'_>, a: &Sparse, transposed: bool) -> Mat {

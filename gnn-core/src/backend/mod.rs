@@ -25,9 +25,9 @@ pub use hollow::{Asked, Hollow, Ledger};
 pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{
-    Act, Attended, Attention, AttentionDropout, Coefficients, Corner, Dropout, Gate, MultiTarget,
-    Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then,
-    Typed, Write,
+    Act, Attended, Attention, AttentionDropout, BothWays, Coefficients, Corner, Dropout, Gate,
+    MultiTarget, Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target,
+    Term, Then, Typed, Write,
 };
 pub(crate) use pages::prefer_huge;
 pub use profiled::{Call, Profiled};
@@ -177,6 +177,11 @@ pub trait Backend {
     /// Sparse rows times a dense matrix: `a: [m, k]`, `b: [k, n]`, `out: [m, n]`; `values: [1, E]`
     /// stand in for those of `a`. Counted as a dense layer, not as aggregation.
     fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat);
+
+    /// `xᵀ · g` of sparse rows: `x: [m, k]`, `g: [m, n]`, `out: [k, n]`. Counted as a dense layer.
+    fn sparse_gemm_t(&self, x: BothWays<'_>, g: &Mat, out: &mut Mat) {
+        self.sparse_gemm(x.cols, x.col_values, g, Write::Set, out);
+    }
 
     /// Values `[1, E]` of the sparse rows `a: [n, d]` after dropout; with `transposed`, `a: [d, n]`
     /// holds the columns of such rows.

@@ -304,6 +304,19 @@ pub struct ScoreTerm<'a> {
     pub da: &'a mut Mat,
 }
 
+/// Sparse rows and their transposed, with values that stand in for theirs.
+#[derive(Debug, Clone, Copy)]
+pub struct BothWays<'a> {
+    /// `[m, k]`.
+    pub rows: &'a Sparse,
+    /// `[1, E]`, in the order of `rows`.
+    pub row_values: Option<&'a Mat>,
+    /// `[k, m]`.
+    pub cols: &'a Sparse,
+    /// The same values in the order of `cols`.
+    pub col_values: Option<&'a Mat>,
+}
+
 /// Edges with relations, and how much of each basis a relation takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Typed<'a> {

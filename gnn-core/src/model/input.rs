@@ -1,6 +1,6 @@
 //! A layer's input: dense rows, or sparse ones (features).
 
-use crate::backend::{Dropout, Kept, Mat, Sparse, Term, Then, Write};
+use crate::backend::{BothWays, Dropout, Kept, Mat, Sparse, Term, Then, Write};
 use crate::ctx::Ctx;
 use kernels::CsrBuf;
 use std::cell::OnceCell;
@@ -224,9 +224,14 @@ impl Input {
         let mut out = cx.backend.fresh(self.dim().1, g.ncols());
         match self {
             Input::Sparse(x) => {
-                let values = x.values.as_deref().map(|v| &v.1);
-                cx.backend
-                    .sparse_gemm(x.cols(), values, g, Write::Set, &mut out);
+                let values = x.values.as_deref();
+                let both = BothWays {
+                    rows: &x.rows,
+                    row_values: values.map(|v| &v.0),
+                    cols: x.cols(),
+                    col_values: values.map(|v| &v.1),
+                };
+                cx.backend.sparse_gemm_t(both, g, &mut out);
             }
             Input::Dense(x) | Input::Aggregated { x, .. } => {
                 cx.backend.weight_gradient(x, g, &mut out, None);

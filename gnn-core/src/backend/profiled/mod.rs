@@ -7,8 +7,9 @@
 mod need;
 
 use super::{
-    Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
-    Operand, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed, Write,
+    Attended, Attention, Backend, BothWays, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget,
+    Normed, Operand, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed,
+    Write,
 };
 use crate::record::{Meter, Pass, now_ns};
 use kernels::adam::AdamParams;
@@ -175,6 +176,15 @@ impl<B: Backend> Backend for Profiled<B> {
         let need = (moved, 2.0 * e * b.ncols() as f64);
         self.call("sparse_gemm", need, |inner| {
             inner.sparse_gemm(a, values, b, write, out)
+        });
+    }
+
+    fn sparse_gemm_t(&self, x: BothWays<'_>, g: &Mat, out: &mut Mat) {
+        let (e, rows) = (x.rows.n_edges() as f64, 0..x.rows.rows());
+        let moved = lists(x.rows, &rows) + read(g, e) + bytes(out);
+        let need = (moved, 2.0 * e * g.ncols() as f64);
+        self.call("sparse_gemm_t", need, |inner| {
+            inner.sparse_gemm_t(x, g, out)
         });
     }
 
