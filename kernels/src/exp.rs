@@ -53,12 +53,12 @@ pub(crate) fn ln(x: f32) -> f32 {
     let p = p * m - 1.666_805_7e-1;
     let p = p * m + 2.000_071_5e-1;
     let p = p * m - 2.499_999_4e-1;
-    let p = p * m + 3.333_333_1e-1;
+    let p = p * m + 3.333_333e-1;
     let square = m * m;
     let y = p * m * square - n * 2.121_944_4e-4 - 0.5 * square;
     let y = m + y + n * 0.693_359_4;
     // Carries NaN on.
-    y + (x - x)
+    y + 0.0 * x
 }
 
 #[cfg(test)]
