@@ -3,7 +3,7 @@
 //! The limit of an epoch is the sum over its operations of what binds each, moving its compulsory bytes or
 //! computing, at rates measured in the same process just before, in the cheaper order of operations: a first
 //! layer that multiplies before it aggregates is held against aggregating its features, once, since nothing
-//! comes back through them ([`order`]).
+//! comes back through them. The other layers run the cheaper order.
 
 use crate::error::Result;
 use gnn_core::dataset::{Dataset, Features};
