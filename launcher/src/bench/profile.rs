@@ -277,7 +277,11 @@ mod tests {
         };
         // 8 (edges + vertices) + 8 vertices · columns bytes, 2 edges · columns operations.
         let least = |columns| {
-            let mut made = summed(&[epoch.clone()], [50_000, 100_000, columns, 3], &limits());
+            let mut made = summed(
+                std::slice::from_ref(&epoch),
+                [50_000, 100_000, columns, 3],
+                &limits(),
+            );
             aggregate_features(&mut made, &limits());
             made.least_ms()
         };
