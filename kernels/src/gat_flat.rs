@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::gat_tile::{Edges, Rows};
-use crate::spmm_tile::{AHEAD, prefetch_row};
+use crate::spmm_tile::{AHEAD, prefetch_row, read, store};
 use crate::vector::Vector;
 
 /// Whether rows of so many heads of `width` columns are worked on like this: the factors of all heads fit
@@ -14,10 +14,8 @@ pub(crate) fn fits<V: Vector>(heads: usize, width: usize) -> bool {
     heads > 1 && heads <= V::LANES && width < V::LANES
 }
 
-/// Vectors of one row that are in registers at a time.
-fn most<V: Vector>() -> usize {
-    V::TILE / 2
-}
+/// Vectors of one row that are in registers at a time, beside as many of sums and of heads' numbers.
+const MOST: usize = 4;
 
 /// Calls `$f::<V, N>` with a number of vectors.
 macro_rules! by_count {
@@ -27,10 +25,6 @@ macro_rules! by_count {
             2 => $f::<$v, 2>($($arg),*),
             3 => $f::<$v, 3>($($arg),*),
             4 => $f::<$v, 4>($($arg),*),
-            5 => $f::<$v, 5>($($arg),*),
-            6 => $f::<$v, 6>($($arg),*),
-            7 => $f::<$v, 7>($($arg),*),
-            8 => $f::<$v, 8>($($arg),*),
             n => unreachable!("a tile of {n} vectors"),
         }
     };
@@ -43,7 +37,7 @@ macro_rules! each_tile {
         let vectors = $d.div_ceil($v::LANES);
         let mut at = 0;
         while at < vectors {
-            let ($first, $n) = (at * $v::LANES, most::<$v>().min(vectors - at));
+            let ($first, $n) = (at * $v::LANES, MOST.min(vectors - at));
             $call;
             at += $n;
         }
@@ -63,7 +57,7 @@ struct Tile<V: Vector, const N: usize> {
     head_of: [V::Lanes; N],
 }
 
-/// A tile whose rows, `count` of them by index, lie within `x`, and whose columns within a row.
+/// A tile of the edges' rows, which lie within `x`, and whose columns lie within a row.
 ///
 /// # Safety
 /// That of [`Vector`].
@@ -74,9 +68,6 @@ unsafe fn tile<V: Vector, const N: usize>(
     first: usize,
 ) -> Tile<V, N> {
     let d = x.heads * x.width;
-    if N > V::TILE / 2 {
-        unreachable!("a tile has at most {} vectors", V::TILE / 2);
-    }
     assert!(first + (N - 1) * V::LANES < d && fits::<V>(x.heads, x.width));
     assert!(x.n * d <= x.x.len() && edges.rows.len() <= edges.ahead.len());
     edges.expect_below(x.n);
@@ -95,58 +86,6 @@ unsafe fn tile<V: Vector, const N: usize>(
             mask: V::mask(tail),
             heads: V::mask(x.heads),
             head_of,
-        }
-    }
-}
-
-impl<V: Vector, const N: usize> Tile<V, N> {
-    /// All vectors of a row's columns from `p`.
-    ///
-    /// # Safety
-    /// The columns of the tile can be read there.
-    #[inline(always)]
-    unsafe fn all(&self, p: *const f32) -> [V; N] {
-        // SAFETY: passed on to the caller.
-        unsafe {
-            let mut all = [V::splat(0.0); N];
-            for (n, v) in all.iter_mut().enumerate() {
-                *v = self.load(p, n);
-            }
-            all
-        }
-    }
-
-    /// Vector `n` at `p`, a row's column `first`.
-    ///
-    /// # Safety
-    /// The columns of the tile can be read there.
-    #[inline(always)]
-    unsafe fn load(&self, p: *const f32, n: usize) -> V {
-        // SAFETY: passed on to the caller.
-        unsafe {
-            let p = p.add(n * V::LANES);
-            if n + 1 < N {
-                V::load(p)
-            } else {
-                V::load_first(p, self.mask)
-            }
-        }
-    }
-
-    /// The other way.
-    ///
-    /// # Safety
-    /// The columns of the tile can be written there.
-    #[inline(always)]
-    unsafe fn store(&self, v: V, p: *mut f32, n: usize) {
-        // SAFETY: passed on to the caller.
-        unsafe {
-            let p = p.add(n * V::LANES);
-            if n + 1 < N {
-                v.store(p)
-            } else {
-                v.store_first(p, self.mask)
-            }
         }
     }
 }
@@ -175,18 +114,17 @@ fn gather_tile<V: Vector, const N: usize>(
     // has `heads` numbers for each edge.
     unsafe {
         let to = sum.as_mut_ptr().add(first);
-        let mut acc = t.all(to);
+        let mut acc = read::<V, N>(to, t.mask);
         for (i, &r) in edges.rows.iter().enumerate() {
             ahead::<V, N>(x, edges, i, first);
             let row = x.x.as_ptr().add(r as usize * t.d + first);
             let p = V::load_first(p.as_ptr().add(i * x.heads), t.heads);
+            let row = read::<V, N>(row, t.mask);
             for (n, acc) in acc.iter_mut().enumerate() {
-                *acc = t.load(row, n).mul_add(p.pick(t.head_of[n]), *acc);
+                *acc = row[n].mul_add(p.pick(t.head_of[n]), *acc);
             }
         }
-        for (n, acc) in acc.into_iter().enumerate() {
-            t.store(acc, to, n);
-        }
+        store(acc, to, t.mask);
     }
 }
 
@@ -236,22 +174,20 @@ fn dot_tile<V: Vector, const N: usize>(
     // SAFETY: as in `gather_tile`; `products` has a row for each edge.
     unsafe {
         let to = dz.as_mut_ptr().add(first);
-        let mut acc = t.all(to);
-        let z = t.all(z.as_ptr().add(first));
+        let mut acc = read::<V, N>(to, t.mask);
+        let z = read::<V, N>(z.as_ptr().add(first), t.mask);
         for (i, &r) in edges.rows.iter().enumerate() {
             ahead::<V, N>(g, edges, i, first);
             let row = g.x.as_ptr().add(r as usize * t.d + first);
             let p = V::load_first(p.as_ptr().add(i * g.heads), t.heads);
-            let product = products.as_mut_ptr().add(i * t.d + first);
+            let mut row = read::<V, N>(row, t.mask);
             for (n, acc) in acc.iter_mut().enumerate() {
-                let v = t.load(row, n);
-                *acc = v.mul_add(p.pick(t.head_of[n]), *acc);
-                t.store(v.mul(z[n]), product, n);
+                *acc = row[n].mul_add(p.pick(t.head_of[n]), *acc);
+                row[n] = row[n].mul(z[n]);
             }
+            store(row, products.as_mut_ptr().add(i * t.d + first), t.mask);
         }
-        for (n, acc) in acc.into_iter().enumerate() {
-            t.store(acc, to, n);
-        }
+        store(acc, to, t.mask);
     }
 }
 

@@ -362,22 +362,28 @@ unsafe fn panels<S: Vector, const M: usize, const V: usize>(
             // SAFETY: rows below `m` and this panel's columns lie within what the caller vouches for.
             unsafe {
                 let out = out.as_mut_ptr().add(first);
-                if width == shape.cols {
-                    column::<S, M, V>(operands, m, out, n, cols, add, ahead);
-                } else {
-                    column::<S, M, 1>(operands, m, out, n, cols, add, ahead);
+                match (width == shape.cols, cols == width) {
+                    (true, true) => column::<S, M, V, true>(operands, m, out, n, cols, add, ahead),
+                    (true, false) => {
+                        column::<S, M, V, false>(operands, m, out, n, cols, add, ahead)
+                    }
+                    (false, true) => column::<S, M, 1, true>(operands, m, out, n, cols, add, ahead),
+                    (false, false) => {
+                        column::<S, M, 1, false>(operands, m, out, n, cols, add, ahead)
+                    }
                 }
             }
         }
     }
 }
 
-/// The tiles of one panel, from the top: as many full ones as there are, then smaller ones.
+/// The tiles of one panel, from the top: as many full ones as there are, then smaller ones; `W`: all columns
+/// of the panel exist.
 ///
 /// # Safety
 /// As [`tile`], for `m` rows.
 #[inline(always)]
-unsafe fn column<S: Vector, const M: usize, const V: usize>(
+unsafe fn column<S: Vector, const M: usize, const V: usize, const W: bool>(
     operands: &mut [Operands],
     m: usize,
     out: *mut f32,
@@ -393,23 +399,23 @@ unsafe fn column<S: Vector, const M: usize, const V: usize>(
         let rows = unsafe {
             match m - i {
                 left if left >= M => {
-                    tile::<S, M, V>(operands, to, stride, cols, add, ahead);
+                    tile::<S, M, V, W>(operands, to, stride, cols, add, ahead);
                     M
                 }
                 left if left >= 8 && M > 8 => {
-                    tile::<S, 8, V>(operands, to, stride, cols, add, ahead);
+                    tile::<S, 8, V, W>(operands, to, stride, cols, add, ahead);
                     8
                 }
                 left if left >= 4 => {
-                    tile::<S, 4, V>(operands, to, stride, cols, add, ahead);
+                    tile::<S, 4, V, W>(operands, to, stride, cols, add, ahead);
                     4
                 }
                 left if left >= 2 => {
-                    tile::<S, 2, V>(operands, to, stride, cols, add, ahead);
+                    tile::<S, 2, V, W>(operands, to, stride, cols, add, ahead);
                     2
                 }
                 _ => {
-                    tile::<S, 1, V>(operands, to, stride, cols, add, ahead);
+                    tile::<S, 1, V, W>(operands, to, stride, cols, add, ahead);
                     1
                 }
             }

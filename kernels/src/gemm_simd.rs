@@ -11,42 +11,53 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m256, __m512, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps,
-    _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    __m256, __m256i, __m512, __mmask16, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_set1_ps, _mm256_setzero_ps,
+    _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use crate::gemm_ahead::{Ahead, EVERY};
 use crate::vector::prefetch;
-use std::mem::MaybeUninit;
 
 /// Floats of one SIMD register.
 ///
 /// # Safety
 /// Every function needs the processor features of its type; pointers must reach as many floats as
-/// the vector has.
+/// the vector has, or for masked ones as the mask has lanes.
 pub(crate) trait Vector: Copy {
     /// Floats in one vector.
     const LANES: usize;
+    /// Which of the first lanes take part.
+    type Mask: Copy;
     /// All zeros.
     unsafe fn zero() -> Self;
+    /// The first `n` lanes.
+    unsafe fn mask(n: usize) -> Self::Mask;
     /// All lanes from memory.
     unsafe fn load(from: *const f32) -> Self;
     /// One number in all lanes.
     unsafe fn splat(x: f32) -> Self;
     /// `self · b + c`.
     unsafe fn mul_add(self, b: Self, c: Self) -> Self;
-    /// Adds what is at `to` when asked, then stores all lanes there.
-    unsafe fn put(self, to: *mut f32, add: bool);
+    /// Adds what is at `to` when asked, then stores the lanes of the mask there.
+    unsafe fn put(self, to: *mut f32, mask: Self::Mask, add: bool);
+    /// [`Vector::put`] of all lanes.
+    unsafe fn put_all(self, to: *mut f32, add: bool);
 }
 
 #[cfg(target_arch = "x86_64")]
 impl Vector for __m512 {
     const LANES: usize = 16;
+    type Mask = __mmask16;
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller has AVX-512 (contract of the trait), here and below.
         unsafe { _mm512_setzero_ps() }
+    }
+    #[inline(always)]
+    unsafe fn mask(n: usize) -> __mmask16 {
+        if n >= 16 { !0 } else { (1 << n) - 1 }
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -64,7 +75,19 @@ impl Vector for __m512 {
         unsafe { _mm512_fmadd_ps(self, b, c) }
     }
     #[inline(always)]
-    unsafe fn put(self, to: *mut f32, add: bool) {
+    unsafe fn put(self, to: *mut f32, mask: __mmask16, add: bool) {
+        // SAFETY: only lanes of the mask are read and written, which the caller's pointer reaches.
+        unsafe {
+            let sum = if add {
+                _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), self)
+            } else {
+                self
+            };
+            _mm512_mask_storeu_ps(to, mask, sum);
+        }
+    }
+    #[inline(always)]
+    unsafe fn put_all(self, to: *mut f32, add: bool) {
         // SAFETY: the caller's pointer reaches 16 floats.
         unsafe {
             let sum = if add {
@@ -77,13 +100,23 @@ impl Vector for __m512 {
     }
 }
 
+/// Eight set words, then eight zeros: the mask of `n` lanes starts at `8 - n`.
+#[cfg(target_arch = "x86_64")]
+static MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
 #[cfg(target_arch = "x86_64")]
 impl Vector for __m256 {
     const LANES: usize = 8;
+    type Mask = __m256i;
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller has AVX2 and FMA (contract of the trait), here and below.
         unsafe { _mm256_setzero_ps() }
+    }
+    #[inline(always)]
+    unsafe fn mask(n: usize) -> __m256i {
+        // SAFETY: eight words from an offset of at most 8 lie within the sixteen.
+        unsafe { _mm256_loadu_si256(MASKS.as_ptr().add(8 - n.min(8)).cast()) }
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -101,7 +134,19 @@ impl Vector for __m256 {
         unsafe { _mm256_fmadd_ps(self, b, c) }
     }
     #[inline(always)]
-    unsafe fn put(self, to: *mut f32, add: bool) {
+    unsafe fn put(self, to: *mut f32, mask: __m256i, add: bool) {
+        // SAFETY: only lanes of the mask are read and written, which the caller's pointer reaches.
+        unsafe {
+            let sum = if add {
+                _mm256_add_ps(_mm256_maskload_ps(to, mask), self)
+            } else {
+                self
+            };
+            _mm256_maskstore_ps(to, mask, sum);
+        }
+    }
+    #[inline(always)]
+    unsafe fn put_all(self, to: *mut f32, add: bool) {
         // SAFETY: the caller's pointer reaches 8 floats.
         unsafe {
             let sum = if add {
@@ -120,9 +165,14 @@ pub(crate) struct Plain([f32; 4]);
 
 impl Vector for Plain {
     const LANES: usize = 4;
+    type Mask = usize;
     #[inline(always)]
     unsafe fn zero() -> Self {
         Plain([0.0; 4])
+    }
+    #[inline(always)]
+    unsafe fn mask(n: usize) -> usize {
+        n.min(4)
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -147,11 +197,16 @@ impl Vector for Plain {
         c
     }
     #[inline(always)]
-    unsafe fn put(self, to: *mut f32, add: bool) {
-        for (l, x) in self.0.iter().enumerate() {
-            // SAFETY: the caller's pointer reaches 4 floats.
+    unsafe fn put(self, to: *mut f32, mask: usize, add: bool) {
+        for (l, x) in self.0.iter().enumerate().take(mask) {
+            // SAFETY: lane `l` is below the mask, which the caller's pointer reaches.
             unsafe { *to.add(l) = if add { *to.add(l) + x } else { *x } }
         }
+    }
+    #[inline(always)]
+    unsafe fn put_all(self, to: *mut f32, add: bool) {
+        // SAFETY: the caller's pointer reaches 4 floats.
+        unsafe { self.put(to, 4, add) }
     }
 }
 
@@ -185,10 +240,9 @@ impl Operands {
     };
 }
 
-/// Floats of the largest tile: 12 rows of two vectors of 16.
-const ASIDE: usize = 12 * 32;
-
-/// `out (+)= Σ a · b` for `M` rows and `V` vectors of columns, of which the first `cols` exist.
+/// `out (+)= Σ a · b` for `M` rows and `V` vectors of columns, of which the first `cols` exist, all of them
+/// where `WHOLE` says so: AMD's processors take some forty operations for a masked store of eight lanes. Two
+/// ways in one function would take the sums out of their registers.
 /// `out` has rows `stride` apart.
 ///
 /// # Safety
@@ -196,7 +250,7 @@ const ASIDE: usize = 12 * 32;
 /// each right one `inner` times `V` vectors; `out` reaches `M` rows of the columns, and nothing
 /// else accesses them meanwhile.
 #[inline(always)]
-pub(crate) unsafe fn tile<S: Vector, const M: usize, const V: usize>(
+pub(crate) unsafe fn tile<S: Vector, const M: usize, const V: usize, const WHOLE: bool>(
     operands: &[Operands],
     out: *mut f32,
     stride: usize,
@@ -207,8 +261,7 @@ pub(crate) unsafe fn tile<S: Vector, const M: usize, const V: usize>(
     // SAFETY: rows `i < M`, vectors `v < V` and inner indices below `inner` are what the caller
     // vouches for.
     unsafe {
-        let whole = cols >= V * S::LANES;
-        if add && whole {
+        if add && WHOLE {
             // What is added to is there when the sums are.
             for i in 0..M {
                 for line in (0..V * S::LANES).step_by(16) {
@@ -224,28 +277,14 @@ pub(crate) unsafe fn tile<S: Vector, const M: usize, const V: usize>(
                 run::<S, M, V, false>(o, &mut sums, ahead);
             }
         }
-        // One way to put sums away, or the compiler would not keep them in registers; the last columns of a
-        // matrix go by way of memory, as a masked store of eight lanes takes some processors forty operations.
-        let mut aside = MaybeUninit::<[f32; ASIDE]>::uninit();
-        let (to, step) = if whole {
-            (out, stride)
-        } else {
-            let aside = aside.write([0.0; ASIDE]).as_mut_ptr();
-            for i in 0..if add { M } else { 0 } {
-                let from = out.wrapping_add(i * stride);
-                from.copy_to_nonoverlapping(aside.add(i * V * S::LANES), cols);
-            }
-            (aside, V * S::LANES)
-        };
         for (i, sums) in sums.iter().enumerate() {
             for (v, sum) in sums.iter().enumerate() {
-                sum.put(to.wrapping_add(i * step + v * S::LANES), add);
-            }
-        }
-        if !whole {
-            for i in 0..M {
-                let from = to.add(i * step);
-                from.copy_to_nonoverlapping(out.wrapping_add(i * stride), cols);
+                let to = out.wrapping_add(i * stride + v * S::LANES);
+                if WHOLE {
+                    sum.put_all(to, add);
+                } else {
+                    sum.put(to, S::mask(cols.saturating_sub(v * S::LANES)), add);
+                }
             }
         }
     }

@@ -9,8 +9,9 @@
 //! Unsafe: loads and stores through pointers, each behind a bounds check in the same function.
 #![allow(unsafe_code)]
 
-use crate::par::split_rows;
+use crate::par::{cut_mut, split_rows};
 use crate::simd::Level;
+use crate::spmm_tile::read;
 use crate::vector::{Vector, at_level, prefetch};
 use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
 
@@ -80,7 +81,7 @@ fn at(level: Level, par: &Par, a: Csr<'_>, b: &Mat, out: &mut Mat) {
     });
     let bounds = split_rows(k, par.threads());
     par.run(
-        crate::par::cut_mut(flat_mut("spmm_t", out), d, &bounds),
+        cut_mut(flat_mut("spmm_t", out), d, &bounds),
         |(first, out)| {
             for (r, out) in out.chunks_exact_mut(d).enumerate() {
                 for (j, out) in out.chunks_mut(tile).enumerate() {
@@ -135,15 +136,7 @@ fn add<V: Vector, const N: usize, const W: bool>(
         unsafe {
             let mask = V::mask(tail);
             let from = b.as_ptr().add(r * d + first);
-            let mut row = [V::splat(0.0); N];
-            for (j, v) in row.iter_mut().enumerate() {
-                let from = from.add(j * V::LANES);
-                *v = if j + 1 < N {
-                    V::load(from)
-                } else {
-                    V::load_first(from, mask)
-                };
-            }
+            let row = read::<V, N>(from, mask);
             for (i, &c) in cols.iter().enumerate() {
                 let c = c as usize;
                 assert!(c < k, "spmm_t: expected indices below {k}, got {c}");

@@ -202,7 +202,7 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
 /// # Safety
 /// `N - 1` vectors and the columns in the mask can be read.
 #[inline(always)]
-unsafe fn read<V: Vector, const N: usize>(from: *const f32, mask: V::Mask) -> [V; N] {
+pub(crate) unsafe fn read<V: Vector, const N: usize>(from: *const f32, mask: V::Mask) -> [V; N] {
     // SAFETY: passed on to the caller.
     unsafe {
         let mut all = [V::splat(0.0); N];
@@ -223,7 +223,7 @@ unsafe fn read<V: Vector, const N: usize>(from: *const f32, mask: V::Mask) -> [V
 /// # Safety
 /// `N - 1` vectors and the columns in the mask can be written.
 #[inline(always)]
-unsafe fn store<V: Vector, const N: usize>(all: [V; N], to: *mut f32, mask: V::Mask) {
+pub(crate) unsafe fn store<V: Vector, const N: usize>(all: [V; N], to: *mut f32, mask: V::Mask) {
     for (j, v) in all.into_iter().enumerate() {
         // SAFETY: passed on to the caller.
         unsafe {

@@ -60,7 +60,7 @@ macro_rules! one_intrinsic_each {
 /// # Safety
 /// The processor has AVX2; `p` can be written for the lanes of the mask, which are the first ones.
 #[inline(always)]
-pub(crate) unsafe fn store_first(v: __m256, p: *mut f32, m: __m256i) {
+unsafe fn store_first(v: __m256, p: *mut f32, m: __m256i) {
     // SAFETY: passed on to the caller; each step writes as many lanes as the mask still has.
     unsafe {
         let n = (_mm256_movemask_ps(_mm256_castsi256_ps(m)) as u32).count_ones();

@@ -90,19 +90,23 @@ pub fn run(spec: RunSpec, data: Arc<Dataset>, limits: &Limits) -> Result<Profile
     };
     let epochs = profile(&plan, Setup::of(data, None), STRATEGIES)?;
     let mut made = summed(&epochs, size, limits);
-    if multiplies && dense && !made.ops.is_empty() {
+    if multiplies && dense {
         aggregate_features(&mut made, limits);
     }
     Ok(made)
 }
 
-/// Holds the aggregations of the first layer, forward and backward, against one of its features.
+/// Holds the aggregations of a first layer that multiplies first, forward and backward, against one of its
+/// features; a model's loops are not among the edges.
 fn aggregate_features(made: &mut Profiled, limits: &Limits) {
     let [n, edges, columns, _] = made.size.map(|x| x as f64);
     // Lists of neighbours and weights, rows that are read, rows that are written.
     let bytes = 8.0 * (edges + n) + 8.0 * n * columns;
     let (other, _) = limits.least_ms(bytes, bytes, 2.0 * edges * columns);
     let of_first = |op: &&mut Op| op.op == "spmm" && op.layer == 0;
+    if made.ops.iter_mut().filter(of_first).count() < 2 {
+        return;
+    }
     let run: f64 = made
         .ops
         .iter_mut()
