@@ -15,13 +15,20 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Kernels take turns: several at once would measure this machine's cores, not the kernel.
-static TURN: Mutex<()> = Mutex::new(());
+/// Tests of kernels run side by side, as libtest starts them, but for those that hold a kernel to a time: with
+/// others beside it, that would measure this machine's cores.
+static BESIDE: RwLock<()> = RwLock::new(());
+
+/// Either form of its guard, held while there is a kernel.
+enum Place {
+    Beside(#[allow(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
+    Alone(#[allow(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
+}
 
 /// A reply that needs no compiler must come within this.
 const SOON: Duration = Duration::from_secs(20);
@@ -39,7 +46,7 @@ pub struct Kernel {
     /// From the start of the process to its first reply.
     pub ready_after: Duration,
     runtime: Runtime,
-    _turn: MutexGuard<'static, ()>,
+    _place: Place,
 }
 
 /// A kernel's process, and the sockets to it.
@@ -66,12 +73,25 @@ impl Kernel {
         Self::start_with(|_| Vec::new())
     }
 
+    /// The same with no other kernel of this program beside it, for a test that holds it to a time.
+    ///
+    /// # Errors
+    /// As [`Kernel::start`].
+    pub fn start_alone() -> anyhow::Result<Self> {
+        let place = BESIDE.write().unwrap_or_else(PoisonError::into_inner);
+        Self::start_at(Place::Alone(place), |_| Vec::new())
+    }
+
     /// The same with more environment, which is made from the kernel's folder.
     ///
     /// # Errors
     /// As [`Kernel::start`].
     pub fn start_with(more: impl Fn(&Path) -> Environment) -> anyhow::Result<Self> {
-        let turn = TURN.lock().unwrap_or_else(|broken| broken.into_inner());
+        let place = BESIDE.read().unwrap_or_else(PoisonError::into_inner);
+        Self::start_at(Place::Beside(place), more)
+    }
+
+    fn start_at(place: Place, more: impl Fn(&Path) -> Environment) -> anyhow::Result<Self> {
         let home = tempfile::Builder::new()
             .prefix("halobook-kernel-")
             .tempdir()?;
@@ -87,7 +107,7 @@ impl Kernel {
             kept: VecDeque::new(),
             ready_after: Duration::ZERO,
             runtime,
-            _turn: turn,
+            _place: place,
         };
         kernel.greet(started)?;
         Ok(kernel)

@@ -192,7 +192,7 @@ fn a_column_that_is_not_there_names_the_near_one() -> Outcome {
 
 #[test]
 fn the_first_cell_says_what_it_waits_for() -> Outcome {
-    let mut kernel = Kernel::start()?;
+    let mut kernel = Kernel::start_alone()?;
     let asked = Instant::now();
     let answer = kernel.execute("1 + 1")?;
     let took = asked.elapsed();

@@ -136,7 +136,7 @@ fn a_plain_cell_ends_at_its_next_library_call_and_loses_nothing() -> Outcome {
 
 #[test]
 fn a_flood_is_bounded_counted_and_ends_with_its_cell() -> Outcome {
-    let mut kernel = Kernel::start()?;
+    let mut kernel = Kernel::start_alone()?;
     ensure!(kernel.execute("let flood = \"x\".repeat(199);")?.is_ok());
     let id = kernel.begin("println!(\"go\"); loop { println!(\"{flood}\"); }")?;
     printed(&mut kernel, &id, "go")?;

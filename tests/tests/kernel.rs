@@ -78,7 +78,7 @@ fn run_cell(kernel: &mut Kernel, code: &str) -> anyhow::Result<(Answer, String)>
 
 #[test]
 fn it_says_what_it_is_and_is_ready_soon() -> Outcome {
-    let mut kernel = Kernel::start()?;
+    let mut kernel = Kernel::start_alone()?;
     // The bar is 3 s; a shared machine gets some air.
     ensure!(
         kernel.ready_after < Duration::from_secs(8),
@@ -246,7 +246,7 @@ fn a_wrong_signature_is_refused() -> Outcome {
 
 #[test]
 fn the_heart_beats_while_a_cell_runs() -> Outcome {
-    let mut kernel = Kernel::start()?;
+    let mut kernel = Kernel::start_alone()?;
     ok(&kernel.execute("let warm = 1;")?)?;
     let id = kernel.begin("std::thread::sleep(std::time::Duration::from_secs(3));")?;
     let mut slowest = Duration::ZERO;
@@ -268,7 +268,7 @@ fn the_heart_beats_while_a_cell_runs() -> Outcome {
 
 #[test]
 fn a_frame_shows_as_a_table() -> Outcome {
-    let mut kernel = Kernel::start()?;
+    let mut kernel = Kernel::start_alone()?;
     let cell = "use halobook::prelude::*;\nlet frame = df!(\"name\" => [\"a\", \"b\"], \"x\" => [1.5, 2.5])?;\nframe";
     let first = kernel.execute(cell)?;
     ok(&first)?;
@@ -395,7 +395,7 @@ fn a_partition_is_bound_as_a_frame_and_drawn() -> Outcome {
 
 #[test]
 fn an_interrupt_ends_a_run_at_an_epoch_and_keeps_variables() -> Outcome {
-    let mut kernel = Kernel::start()?;
+    let mut kernel = Kernel::start_alone()?;
     ok(&kernel.execute("let before = 7_usize;")?)?;
     let cell = "%%gnn -n 2 -s halo -o cut\ndata = \"sbm:nodes=400,classes=4\"\nepochs = 1000000\nlaunch = \"threads\"\n";
     let id = kernel.begin(cell)?;

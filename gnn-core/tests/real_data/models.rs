@@ -90,6 +90,9 @@ fn gcnii_on_cora() {
 #[test]
 fn gcn_on_squirrel() {
     let Some(data) = real("squirrel") else { return };
+    if !soak("GCN on Squirrel") {
+        return;
+    }
     let of = |seed: &str| {
         owned(&[
             ("data", &data),
@@ -109,6 +112,9 @@ fn gcn_on_squirrel() {
 #[test]
 fn rgcn_on_aifb() {
     let Some(data) = real("aifb") else { return };
+    if !soak("R-GCN on AIFB") {
+        return;
+    }
     let of = |_: &str| {
         owned(&[
             ("data", &data),

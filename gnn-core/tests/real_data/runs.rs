@@ -26,9 +26,14 @@ pub fn real(name: &str) -> Option<String> {
     None
 }
 
+/// Whether the slow tests are asked for.
+pub fn soaks() -> bool {
+    std::env::var_os("HALOBOOK_SOAK").is_some_and(|v| v == "1")
+}
+
 /// Whether the slow tests are asked for; says aloud when they are skipped.
 pub fn soak(what: &str) -> bool {
-    let asked = std::env::var_os("HALOBOOK_SOAK").is_some_and(|v| v == "1");
+    let asked = soaks();
     if !asked {
         println!("SKIP {what}: takes minutes (set HALOBOOK_SOAK=1)");
     }

@@ -10,7 +10,7 @@ use std::process::Command;
 const SECONDS_PER_CELL: &str = "600";
 
 /// Executes `source` from clean into `out`: notebook, HTML and plots. Runs go to the store `home`
-/// when given, else to the user's own.
+/// when given, else to the user's own. As a `draft`, runs of reproductions are a few epochs long.
 ///
 /// # Errors
 /// When a cell fails or takes too long; its traceback has been printed then.
@@ -20,8 +20,12 @@ pub fn execute(
     source: &Path,
     out: &Path,
     home: Option<&Path>,
+    draft: bool,
 ) -> Result<(), Stop> {
     let mut python = python(places);
+    if draft {
+        python.env("HALOBOOK_DRAFT", "1");
+    }
     if let Some(home) = home {
         python.env("HALOBOOK_HOME", home);
     }

@@ -151,7 +151,7 @@ pub fn main(options: Options) -> Result<(), Stop> {
         differential::main(&mut flow, &places, options.soak, &mut total);
     }
     if ready && options.wants("notebooks") {
-        notebooks(&mut flow, &places, &mut total);
+        notebooks(&mut flow, &places, options.soak, &mut total);
     }
     if ready && options.wants(browser::STAGE) {
         browser::main(&mut flow, &places, &mut total);
@@ -265,8 +265,9 @@ pub fn counted(step: &mut Step, places: &Places, tests: &mut Command) -> Result<
     Ok(counts)
 }
 
-/// One check a notebook; its runs go to a store of their own.
-fn notebooks(flow: &mut Flow, places: &Places, total: &mut Counts) {
+/// One check a notebook; its runs go to a store of their own. Reproductions of papers, which train for half an
+/// hour, are drafts but in the slow form.
+fn notebooks(flow: &mut Flow, places: &Places, soak: bool, total: &mut Counts) {
     let all = notebook::all(places);
     if all.is_empty() {
         let none = Stop::failed("there is no notebook to execute".into(), String::new());
@@ -281,9 +282,11 @@ fn notebooks(flow: &mut Flow, places: &Places, total: &mut Counts) {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let what = format!("executes {name} from clean");
+        let draft = !soak && source.parent().is_some_and(|of| of.ends_with("papers"));
+        let how = if draft { "a draft of it" } else { "from clean" };
+        let what = format!("executes {name}, {how}");
         let outcome = flow.step("notebooks", &what, 30, |step| {
-            notebook::execute(step, places, &source, &out, Some(&home))
+            notebook::execute(step, places, &source, &out, Some(&home), draft)
         });
         check(total, outcome);
     }

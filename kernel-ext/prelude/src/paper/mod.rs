@@ -29,7 +29,8 @@
 //! | claims | `claims("Figure 21").claim("words", a, "<", b).check()`; or `bind("fig21", &table)` and a `%%check` cell |
 //!
 //! What can fail is a claim that must: bytes, rounds, edges, memory, accuracy. Times can fail where the
-//! machine decides them ([`Claims::time`]), and are shown in the same table otherwise.
+//! machine decides them ([`Claims::time`]), and are shown in the same table otherwise. With `HALOBOOK_DRAFT=1`
+//! a notebook is a draft: see [`Setting`].
 //!
 //! # Not done
 //! A logarithmic axis.
@@ -39,6 +40,7 @@ mod claims;
 pub mod closed;
 mod data;
 mod decides;
+mod draft;
 mod figure;
 mod measured;
 mod named;

@@ -1,0 +1,63 @@
+//! Drafts: every run of a reproduction shortened, to see in minutes that all of its cells work.
+
+use gnn_core::spec::Value;
+use launcher::check::Verdict;
+use launcher::request::Pair;
+
+/// Set to `1`, it makes every reproduction a draft.
+const ASKED: &str = "HALOBOOK_DRAFT";
+/// Epochs of a run: the warm-up, and some behind it.
+const EPOCHS: f64 = 3.0;
+
+/// Whether a draft was asked for.
+pub(super) fn asked() -> bool {
+    std::env::var(ASKED).is_ok_and(|said| said == "1")
+}
+
+/// Leaves a request no more than a draft's epochs.
+pub(super) fn shorten(pairs: &mut Vec<Pair>) {
+    let few = |(key, value): &Pair| key == "epochs" && value.as_f64().is_some_and(|n| n <= EPOCHS);
+    if !pairs.iter().any(few) {
+        pairs.retain(|(key, _)| key != "epochs");
+        pairs.push(("epochs".into(), Value::Int(EPOCHS as i64)));
+    }
+}
+
+/// Only shows what does not hold: so short a run decides nothing.
+pub(super) fn forgive(verdicts: &mut [Verdict]) {
+    for verdict in verdicts.iter_mut().filter(|v| v.fails()) {
+        verdict.shown = Some(format!("a draft of {EPOCHS} epochs a run"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use launcher::check::Relation;
+    use launcher::request::parse_body;
+
+    fn shortened(body: &str) -> String {
+        let mut pairs = parse_body(body).expect("a body");
+        shorten(&mut pairs);
+        let pairs: Vec<String> = pairs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        pairs.join("; ")
+    }
+
+    #[test]
+    fn a_run_has_a_few_epochs_and_keeps_fewer() {
+        assert_eq!(
+            shortened("epochs = 200; ranks = 2"),
+            "ranks = 2; epochs = 3"
+        );
+        assert_eq!(shortened("ranks = 2"), "ranks = 2; epochs = 3");
+        assert_eq!(shortened("epochs = 1; ranks = 2"), "epochs = 1; ranks = 2");
+    }
+
+    #[test]
+    fn what_fails_is_shown_and_what_holds_stays() {
+        let mut all = [1.0, 3.0].map(|left| Verdict::of(left, Relation::Less, 2.0, 0.0));
+        forgive(&mut all);
+        assert_eq!(all[0].shown, None);
+        assert!(all[1].shown.is_some() && !all[1].fails());
+    }
+}
