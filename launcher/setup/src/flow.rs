@@ -3,7 +3,7 @@
 use crate::exec;
 use crate::places::Places;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -149,16 +149,23 @@ impl Step<'_> {
     /// tail has been printed then.
     pub fn run(&mut self, command: &mut Command) -> Result<PathBuf, Stop> {
         let (log, ended) = self.try_run(command)?;
-        match ended {
-            exec::Ended::Ok => Ok(log),
-            exec::Ended::Failed(status) => {
-                self.note(exec::tail(&log, 40));
-                Err(Stop::failed(
-                    format!("{}: {} {status}", self.name, exec::words(command)),
-                    format!("the full output is in {}", self.places.show(&log)),
-                ))
-            }
-        }
+        self.judged(command, &log, ended)?;
+        Ok(log)
+    }
+
+    /// Runs `command` inside this step's limit and beside others of it, its lines and its log under `name`.
+    ///
+    /// # Errors
+    /// As [`Step::run`].
+    pub fn beside(&self, name: &str, command: &mut Command) -> Result<(), Stop> {
+        let log = self.places.logs().join(format!("{}-{name}.log", self.name));
+        let started = Instant::now();
+        let say = |line| self.note(format!("{name}: {line}"));
+        let ended = exec::run(command, &log, self.deadline, say);
+        let ended = self.ended(command, &log, ended)?;
+        self.judged(command, &log, ended)?;
+        self.note(format!("{name}: done after {}", clock(started.elapsed())));
+        Ok(())
     }
 
     /// Like [`Step::run`], but another status than 0 is the caller's to judge.
@@ -173,8 +180,31 @@ impl Step<'_> {
         };
         let file = format!("{}{suffix}.log", self.name.replace(' ', "-"));
         let log = self.places.logs().join(file);
-        match exec::run(command, &log, self.deadline, |line| self.note(line)) {
-            Ok(ended) => Ok((log, ended)),
+        let ended = exec::run(command, &log, self.deadline, |line| self.note(line));
+        Ok((log.clone(), self.ended(command, &log, ended)?))
+    }
+
+    /// Another status than 0 as an error, the log's tail printed.
+    fn judged(&self, command: &Command, log: &Path, ended: exec::Ended) -> Result<(), Stop> {
+        let exec::Ended::Failed(status) = ended else {
+            return Ok(());
+        };
+        self.note(exec::tail(log, 40));
+        Err(Stop::failed(
+            format!("{}: {} {status}", self.name, exec::words(command)),
+            format!("the full output is in {}", self.places.show(log)),
+        ))
+    }
+
+    /// What kept a command from ending as an error, the log's tail printed.
+    fn ended(
+        &self,
+        command: &Command,
+        log: &Path,
+        ended: Result<exec::Ended, exec::Fault>,
+    ) -> Result<exec::Ended, Stop> {
+        match ended {
+            Ok(ended) => Ok(ended),
             Err(exec::Fault::Start(error)) => Err(Stop::failed(
                 format!(
                     "{}: {} did not start: {error}",
@@ -184,7 +214,7 @@ impl Step<'_> {
                 String::new(),
             )),
             Err(exec::Fault::Limit) => {
-                self.note(exec::tail(&log, 40));
+                self.note(exec::tail(log, 40));
                 Err(Stop::failed(
                     format!(
                         "{}: {} was ended after {}, the limit of this step",
@@ -192,7 +222,7 @@ impl Step<'_> {
                         exec::words(command),
                         clock(self.limit)
                     ),
-                    format!("the full output is in {}", self.places.show(&log)),
+                    format!("the full output is in {}", self.places.show(log)),
                 ))
             }
         }

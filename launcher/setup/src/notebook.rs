@@ -5,12 +5,13 @@ use crate::flow::{Step, Stop};
 use crate::places::Places;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// No cell of ours needs longer; a hanging one is named after this many seconds.
 const SECONDS_PER_CELL: &str = "600";
 
 /// Executes `source` from clean into `out`: notebook, HTML and plots. Runs go to the store `home`
-/// when given, else to the user's own. As a `draft`, runs of reproductions are a few epochs long.
+/// when given, else to the user's own.
 ///
 /// # Errors
 /// When a cell fails or takes too long; its traceback has been printed then.
@@ -20,12 +21,46 @@ pub fn execute(
     source: &Path,
     out: &Path,
     home: Option<&Path>,
-    draft: bool,
 ) -> Result<(), Stop> {
+    step.run(&mut command(places, source, out, home))
+        .map(|_| ())
+}
+
+/// Executes reproductions as drafts, whose runs are a few epochs long and whose claims fail nothing: two at a time,
+/// since most of their time one core compiles cells. One outcome each.
+pub fn drafts(
+    step: &Step,
+    places: &Places,
+    sources: &[PathBuf],
+    out: &Path,
+    home: &Path,
+) -> Vec<Result<(), Stop>> {
+    let next = AtomicUsize::new(0);
+    let lane = || {
+        let mut outcomes = Vec::new();
+        while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut python = command(places, source, out, Some(home));
+            python.env("HALOBOOK_DRAFT", "1");
+            outcomes.push(step.beside(&name(source), &mut python));
+        }
+        outcomes
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(lane);
+        let mut outcomes = lane();
+        outcomes.extend(other.join().expect("a lane reports what fails"));
+        outcomes
+    })
+}
+
+/// A notebook's name with its ending.
+pub fn name(source: &Path) -> String {
+    let name = source.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn command(places: &Places, source: &Path, out: &Path, home: Option<&Path>) -> Command {
     let mut python = python(places);
-    if draft {
-        python.env("HALOBOOK_DRAFT", "1");
-    }
     if let Some(home) = home {
         python.env("HALOBOOK_HOME", home);
     }
@@ -34,7 +69,7 @@ pub fn execute(
         .arg(source)
         .arg(out)
         .arg(SECONDS_PER_CELL);
-    step.run(&mut python).map(|_| ())
+    python
 }
 
 /// The environment's Python, which finds the kernel that is installed there, whatever else the user has.

@@ -105,7 +105,7 @@ fn show(flow: &mut Flow, places: &Places) -> Result<String, Stop> {
                 step.unchanged();
                 return Ok(());
             }
-            notebook::execute(step, places, &source, &out, None, false)?;
+            notebook::execute(step, places, &source, &out, None)?;
             write_epochs(places, &kept)?;
             inputs.keep(&stamp);
             Ok(())
