@@ -6,20 +6,21 @@ use launcher::request::Pair;
 
 /// Set to `1`, it makes every reproduction a draft.
 const ASKED: &str = "HALOBOOK_DRAFT";
-/// Epochs of a run: the warm-up, and some behind it.
-const EPOCHS: f64 = 3.0;
+/// Epochs of a run: the warm-up, and one behind it.
+const EPOCHS: f64 = 2.0;
 
 /// Whether a draft was asked for.
 pub(super) fn asked() -> bool {
     std::env::var(ASKED).is_ok_and(|said| said == "1")
 }
 
-/// Leaves a request no more than a draft's epochs.
+/// Leaves a request no more than a draft's epochs, and no evaluation but behind the last.
 pub(super) fn shorten(pairs: &mut Vec<Pair>) {
-    let few = |(key, value): &Pair| key == "epochs" && value.as_f64().is_some_and(|n| n <= EPOCHS);
+    let few = |(key, value): &Pair| key == "epochs" && value.as_f64().is_some_and(|n| n < EPOCHS);
     if !pairs.iter().any(few) {
-        pairs.retain(|(key, _)| key != "epochs");
-        pairs.push(("epochs".into(), Value::Int(EPOCHS as i64)));
+        let long = ["epochs", "eval_every"];
+        pairs.retain(|(key, _)| !long.contains(&key.as_str()));
+        pairs.extend(long.map(|key| (key.to_owned(), Value::Int(EPOCHS as i64))));
     }
 }
 

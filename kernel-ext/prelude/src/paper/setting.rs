@@ -35,7 +35,7 @@ const ASKED: &str = "asked.json";
 /// again: a notebook that is executed again computes what has changed. [`Setting::fresh`] runs again all
 /// the same.
 ///
-/// With `HALOBOOK_DRAFT=1` in the environment a run has three epochs at most, and one seed: whether all cells
+/// With `HALOBOOK_DRAFT=1` in the environment a run has two epochs at most, and one seed: whether all cells
 /// work is seen in minutes. Claims that do not hold then are shown, and no cell fails by them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setting {
