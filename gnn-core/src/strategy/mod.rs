@@ -33,6 +33,7 @@ pub use crate::spec::{Knob, Knobs};
 pub use distgnn_mb::{CacheCase, CacheTimes};
 pub use entry::{Determinism, Entry, Exact, ShareOut};
 pub use full_graph::{FullGraph, OverBlock};
+pub use ordered::order as vertex_order;
 pub(crate) use ordered::reorders;
 
 use crate::backend::Mat;

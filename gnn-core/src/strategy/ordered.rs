@@ -69,8 +69,8 @@ impl Ordered {
     }
 }
 
-/// The vertices in the order that a request asks for; none for the data set's.
-pub(super) fn order(graph: &Graph, spec: &RunSpec) -> Option<Vec<u32>> {
+/// The vertices in the order in which ranks hold them for a request; none for the data set's.
+pub fn order(graph: &Graph, spec: &RunSpec) -> Option<Vec<u32>> {
     match spec.vertex_order {
         VertexOrder::Given => None,
         VertexOrder::Auto => graph.by_degree(),

@@ -5,6 +5,7 @@
 //! | `clock` | repeat, and keep the quartiles |
 //! | `memory` | copy and triad bandwidth by working set |
 //! | `flops` | multiply-adds a second, by SIMD level and on tiles |
+//! | `gather` | fetching rows in the order of a graph's edges |
 //! | `limits` | both together: which one binds a kernel, and what share of it was reached |
 //! | `cases` | one entry a kernel: its inputs, its answer checked, its work counted |
 //!
@@ -18,11 +19,13 @@
 mod cases;
 mod clock;
 mod flops;
+mod gather;
 mod limits;
 mod memory;
 
 pub use cases::{Input, KERNELS, Line, Outcome, kernels};
 pub use clock::{Clock, Spread};
 pub use flops::peak as peak_gflops;
+pub use gather::gather;
 pub use limits::{Bound, Limits};
 pub use memory::{Bandwidth, bandwidth, working_sets};

@@ -7,15 +7,24 @@
 
 use crate::error::Result;
 use gnn_core::dataset::{Dataset, Features};
+use gnn_core::graph::Graph;
 use gnn_core::model::ModelKind;
 use gnn_core::plan::Plan;
 use gnn_core::spec::RunSpec;
-use gnn_core::strategy::{STRATEGIES, Setup};
+use gnn_core::strategy::{STRATEGIES, Setup, vertex_order};
 use gnn_core::{Profile, profile};
-use kernels::bench::{Bound, Limits, Spread};
+use kernels::Par;
+use kernels::bench::{Bound, Clock, Limits, Spread, gather};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// How often fetching rows is timed.
+const FETCHES: Clock = Clock {
+    warmup: 1,
+    samples: 5,
+    seconds: 1.0,
+};
 
 /// One operation of one layer and pass, over an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,6 +47,11 @@ pub struct Op {
     pub flops: f64,
     /// What binds most of it.
     pub bound: &'static str,
+    /// Milliseconds of fetching the rows that its edges read; zero without edges.
+    pub fetch_ms: f64,
+    /// Rows that its edges read, and columns of one.
+    #[serde(skip)]
+    gathered: (f64, usize),
 }
 
 /// The epochs of one request.
@@ -61,7 +75,13 @@ impl Profiled {
         self.ops.iter().map(|op| op.least_ms).sum()
     }
 
-    /// How many times as long as that it takes.
+    /// The same, with no operation below the time of fetching its rows.
+    pub fn fetching_ms(&self) -> f64 {
+        let each = self.ops.iter().map(|op| op.least_ms.max(op.fetch_ms));
+        each.sum()
+    }
+
+    /// How many times as long as [`Profiled::least_ms`] it takes.
     pub fn over_limit(&self) -> f64 {
         self.epoch.median / self.least_ms().max(1e-9)
     }
@@ -88,12 +108,32 @@ pub fn run(spec: RunSpec, data: Arc<Dataset>, limits: &Limits) -> Result<Profile
         oversubscribed: false,
         ..Plan::in_threads(spec)
     };
+    let graph = match vertex_order(&data.graph, &plan.spec) {
+        Some(ids) => data.graph.renumbered(&ids),
+        None => data.graph.clone(),
+    };
     let epochs = profile(&plan, Setup::of(data, None), STRATEGIES)?;
     let mut made = summed(&epochs, size, limits);
+    fetch(&mut made, &graph);
     if multiplies && dense {
         aggregate_features(&mut made, limits);
     }
     Ok(made)
+}
+
+/// Times fetching the rows that operations read, once for each width.
+fn fetch(made: &mut Profiled, graph: &Graph) {
+    let par = Par::new(made.threads);
+    let edges = graph.n_edges().max(1) as f64;
+    let mut by_width = BTreeMap::new();
+    for op in made.ops.iter_mut().filter(|op| op.gathered.0 > 0.0) {
+        let (rows, width) = op.gathered;
+        let all = by_width
+            .entry(width)
+            .or_insert_with(|| gather(&par, FETCHES, graph.csr(), width).median);
+        // A model's loops are not among the edges.
+        op.fetch_ms = *all * rows / edges;
+    }
 }
 
 /// Holds the aggregations of a first layer that multiplies first, forward and backward, against one of its
@@ -131,6 +171,8 @@ struct Sum {
     ms: f64,
     bytes: f64,
     flops: f64,
+    /// Rows and columns that edges read.
+    gathered: (f64, usize),
     /// Least milliseconds by what binds.
     moving: f64,
     computing: f64,
@@ -150,6 +192,7 @@ fn summed(epochs: &[Profile], size: [usize; 4], limits: &Limits) -> Profiled {
             sum.ms += call.ns as f64 / 1e6;
             sum.bytes += call.bytes;
             sum.flops += call.flops;
+            sum.gathered = (sum.gathered.0 + call.gathered.0, call.gathered.1);
             match bound {
                 Bound::Memory => sum.moving += least,
                 Bound::Compute => sum.computing += least,
@@ -177,6 +220,8 @@ fn summed(epochs: &[Profile], size: [usize; 4], limits: &Limits) -> Profiled {
             bytes: first.bytes,
             flops: first.flops,
             bound: bound.label(),
+            fetch_ms: 0.0,
+            gathered: first.gathered,
         }
     };
     let mut ops: Vec<Op> = by_op.into_iter().map(op).collect();
@@ -244,6 +289,7 @@ mod tests {
             ns: ms * 1_000_000,
             bytes,
             flops,
+            gathered: (0.0, 0),
         }
     }
 

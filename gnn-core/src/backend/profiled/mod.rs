@@ -36,6 +36,8 @@ pub struct Call {
     pub bytes: f64,
     /// Operations.
     pub flops: f64,
+    /// Rows that edges read, one for each edge, and the columns of one; zero for what has no edges.
+    pub gathered: (f64, usize),
 }
 
 /// Wraps a backend; calls go to a list.
@@ -55,7 +57,18 @@ impl<B: Backend> Profiled<B> {
         }
     }
 
-    fn call<T>(&self, op: &'static str, (bytes, flops): Need, f: impl FnOnce(&B) -> T) -> T {
+    fn call<T>(&self, op: &'static str, need: Need, f: impl FnOnce(&B) -> T) -> T {
+        self.gathering(op, need, (0.0, 0), f)
+    }
+
+    /// A call whose edges read rows: how many, and of how many columns.
+    fn gathering<T>(
+        &self,
+        op: &'static str,
+        (bytes, flops): Need,
+        gathered: (f64, usize),
+        f: impl FnOnce(&B) -> T,
+    ) -> T {
         let start = now_ns();
         let done = f(&self.inner);
         self.inner.settle();
@@ -66,6 +79,7 @@ impl<B: Backend> Profiled<B> {
             ns: now_ns() - start,
             bytes,
             flops,
+            gathered,
         };
         self.calls.borrow_mut().push(call);
         done
@@ -131,7 +145,8 @@ impl<B: Backend> Backend for Profiled<B> {
         let e = edges(a, &rows);
         let moved = lists(a, &rows) + read(x, e) + written(of_rows(out, &rows), write);
         let need = (moved, 2.0 * e * x.ncols() as f64);
-        self.call("spmm", need, |b| b.spmm(a, rows, x, write, out));
+        let gathered = (e, x.ncols());
+        self.gathering("spmm", need, gathered, |b| b.spmm(a, rows, x, write, out));
     }
 
     fn linear(&self, terms: &[Term<'_>], write: Write, then: Then<'_>, out: &mut Mat) {
@@ -264,7 +279,8 @@ impl<B: Backend> Backend for Profiled<B> {
         let own = of_rows(from.er, &rows) + of_rows(lse, &rows) + of_rows(out, &rows);
         let flops = e * (2.0 * from.z.ncols() as f64 + 6.0 * att.heads as f64);
         let need = (4.0 * e + 8.0 * rows.len() as f64 + sources + own, flops);
-        self.call("attention", need, |b| {
+        let gathered = (e, from.z.ncols());
+        self.gathering("attention", need, gathered, |b| {
             b.attention(a, rows, att, from, lse, out)
         });
     }
@@ -291,9 +307,11 @@ impl<B: Backend> Backend for Profiled<B> {
         let destinations = read(g, e) + read(from.er, e) + read(lse, e) + read(c, e);
         let lists = (4.0 + 4.0 * heads) * e + 8.0 * rows.len() as f64;
         let flops = e * (4.0 * g.ncols() as f64 + 10.0 * heads);
-        self.call(
+        let gathered = (e, g.ncols());
+        self.gathering(
             "attention_sources",
             (lists + sources + destinations, flops),
+            gathered,
             |b| {
                 b.attention_sources(at, rows, att, saved, to);
             },

@@ -69,7 +69,8 @@ pub(super) fn record(spec: &RunSpec, made: &Profiled) -> Value {
         "version": env!("CARGO_PKG_VERSION"), "model": spec.model.name(), "layers": spec.layers,
         "hidden": spec.hidden * heads, "nodes": nodes, "edges": edges, "features": features,
         "classes": classes, "threads": made.threads, "epoch_ms": spread_json(&made.epoch),
-        "limit_ms": made.least_ms(), "over_limit": made.over_limit(), "between_ms": made.between_ms,
+        "limit_ms": made.least_ms(), "over_limit": made.over_limit(), "fetching_ms": made.fetching_ms(),
+        "between_ms": made.between_ms,
     })
 }
 
@@ -77,8 +78,8 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
     let [nodes, edges, features, _] = made.size;
     let mut text = format!(
         "{}\n{} on {nodes} vertices, {edges} edges, {features} features; {} layers, hidden {}, {} thread(s)\n\
-         epoch {:.2} ms ({:.2} to {:.2}), limit {:.2} ms, {:.2} times it\n\n\
-         {:<24} {:>5} {:<10} {:>5} {:>9} {:>9} {:>6} {:>8} {:>8}  bound by\n",
+         epoch {:.2} ms ({:.2} to {:.2}), limit {:.2} ms, {:.2} times it; with its rows fetched one by one {:.2} ms\n\n\
+         {:<24} {:>5} {:<10} {:>5} {:>9} {:>9} {:>6} {:>9} {:>8} {:>8}  bound by\n",
         Host::this().class(),
         spec.model.name(),
         spec.layers,
@@ -89,6 +90,7 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
         made.epoch.high,
         made.least_ms(),
         made.over_limit(),
+        made.fetching_ms(),
         "operation",
         "layer",
         "pass",
@@ -96,6 +98,7 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
         "ms",
         "limit",
         "times",
+        "fetching",
         "MB",
         "MFLOP",
     );
@@ -103,7 +106,7 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{:<24} {:>5} {:<10} {:>5} {:>9.3} {:>9.3} {:>6.2} {:>8.1} {:>8.1}  {}",
+            "{:<24} {:>5} {:<10} {:>5} {:>9.3} {:>9.3} {:>6.2} {:>9.3} {:>8.1} {:>8.1}  {}",
             op.op,
             op.layer,
             op.pass,
@@ -111,6 +114,7 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
             op.ms,
             op.least_ms,
             op.ms / op.least_ms.max(1e-9),
+            op.fetch_ms,
             op.bytes / 1e6,
             op.flops / 1e6,
             op.bound,
