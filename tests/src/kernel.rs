@@ -4,9 +4,11 @@
 //! both sides get wrong alike; the executed notebooks (nbclient over libzmq) can.
 
 pub use crate::answer::Answer;
+use crate::place::Place;
+use crate::request::{execute, message};
 use crate::{binaries, processes};
 use anyhow::{Context as _, bail, ensure};
-use jupyter_protocol::{ConnectionInfo, JupyterMessage, JupyterMessageContent, Transport};
+use jupyter_protocol::{ConnectionInfo, JupyterMessage, Transport};
 use jupyter_zmq_client as zmq;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -15,20 +17,9 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-
-/// Tests of kernels run side by side, as libtest starts them, but for those that hold a kernel to a time: with
-/// others beside it, that would measure this machine's cores.
-static BESIDE: RwLock<()> = RwLock::new(());
-
-/// Either form of its guard, held while there is a kernel.
-enum Place {
-    Beside(#[allow(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
-    Alone(#[allow(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
-}
 
 /// A reply that needs no compiler must come within this.
 const SOON: Duration = Duration::from_secs(20);
@@ -78,8 +69,7 @@ impl Kernel {
     /// # Errors
     /// As [`Kernel::start`].
     pub fn start_alone() -> anyhow::Result<Self> {
-        let place = BESIDE.write().unwrap_or_else(PoisonError::into_inner);
-        Self::start_at(Place::Alone(place), |_| Vec::new())
+        Self::start_at(Place::alone(), |_| Vec::new())
     }
 
     /// The same with more environment, which is made from the kernel's folder.
@@ -87,8 +77,7 @@ impl Kernel {
     /// # Errors
     /// As [`Kernel::start`].
     pub fn start_with(more: impl Fn(&Path) -> Environment) -> anyhow::Result<Self> {
-        let place = BESIDE.read().unwrap_or_else(PoisonError::into_inner);
-        Self::start_at(Place::Beside(place), more)
+        Self::start_at(Place::beside(), more)
     }
 
     fn start_at(place: Place, more: impl Fn(&Path) -> Environment) -> anyhow::Result<Self> {
@@ -500,18 +489,6 @@ impl Channel {
 
 fn is_idle(message: &Value) -> bool {
     message["header"]["msg_type"] == "status" && message["content"]["execution_state"] == "idle"
-}
-
-fn execute(code: &str) -> Value {
-    json!({
-        "code": code, "silent": false, "store_history": true,
-        "user_expressions": {}, "allow_stdin": false, "stop_on_error": true,
-    })
-}
-
-fn message(kind: &str, content: Value) -> anyhow::Result<JupyterMessage> {
-    let content = JupyterMessageContent::from_type_and_content(kind, content)?;
-    Ok(JupyterMessage::new(content, None))
 }
 
 fn log_of(home: &Path) -> String {

@@ -1,17 +1,15 @@
-//! How long it takes to fetch the rows that edges read, in the order of the edges: what an aggregation cannot
-//! go below without another order, whatever it computes.
+//! How long it takes to fetch the rows that edges read, in the order of the edges: what an aggregation hardly
+//! goes below without another order, whatever it computes.
 //!
-//! One number of each cache line of a row is read, and lines are asked for some edges ahead, as the kernels do.
+//! One number of each cache line of a row is read, and rows are asked for ahead as SpMM does.
 
 use super::clock::{Clock, Spread};
 use crate::par::split_edges;
-use crate::vector::prefetch;
+use crate::spmm_tile::{AHEAD, prefetch_row};
 use crate::{Csr, Par};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Edges that a line is asked for ahead.
-const AHEAD: usize = 8;
 /// Numbers of a cache line.
 const LINE: usize = 16;
 
@@ -42,10 +40,7 @@ fn fetch(indices: &[u32], edges: Range<usize>, table: &[u32], width: usize) -> u
     let mut sum = 0u64;
     for e in edges {
         if let Some(&next) = indices.get(e + AHEAD) {
-            let row = table.as_ptr().wrapping_add(next as usize * width);
-            (0..width)
-                .step_by(LINE)
-                .for_each(|c| prefetch(row.wrapping_add(c)));
+            prefetch_row(table.as_ptr().wrapping_add(next as usize * width), width);
         }
         let row = &table[indices[e] as usize * width..][..width];
         sum += row.iter().step_by(LINE).map(|&x| u64::from(x)).sum::<u64>();

@@ -75,7 +75,7 @@ impl Profiled {
         self.ops.iter().map(|op| op.least_ms).sum()
     }
 
-    /// The same, with no operation below the time of fetching its rows.
+    /// The same, with no operation below the time of fetching its rows, in the order of operations that was run.
     pub fn fetching_ms(&self) -> f64 {
         let each = self.ops.iter().map(|op| op.least_ms.max(op.fetch_ms));
         each.sum()

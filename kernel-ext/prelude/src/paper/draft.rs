@@ -7,7 +7,7 @@ use launcher::request::Pair;
 /// Set to `1`, it makes every reproduction a draft.
 const ASKED: &str = "HALOBOOK_DRAFT";
 /// Epochs of a run: the warm-up, and one behind it.
-const EPOCHS: f64 = 2.0;
+const EPOCHS: i64 = 2;
 
 /// Whether a draft was asked for.
 pub(super) fn asked() -> bool {
@@ -16,11 +16,12 @@ pub(super) fn asked() -> bool {
 
 /// Leaves a request no more than a draft's epochs, and no evaluation but behind the last.
 pub(super) fn shorten(pairs: &mut Vec<Pair>) {
-    let few = |(key, value): &Pair| key == "epochs" && value.as_f64().is_some_and(|n| n < EPOCHS);
+    let few =
+        |(key, value): &Pair| key == "epochs" && value.as_f64().is_some_and(|n| n < EPOCHS as f64);
     if !pairs.iter().any(few) {
         let long = ["epochs", "eval_every"];
         pairs.retain(|(key, _)| !long.contains(&key.as_str()));
-        pairs.extend(long.map(|key| (key.to_owned(), Value::Int(EPOCHS as i64))));
+        pairs.extend(long.map(|key| (key.to_owned(), Value::Int(EPOCHS))));
     }
 }
 
