@@ -67,7 +67,7 @@ impl Communicator {
         len: usize,
     ) -> Result<Vec<f32>> {
         let ticket = self.post_broadcast(label, root, data, len)?;
-        Ok(self.finish(ticket)?.concat())
+        self.finish(ticket).map(joined)
     }
 
     /// Blocking [`Communicator::post_all_reduce`].
@@ -76,7 +76,7 @@ impl Communicator {
     /// [`Error::Comm`] when a peer is gone or sends another length.
     pub fn all_reduce(&mut self, label: Label, data: Vec<f32>) -> Result<Vec<f32>> {
         let ticket = self.post_all_reduce(label, data)?;
-        Ok(self.finish(ticket)?.concat())
+        self.finish(ticket).map(joined)
     }
 
     /// Waits until every rank has come here.
@@ -94,7 +94,16 @@ impl Communicator {
     /// [`Error::Comm`] when the peer is gone or sends another length.
     pub fn recv(&mut self, label: Label, from: usize, len: usize) -> Result<Vec<f32>> {
         let ticket = self.post_recv(label, from, len)?;
-        Ok(self.finish(ticket)?.concat())
+        self.finish(ticket).map(joined)
+    }
+}
+
+/// What came, in one piece: as it is where it came from one rank.
+fn joined(mut parts: Vec<Vec<f32>>) -> Vec<f32> {
+    parts.retain(|part| !part.is_empty());
+    match parts.len() {
+        1 => parts.remove(0),
+        _ => parts.concat(),
     }
 }
 

@@ -118,9 +118,11 @@ impl Reduction {
             layer: layer as u16,
             direction: Direction::Grad,
         };
+        let all: usize = grads.iter().map(Mat::len).sum();
         let mut parts = grads.into_iter().map(|g| cx.message(g));
         let mut flat = parts.next().unwrap_or_default();
-        parts.for_each(|part| flat.extend(part));
+        flat.reserve_exact(all - flat.len());
+        parts.for_each(|part| flat.extend_from_slice(&part));
         let ticket = cx.comm.post_all_reduce(label, flat)?;
         self.tickets.push((layer, ticket));
         Ok(())

@@ -81,6 +81,16 @@ pub fn failures(log: &str) -> Vec<String> {
     names
 }
 
+/// The last lines of what libtest kept of a failed test.
+pub fn kept(log: &str, name: &str) -> String {
+    const LINES: usize = 20;
+    let head = format!("---- {name} stdout ----");
+    let lines = log.lines().skip_while(|line| *line != head).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with("---- ") && *line != "failures:");
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
 /// Lines by which tests say that something is not here, so that they checked less.
 pub fn skips(log: &str) -> Vec<String> {
     log.lines()
@@ -98,6 +108,16 @@ test a ... ok
 skip: b: no data here
 test b ... ok
 test c ... FAILED
+
+failures:
+
+---- c stdout ----
+one
+Error: two
+
+failures:
+    c
+
 test result: FAILED. 2 passed; 1 failed; 4 ignored; 0 measured; 5 filtered out; finished in 0.10s
 half a linetest result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
 ";
@@ -116,6 +136,8 @@ half a linetest result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filter
     #[test]
     fn failures_and_skips_are_named() {
         assert_eq!(failures(LOG), ["c"]);
+        assert_eq!(kept(LOG, "c"), "one\nError: two");
+        assert_eq!(kept(LOG, "b"), "");
         assert_eq!(skips(LOG), ["b: no data here"]);
     }
 }

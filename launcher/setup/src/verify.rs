@@ -242,7 +242,7 @@ pub fn counted(step: &mut Step, places: &Places, tests: &mut Command) -> Result<
     let mut counts = counts::sum(&text);
     let failures = counts::failures(&text);
     for name in &failures {
-        step.note(format!("failed: {name}"));
+        step.note(format!("failed: {name}\n{}", counts::kept(&text, name)));
     }
     for skip in counts::skips(&text) {
         step.note(format!("skip: {skip}"));
