@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use crate::exp::{exp, ln};
 use crate::gat_factors as factors;
+use crate::gat_fused;
 use crate::gat_scores::{Kept, drop_to, powers, scores};
 use crate::gat_tile::{Block, Edges, Rows, blocks, gather};
 use crate::hash::{element, mix64, row};
@@ -402,6 +403,13 @@ fn sum<V: Vector>(
             let some = Edges::new(f.a.indices, at..(at + step).min(edges.end));
             some.expect_below(f.z.n);
             let p = &mut p[..some.rows.len() * heads];
+            if !by_largest && gat_fused::fits::<V>(heads, f.z.width) {
+                p.fill(1.0);
+                let kept = drop_out(f, r, some, p).then_some(&*p);
+                gat_fused::forward::<V>(f.z, some, (f.factors, own), kept, t, out);
+                at += step;
+                continue;
+            }
             if by_largest {
                 before.copy_from_slice(m);
                 scores(f.level, f.el, er, f.att.slope, some.rows, p, m);
@@ -412,10 +420,7 @@ fn sum<V: Vector>(
             } else {
                 factors::powers(f.level, f.factors, own, some, p, t);
             }
-            if let (Some(kept), Some(drop)) = (f.kept, f.att.dropout) {
-                let key = destination_key(drop.key, drop.dst_ids[r]);
-                drop_to(f.level, kept, key, drop.src_ids, heads, some.rows, p);
-            }
+            drop_out(f, r, some, p);
             gather::<V>(f.z, some, p, blocks, out);
             at += step;
         }
@@ -424,6 +429,17 @@ fn sum<V: Vector>(
         }
         by_largest = true;
     }
+}
+
+/// Multiplies `p: [edges, heads]` by the dropout factors of the edges to row `r`; whether there are any.
+#[inline(always)]
+fn drop_out(f: &Forward<'_>, r: usize, edges: Edges<'_>, p: &mut [f32]) -> bool {
+    let (Some(kept), Some(drop)) = (f.kept, f.att.dropout) else {
+        return false;
+    };
+    let key = destination_key(drop.key, drop.dst_ids[r]);
+    drop_to(f.level, kept, key, drop.src_ids, f.z.heads, edges.rows, p);
+    true
 }
 
 /// Takes sums relative to the maxima `before` to those relative to `m`.

@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use crate::gat::{Attention, check, chunk, destination_key, level_for};
 use crate::gat_factors::{self as factors, PACKED};
+use crate::gat_fused::{self, Source};
 use crate::gat_scores::{Kept, again, drop_from, gather_sums, slopes};
 use crate::gat_tile::{Block, Edges, Rows, blocks, gather_and_dot, products};
 use crate::hubs::{Piece, pieces};
@@ -391,6 +392,16 @@ fn source<V: Vector>(
         some.expect_below(b.g.n);
         let (p, pc) = (&mut buffers.p[..n], &mut buffers.pc[..n]);
         let (slope, dots) = (&mut buffers.d[..n], &mut buffers.dots[..n]);
+        if near && gat_fused::fits::<V>(heads, b.g.width) {
+            if let Some((kept, keys, src_ids)) = &b.drop {
+                p.fill(1.0);
+                drop_from(b.level, *kept, keys, src_ids[u], heads, some.rows, p);
+            }
+            let (source, kept) = (Source { el, own, z }, b.drop.is_some().then_some(&*p));
+            gat_fused::backward::<V>(b.g, some, (b.packed, b.slope), source, kept, (dz, del, ds));
+            at += n / heads;
+            continue;
+        }
         if near {
             factors::again(b.level, el, own, b.packed, b.slope, some, p, pc, slope);
         } else {

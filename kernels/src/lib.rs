@@ -37,6 +37,7 @@ pub mod gat_backward;
 pub mod gat_dense;
 mod gat_factors;
 mod gat_flat;
+mod gat_fused;
 mod gat_scores;
 #[cfg(test)]
 mod gat_tests;

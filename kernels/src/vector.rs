@@ -51,6 +51,12 @@ pub(crate) trait Vector: Copy {
     fn mul(self, b: Self) -> Self;
     /// `self + b`.
     fn add(self, b: Self) -> Self;
+    /// `self - b`.
+    fn sub(self, b: Self) -> Self;
+    /// `b` where it is larger, `self` elsewhere.
+    fn larger(self, b: Self) -> Self;
+    /// `positive` where `self` is, `other` elsewhere.
+    fn choose(self, positive: Self, other: Self) -> Self;
     /// In each lane what is in the lane of that number.
     fn pick(self, from: Self::Lanes) -> Self;
     /// The sum of the lanes, pairwise.
@@ -59,6 +65,29 @@ pub(crate) trait Vector: Copy {
     #[inline(always)]
     fn sums<const G: usize>(v: [Self; G]) -> [f32; G] {
         each_sum(v)
+    }
+    /// The sums of runs of `W` lanes of `W` vectors that follow each other: a sum for each lane.
+    #[inline(always)]
+    fn run_sums<const W: usize>(v: [Self; W]) -> Self {
+        each_run_sum(v)
+    }
+}
+
+/// The sum of each run on its own.
+#[inline(always)]
+pub(crate) fn each_run_sum<V: Vector, const W: usize>(v: [V; W]) -> V {
+    let (mut all, mut sums) = ([[0.0f32; 16]; W], [0.0; 16]);
+    // SAFETY: holding a vector proves the level; both arrays have room for whole vectors of at most 16 lanes.
+    unsafe {
+        for (all, v) in all.iter_mut().zip(v) {
+            v.store(all.as_mut_ptr());
+        }
+        for (k, sum) in sums.iter_mut().enumerate().take(V::LANES) {
+            for at in k * W..(k + 1) * W {
+                *sum += all[at / V::LANES][at % V::LANES];
+            }
+        }
+        V::load(sums.as_ptr())
     }
 }
 
@@ -186,6 +215,30 @@ impl Vector for Plain {
         Plain(v)
     }
     #[inline(always)]
+    fn sub(self, b: Self) -> Self {
+        Plain(std::array::from_fn(|k| self.0[k] - b.0[k]))
+    }
+    #[inline(always)]
+    fn larger(self, b: Self) -> Self {
+        Plain(std::array::from_fn(|k| {
+            if b.0[k] > self.0[k] {
+                b.0[k]
+            } else {
+                self.0[k]
+            }
+        }))
+    }
+    #[inline(always)]
+    fn choose(self, positive: Self, other: Self) -> Self {
+        Plain(std::array::from_fn(|k| {
+            if self.0[k] > 0.0 {
+                positive.0[k]
+            } else {
+                other.0[k]
+            }
+        }))
+    }
+    #[inline(always)]
     fn sum(self) -> f32 {
         let v = self.0;
         ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
@@ -257,6 +310,47 @@ mod tests {
         let v: [V; 8] = std::array::from_fn(|k| unsafe { V::load(x.as_ptr().add(6 * k)) });
         for (k, sum) in V::sums(v).into_iter().enumerate() {
             *ok &= (sum - x[6 * k..6 * k + V::LANES].iter().sum::<f32>()).abs() < 1e-3;
+        }
+        // SAFETY: 16 numbers from 0 and from 5 on.
+        let (a, b, two) = unsafe {
+            (
+                V::load(x.as_ptr()),
+                V::load(x.as_ptr().add(5)),
+                V::splat(2.0),
+            )
+        };
+        let (less, larger) = (a.sub(b), a.larger(b));
+        let chosen = less.choose(two, less);
+        for (v, want) in [
+            (less, (|a, b| a - b) as fn(f32, f32) -> f32),
+            (larger, f32::max),
+            (chosen, |a, b| if a > b { 2.0 } else { a - b }),
+        ] {
+            // SAFETY: `out` has 16 numbers.
+            unsafe { v.store(out.as_mut_ptr()) }
+            for lane in 0..V::LANES {
+                *ok &= out[lane] == want(x[lane], x[lane + 5]);
+            }
+        }
+        run_sums::<V, 1>(x, ok);
+        run_sums::<V, 2>(x, ok);
+        run_sums::<V, 3>(x, ok);
+        run_sums::<V, 4>(x, ok);
+        run_sums::<V, 8>(x, ok);
+    }
+
+    #[inline(always)]
+    fn run_sums<V: Vector, const W: usize>(x: &[f32], ok: &mut bool) {
+        let at = |n: usize| n * V::LANES % 48;
+        let mut out = [0.0f32; 16];
+        // SAFETY: vectors of at most 16 numbers from at most 47 on; `out` has 16.
+        unsafe {
+            let v: [V; W] = std::array::from_fn(|n| V::load(x.as_ptr().add(at(n))));
+            V::run_sums(v).store(out.as_mut_ptr());
+        }
+        for (k, sum) in out.iter().enumerate().take(V::LANES) {
+            let run = (k * W..(k + 1) * W).map(|c| x[at(c / V::LANES) + c % V::LANES]);
+            *ok &= (sum - run.sum::<f32>()).abs() < 1e-3;
         }
     }
 

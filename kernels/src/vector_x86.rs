@@ -3,7 +3,7 @@
 //! Unsafe: intrinsics, as [`crate::vector`] says.
 #![allow(unsafe_code)]
 
-use crate::vector::{Vector, each_sum};
+use crate::vector::{Vector, each_run_sum, each_sum};
 use std::arch::x86_64::*;
 
 // SAFETY (every block of this module): the caller runs inside `at_level`, or holds a vector
@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 /// 16-bit numbers to 32 bits, shifts them up and takes the bits as `f32`.
 macro_rules! one_intrinsic_each {
     (
-        $splat:ident, $load:ident, $store:ident, $mul_add:ident, $mul:ident, $add:ident,
+        $splat:ident, $load:ident, $store:ident, $mul_add:ident, $mul:ident, $add:ident, $sub:ident, $max:ident,
         bf16: $load_half:ident, $widen:ident, $shift:ident, $as_f32:ident
     ) => {
         #[inline(always)]
@@ -51,6 +51,16 @@ macro_rules! one_intrinsic_each {
             // SAFETY: see the head of the module.
             unsafe { $add(self, b) }
         }
+        #[inline(always)]
+        fn sub(self, b: Self) -> Self {
+            // SAFETY: see the head of the module.
+            unsafe { $sub(self, b) }
+        }
+        #[inline(always)]
+        fn larger(self, b: Self) -> Self {
+            // SAFETY: see the head of the module; of two that do not compare, the second.
+            unsafe { $max(b, self) }
+        }
     };
 }
 
@@ -82,6 +92,22 @@ unsafe fn store_first(v: __m256, p: *mut f32, m: __m256i) {
     }
 }
 
+/// The sum of each of eight vectors.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn eight_sums(v: [__m256; 8]) -> __m256 {
+    // SAFETY: the features are the caller's.
+    unsafe {
+        let abcd = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+        let efgh = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+        let low = _mm256_permute2f128_ps::<0x20>(abcd, efgh);
+        let high = _mm256_permute2f128_ps::<0x31>(abcd, efgh);
+        _mm256_add_ps(low, high)
+    }
+}
+
 impl Vector for __m256 {
     const LANES: usize = 8;
     const TILE: usize = 8;
@@ -90,6 +116,7 @@ impl Vector for __m256 {
 
     one_intrinsic_each!(
         _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
+        _mm256_sub_ps, _mm256_max_ps,
         bf16: _mm_loadu_si128, _mm256_cvtepu16_epi32, _mm256_slli_epi32, _mm256_castsi256_ps
     );
 
@@ -152,13 +179,39 @@ impl Vector for __m256 {
         let mut out = [0.0; G];
         // SAFETY: see the head of the module; `out` has eight numbers in this branch.
         unsafe {
-            let abcd = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
-            let efgh = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
-            let low = _mm256_permute2f128_ps::<0x20>(abcd, efgh);
-            let high = _mm256_permute2f128_ps::<0x31>(abcd, efgh);
-            _mm256_storeu_ps(out.as_mut_ptr(), _mm256_add_ps(low, high));
+            let sums = eight_sums([v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]]);
+            _mm256_storeu_ps(out.as_mut_ptr(), sums);
         }
         out
+    }
+    #[inline(always)]
+    fn choose(self, positive: Self, other: Self) -> Self {
+        // SAFETY: see the head of the module.
+        unsafe {
+            let above = _mm256_cmp_ps::<_CMP_GT_OQ>(self, _mm256_setzero_ps());
+            _mm256_blendv_ps(other, positive, above)
+        }
+    }
+    #[inline(always)]
+    fn run_sums<const W: usize>(v: [Self; W]) -> Self {
+        // SAFETY: see the head of the module. A horizontal addition leaves sums of its first operand and of its
+        // second beside each other within each half; the last step of each case puts them in order.
+        unsafe {
+            match W {
+                1 => v[0],
+                2 => {
+                    let sums = _mm256_castps_pd(_mm256_hadd_ps(v[0], v[1]));
+                    _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(sums))
+                }
+                4 => {
+                    let (ab, cd) = (_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+                    let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+                    _mm256_permutevar8x32_ps(_mm256_hadd_ps(ab, cd), order)
+                }
+                8 => eight_sums([v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]]),
+                _ => each_run_sum(v),
+            }
+        }
     }
 }
 
@@ -170,6 +223,7 @@ impl Vector for __m512 {
 
     one_intrinsic_each!(
         _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
+        _mm512_sub_ps, _mm512_max_ps,
         bf16: _mm256_loadu_si256, _mm512_cvtepu16_epi32, _mm512_slli_epi32, _mm512_castsi512_ps
     );
 
@@ -204,6 +258,14 @@ impl Vector for __m512 {
     unsafe fn store_first(self, p: *mut f32, m: __mmask16) {
         // SAFETY: see the head of the module; masked lanes are not written.
         unsafe { _mm512_mask_storeu_ps(p, m, self) }
+    }
+    #[inline(always)]
+    fn choose(self, positive: Self, other: Self) -> Self {
+        // SAFETY: see the head of the module.
+        unsafe {
+            let above = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self, _mm512_setzero_ps());
+            _mm512_mask_blend_ps(above, other, positive)
+        }
     }
     #[inline(always)]
     fn sum(self) -> f32 {
