@@ -2,6 +2,7 @@
 //!
 //! Rows are cut into lanes of consecutive rows; each lane is summed by one thread into a buffer of
 //! its own, and the buffers are added in order. Lanes depend on the shapes only.
+//! Where the right operand has few columns, nothing is packed (`narrow`).
 
 use std::ops::Range;
 
@@ -13,9 +14,7 @@ use crate::gemm_block::{Product, Side, TileShape, multiply, pack, strips};
 use crate::linear::{Blocks, Term};
 use crate::linear_then::{Steps, Then};
 use crate::par::split_rows;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Level;
-use crate::simd::multiversion;
+use crate::simd::{Level, multiversion};
 use crate::{Mat, Par, expect_eq, flat, flat_mut};
 
 /// Lanes at most.
@@ -222,6 +221,31 @@ enum Right<'a> {
     Made(Blocks<'a>),
 }
 
+impl Right<'_> {
+    /// Some rows of `n` columns, in `made` where they do not exist.
+    fn rows<'r>(&'r self, rows: Range<usize>, n: usize, made: &'r mut [f32]) -> &'r [f32] {
+        match self {
+            Right::Held(g) => &g[rows.start * n..rows.end * n],
+            Right::Made(blocks) => {
+                let made = &mut made[..rows.len() * n];
+                let firsts = rows.step_by(blocks.rows);
+                for (first, block) in firsts.zip(made.chunks_mut(blocks.rows * n)) {
+                    blocks.make(first, block, false, Ahead::NONE);
+                }
+                made
+            }
+        }
+    }
+
+    /// Numbers of room for so many rows of `n` columns, where they do not exist.
+    fn room(&self, rows: usize, n: usize) -> usize {
+        match self {
+            Right::Held(_) => 0,
+            Right::Made(_) => rows * n,
+        }
+    }
+}
+
 /// Sums over a run of rows.
 struct Job<'a> {
     rows: Range<usize>,
@@ -298,6 +322,11 @@ fn lane(engine: Engine, par: &Par, mut job: Job<'_>, right: &Right<'_>, n: usize
     {
         return tiled_lane(level, par, job, g, n);
     }
+    if m > 0
+        && let Some(wide) = narrow::padded(level, n)
+    {
+        return narrow_lane(level, par, job, right, (n, wide));
+    }
     let shape = TileShape::of(level);
     let chunk = (CHUNK_ELEMENTS / (m + n)).clamp(CHUNK_MIN, CHUNK_MAX) / 16 * 16;
     let chunk = chunk.min(job.rows.len().max(1));
@@ -305,10 +334,7 @@ fn lane(engine: Engine, par: &Par, mut job: Job<'_>, right: &Right<'_>, n: usize
     let left_len = widest.unwrap_or(0).next_multiple_of(shape.rows) * chunk;
     let left_len = left_len.next_multiple_of(16);
     let right_len = shape.packed_len(chunk, n).next_multiple_of(16);
-    let made_len = match right {
-        Right::Held(_) => 0,
-        Right::Made(_) => chunk * n,
-    };
+    let made_len = right.room(chunk, n);
     let mut scratch = par.scratch_of_any(left_len + right_len + made_len + 16);
     let start = scratch.as_ptr().align_offset(64).min(16);
     let (strip, rest) = scratch[start..].split_at_mut(left_len);
@@ -316,19 +342,10 @@ fn lane(engine: Engine, par: &Par, mut job: Job<'_>, right: &Right<'_>, n: usize
     for from in job.rows.clone().step_by(chunk) {
         let to = (from + chunk).min(job.rows.end);
         let (inner, next) = (to - from, to..(to + chunk).min(job.rows.end));
-        let (gs, mut ahead) = match right {
-            Right::Held(g) => {
-                let ahead = Ahead::NONE.read(&g[next.start * n..next.end * n]);
-                (&g[from * n..to * n], ahead)
-            }
-            Right::Made(blocks) => {
-                let made = &mut made[..inner * n];
-                let firsts = (from..to).step_by(blocks.rows);
-                for (first, block) in firsts.zip(made.chunks_mut(blocks.rows * n)) {
-                    blocks.make(first, block, false, Ahead::NONE);
-                }
-                (&*made, blocks.reads(next.clone(), Ahead::NONE))
-            }
+        let gs = right.rows(from..to, n, made);
+        let mut ahead = match right {
+            Right::Held(g) => Ahead::NONE.read(&g[next.start * n..next.end * n]),
+            Right::Made(blocks) => blocks.reads(next.clone(), Ahead::NONE),
         };
         if let Some(bias) = &mut job.bias {
             add_rows(level, gs, bias);
@@ -349,6 +366,58 @@ fn lane(engine: Engine, par: &Par, mut job: Job<'_>, right: &Right<'_>, n: usize
             let ahead = ahead.read(&x[next.start * k..next.end * k]);
             let size = [left.columns.len(), n];
             multiply(level, &[product], size, true, left.sums, ahead);
+        }
+    }
+    par.recycle(scratch);
+}
+
+/// [`lane`] for `n` columns, of which there are few; `wide` with those that fill the last vector.
+fn narrow_lane(
+    level: Level,
+    par: &Par,
+    mut job: Job<'_>,
+    right: &Right<'_>,
+    (n, wide): (usize, usize),
+) {
+    let pad = wide != n;
+    let len = |columns: usize| if pad { columns * wide } else { 0 };
+    let all: usize = job.lefts.iter().map(|left| len(left.columns.len())).sum();
+    let room = right.room(narrow::ROWS, n);
+    let mut scratch = par.scratch(all + len(narrow::ROWS) + room);
+    let (rows, rest) = scratch.split_at_mut(len(narrow::ROWS));
+    let (made, sums) = rest.split_at_mut(room);
+    for from in job.rows.clone().step_by(narrow::ROWS) {
+        let to = (from + narrow::ROWS).min(job.rows.end);
+        let mut gs = right.rows(from..to, n, made);
+        if let Some(bias) = &mut job.bias {
+            add_rows(level, gs, bias);
+        }
+        if pad {
+            for (row, g) in rows.chunks_exact_mut(wide).zip(gs.chunks_exact(n)) {
+                row[..n].copy_from_slice(g);
+            }
+            gs = &rows[..(to - from) * wide];
+        }
+        let mut padded = &mut *sums;
+        for left in &mut job.lefts {
+            let (mine, rest) = padded.split_at_mut(len(left.columns.len()));
+            padded = rest;
+            let rows = narrow::Left {
+                x: &left.x[from * left.k..to * left.k],
+                k: left.k,
+                from: left.columns.start,
+            };
+            narrow::add(level, rows, gs, wide, if pad { mine } else { left.sums });
+        }
+    }
+    if pad {
+        let mut padded = &sums[..];
+        for left in &mut job.lefts {
+            let (mine, rest) = padded.split_at(len(left.columns.len()));
+            padded = rest;
+            for (to, from) in left.sums.chunks_exact_mut(n).zip(mine.chunks_exact(wide)) {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            }
         }
     }
     par.recycle(scratch);
@@ -377,5 +446,6 @@ fn tiled_lane(level: Level, par: &Par, job: Job<'_>, g: &[f32], n: usize) {
     }
 }
 
+mod narrow;
 #[cfg(test)]
 mod tests;
