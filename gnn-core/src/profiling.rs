@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::{Meter, Pass, Phase, give_back, now_ns};
 use crate::strategy::{Entry, Setup, find_in};
+use kernels::Par;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,7 +39,9 @@ pub fn profile(plan: &Plan, setup: Setup, entries: &[Entry]) -> Result<Vec<Profi
     }
     let plan = Arc::new(plan.clone());
     let (meter, calls) = (Rc::new(Meter::new(None)), Rc::new(RefCell::default()));
-    let host = Profiled::new(Cpu::new(plan.threads), Rc::clone(&meter), Rc::clone(&calls));
+    let busy = Arc::default();
+    let host = Cpu::of(Par::watched(plan.threads, Arc::clone(&busy)));
+    let host = Profiled::new(host, Rc::clone(&meter), Rc::clone(&calls), busy);
     let backend: Box<dyn Backend> = Box::new(Metered::new(host, Rc::clone(&meter)));
     let transport = ThreadTransport::world(1).pop().expect("a world of one");
     let mut cx = Ctx::new(Arc::clone(&plan), Box::new(transport), backend, meter);
@@ -101,6 +104,9 @@ mod tests {
         for Profile { ns, calls } in &made {
             let timed: u64 = calls.iter().map(|call| call.ns).sum();
             assert!(timed > 0 && timed <= *ns, "{timed} of {ns}");
+            let within = |call: &Call| call.busy_ns <= call.ns;
+            assert!(calls.iter().all(within), "one thread: {calls:?}");
+            assert!(calls.iter().any(|call| call.busy_ns > 0));
             let of = |op: &str| calls.iter().filter(|call| call.op == op).count();
             assert!(
                 of("linear") >= 2 && of("spmm") >= 2 && of("softmax_xent") == 1,

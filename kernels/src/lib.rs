@@ -76,7 +76,7 @@ use std::ops::Range;
 use ndarray::Array2;
 
 pub use csr::{Csr, CsrBuf, ShapeError};
-pub use par::Par;
+pub use par::{Busy, Par};
 pub use vector::prefetch;
 
 /// A dense matrix `[rows, columns]` of `f32`, always in standard (row-major) layout.

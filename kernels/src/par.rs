@@ -4,7 +4,9 @@
 //! computes a row, never how it is computed.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use rayon::prelude::*;
 
@@ -14,9 +16,29 @@ const SMALL: usize = 16 * 1024;
 /// A kept buffer may have up to so many times the numbers that are asked for.
 const LOOSE: usize = 4;
 
+/// Time that threads spend in jobs, all threads together.
+#[derive(Debug, Default)]
+pub struct Busy(AtomicU64);
+
+impl Busy {
+    /// Nanoseconds so far.
+    pub fn ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn during<R>(&self, job: impl FnOnce() -> R) -> R {
+        let begun = Instant::now();
+        let done = job();
+        let ns = begun.elapsed().as_nanos() as u64;
+        self.0.fetch_add(ns, Ordering::Relaxed);
+        done
+    }
+}
+
 /// The threads of one rank.
 pub struct Par {
     threads: usize,
+    busy: Option<Arc<Busy>>,
     pool: Option<rayon::ThreadPool>,
     scratch: Mutex<Vec<Vec<f32>>>,
 }
@@ -25,6 +47,15 @@ impl Par {
     /// Threads for one rank. One thread (or none asked for) runs everything inline on the caller's
     /// thread. When the system refuses more threads, it falls back to one: results are the same.
     pub fn new(threads: usize) -> Par {
+        Par::of(threads, None)
+    }
+
+    /// [`Par::new`], with the time of every job added to `busy`.
+    pub fn watched(threads: usize, busy: Arc<Busy>) -> Par {
+        Par::of(threads, Some(busy))
+    }
+
+    fn of(threads: usize, busy: Option<Arc<Busy>>) -> Par {
         // Miri checks the kernels, not the thread pool, of which it knows less than it would need.
         let threads = if cfg!(miri) { 1 } else { threads };
         let pool = (threads > 1)
@@ -39,6 +70,7 @@ impl Par {
         let threads = if pool.is_some() { threads } else { 1 };
         Par {
             threads,
+            busy,
             pool,
             scratch: Mutex::new(Vec::new()),
         }
@@ -51,6 +83,7 @@ impl Par {
 
     /// Runs `f` on every job, in any order.
     pub fn run<J: Send>(&self, jobs: Vec<J>, f: impl Fn(J) + Sync + Send) {
+        let f = |job| self.job(&f, job);
         match &self.pool {
             Some(pool) if jobs.len() > 1 => {
                 pool.install(|| jobs.into_par_iter().with_max_len(1).for_each(f));
@@ -59,8 +92,16 @@ impl Par {
         }
     }
 
+    fn job<J, R>(&self, f: impl Fn(J) -> R, job: J) -> R {
+        match &self.busy {
+            None => f(job),
+            Some(busy) => busy.during(|| f(job)),
+        }
+    }
+
     /// Runs `f` on every job and returns the results in the order of the jobs.
     pub fn map<J: Send, R: Send>(&self, jobs: Vec<J>, f: impl Fn(J) -> R + Sync + Send) -> Vec<R> {
+        let f = |job| self.job(&f, job);
         match &self.pool {
             Some(pool) if jobs.len() > 1 => {
                 pool.install(|| jobs.into_par_iter().with_max_len(1).map(f).collect())
@@ -237,6 +278,18 @@ mod tests {
                 let cost = indptr[b[1]] - indptr[b[0]] + (b[1] - b[0]) as u64;
                 prop_assert!(cost <= fair + 102, "{} of {}", cost, fair);
             }
+        }
+    }
+
+    #[test]
+    fn watched_threads_add_up_their_jobs() {
+        let nap = std::time::Duration::from_millis(5);
+        for threads in [1, 2] {
+            let busy = Arc::new(Busy::default());
+            let par = Par::watched(threads, Arc::clone(&busy));
+            par.run(vec![(); 4], |()| std::thread::sleep(nap));
+            assert_eq!(par.map(vec![1], |k| k + 1), [2]);
+            assert!(busy.ns() >= 4 * nap.as_nanos() as u64, "{}", busy.ns());
         }
     }
 

@@ -29,10 +29,13 @@ pub struct Cpu {
 impl Cpu {
     /// A backend with `threads` threads.
     pub fn new(threads: usize) -> Cpu {
-        Cpu {
-            par: Par::new(threads),
-            pool: Rc::default(),
-        }
+        Cpu::of(Par::new(threads))
+    }
+
+    /// A backend with these threads.
+    pub fn of(par: Par) -> Cpu {
+        let pool = Rc::default();
+        Cpu { par, pool }
     }
 
     /// `n` whole rows of `x` that follow each other, to those of `out`.

@@ -39,6 +39,9 @@ pub struct Op {
     pub calls: usize,
     /// Milliseconds, the median over epochs.
     pub ms: f64,
+    /// Milliseconds that its threads share, each as long: the rest is waiting, or work of one alone. The median over
+    /// epochs.
+    pub shared_ms: f64,
     /// Milliseconds at least.
     pub least_ms: f64,
     /// Compulsory bytes.
@@ -79,6 +82,14 @@ impl Profiled {
     pub fn fetching_ms(&self) -> f64 {
         let each = self.ops.iter().map(|op| op.least_ms.max(op.fetch_ms));
         each.sum()
+    }
+
+    /// How many times as fast as on one thread an epoch can be on `threads`: what threads share now would be shared
+    /// among those, and what they do not would stay as long as it is.
+    pub fn scales_to(&self, threads: usize) -> f64 {
+        let shared: f64 = self.ops.iter().map(|op| op.shared_ms).sum();
+        let (all, alone) = (shared * self.threads as f64, self.epoch.median - shared);
+        (all + alone) / (all / threads.max(1) as f64 + alone.max(0.0)).max(1e-9)
     }
 
     /// How many times as long as [`Profiled::least_ms`] it takes.
@@ -169,6 +180,7 @@ fn median(values: &[f64]) -> f64 {
 struct Sum {
     calls: usize,
     ms: f64,
+    busy_ms: f64,
     bytes: f64,
     flops: f64,
     /// Rows and columns that edges read.
@@ -190,6 +202,7 @@ fn summed(epochs: &[Profile], size: [usize; 4], limits: &Limits) -> Profiled {
             let sum = &mut sums[k];
             sum.calls += 1;
             sum.ms += call.ns as f64 / 1e6;
+            sum.busy_ms += call.busy_ns as f64 / 1e6;
             sum.bytes += call.bytes;
             sum.flops += call.flops;
             sum.gathered = (sum.gathered.0 + call.gathered.0, call.gathered.1);
@@ -199,6 +212,7 @@ fn summed(epochs: &[Profile], size: [usize; 4], limits: &Limits) -> Profiled {
             }
         }
     }
+    let shared = |sum: &Sum| sum.busy_ms / limits.threads as f64;
     let op = |((layer, pass, op), sums): ((usize, &'static str, &'static str), Vec<Sum>)| {
         let first = sums
             .iter()
@@ -216,6 +230,7 @@ fn summed(epochs: &[Profile], size: [usize; 4], limits: &Limits) -> Profiled {
             pass,
             calls: first.calls,
             ms: median(&sums.iter().map(|sum| sum.ms).collect::<Vec<_>>()),
+            shared_ms: median(&sums.iter().map(shared).collect::<Vec<_>>()),
             least_ms: first.moving + first.computing,
             bytes: first.bytes,
             flops: first.flops,
@@ -287,6 +302,7 @@ mod tests {
             layer: 1,
             pass: Pass::Forward,
             ns: ms * 1_000_000,
+            busy_ns: ms * 500_000,
             bytes,
             flops,
             gathered: (0.0, 0),
@@ -312,6 +328,10 @@ mod tests {
         let least: Vec<_> = made.ops.iter().map(|op| (op.least_ms, op.bound)).collect();
         assert_eq!(least, [(2.0, "memory"), (4.0, "compute")]);
         assert_eq!(made.over_limit(), 2.5);
+        // Of one thread's 15 milliseconds 6 are in jobs.
+        assert_eq!(made.ops.iter().map(|op| op.shared_ms).sum::<f64>(), 6.0);
+        assert_eq!(made.scales_to(1), 1.0);
+        assert_eq!(made.scales_to(2), 15.0 / 12.0);
     }
 
     #[test]

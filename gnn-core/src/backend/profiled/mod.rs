@@ -12,6 +12,7 @@ use super::{
     Write,
 };
 use crate::record::{Meter, Pass, now_ns};
+use kernels::Busy;
 use kernels::adam::AdamParams;
 use kernels::pairs::Pairs;
 use kernels::sgd::SgdParams;
@@ -32,6 +33,8 @@ pub struct Call {
     pub pass: Pass,
     /// Nanoseconds.
     pub ns: u64,
+    /// Nanoseconds that threads spent in its jobs, all together; what is not in jobs one thread does alone.
+    pub busy_ns: u64,
     /// Bytes that it reads and writes at least.
     pub bytes: f64,
     /// Operations.
@@ -45,15 +48,18 @@ pub struct Profiled<B> {
     inner: B,
     meter: Rc<Meter>,
     calls: Rc<RefCell<Vec<Call>>>,
+    busy: Arc<Busy>,
 }
 
 impl<B: Backend> Profiled<B> {
-    /// Wraps `inner`; calls are added to `calls`, with the layer and pass that `meter` knows.
-    pub fn new(inner: B, meter: Rc<Meter>, calls: Rc<RefCell<Vec<Call>>>) -> Self {
+    /// Wraps `inner`, whose threads are watched by `busy`; calls are added to `calls`, with the layer and pass that
+    /// `meter` knows.
+    pub fn new(inner: B, meter: Rc<Meter>, calls: Rc<RefCell<Vec<Call>>>, busy: Arc<Busy>) -> Self {
         Profiled {
             inner,
             meter,
             calls,
+            busy,
         }
     }
 
@@ -69,7 +75,7 @@ impl<B: Backend> Profiled<B> {
         gathered: (f64, usize),
         f: impl FnOnce(&B) -> T,
     ) -> T {
-        let start = now_ns();
+        let (start, busy) = (now_ns(), self.busy.ns());
         let done = f(&self.inner);
         self.inner.settle();
         let call = Call {
@@ -77,6 +83,7 @@ impl<B: Backend> Profiled<B> {
             layer: self.meter.layer(),
             pass: self.meter.pass(),
             ns: now_ns() - start,
+            busy_ns: self.busy.ns() - busy,
             bytes,
             flops,
             gathered,

@@ -70,7 +70,7 @@ pub(super) fn record(spec: &RunSpec, made: &Profiled) -> Value {
         "hidden": spec.hidden * heads, "nodes": nodes, "edges": edges, "features": features,
         "classes": classes, "threads": made.threads, "epoch_ms": spread_json(&made.epoch),
         "limit_ms": made.least_ms(), "over_limit": made.over_limit(), "fetching_ms": made.fetching_ms(),
-        "between_ms": made.between_ms,
+        "between_ms": made.between_ms, "scales_to_16": made.scales_to(16),
     })
 }
 
@@ -79,7 +79,7 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
     let mut text = format!(
         "{}\n{} on {nodes} vertices, {edges} edges, {features} features; {} layers, hidden {}, {} thread(s)\n\
          epoch {:.2} ms ({:.2} to {:.2}), limit {:.2} ms, {:.2} times it; with its rows fetched one by one {:.2} ms\n\n\
-         {:<24} {:>5} {:<10} {:>5} {:>9} {:>9} {:>6} {:>9} {:>8} {:>8}  bound by\n",
+         {:<24} {:>5} {:<10} {:>5} {:>9} {:>9} {:>6} {:>9} {:>6} {:>8} {:>8}  bound by\n",
         Host::this().class(),
         spec.model.name(),
         spec.layers,
@@ -99,6 +99,7 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
         "limit",
         "times",
         "fetching",
+        "shared",
         "MB",
         "MFLOP",
     );
@@ -106,7 +107,7 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{:<24} {:>5} {:<10} {:>5} {:>9.3} {:>9.3} {:>6.2} {:>9.3} {:>8.1} {:>8.1}  {}",
+            "{:<24} {:>5} {:<10} {:>5} {:>9.3} {:>9.3} {:>6.2} {:>9.3} {:>4.0} % {:>8.1} {:>8.1}  {}",
             op.op,
             op.layer,
             op.pass,
@@ -115,6 +116,7 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
             op.least_ms,
             op.ms / op.least_ms.max(1e-9),
             op.fetch_ms,
+            100.0 * op.shared_ms / op.ms.max(1e-9),
             op.bytes / 1e6,
             op.flops / 1e6,
             op.bound,
@@ -132,6 +134,13 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
         );
     }
     let _ = writeln!(text, "{:<47} {:>9.3}", "in no operation", made.between_ms);
+    let scaled =
+        [2, 4, 8, 16].map(|threads| format!("{:.1} on {threads}", made.scales_to(threads)));
+    let _ = writeln!(
+        text,
+        "by what threads share of it, at most so many times as fast as on one: {}",
+        scaled.join(", ")
+    );
     if let Some(note) = disturbed(others) {
         let _ = writeln!(text, "{note}");
     }
