@@ -53,6 +53,7 @@ pub fn profile(plan: &Plan, setup: Setup, entries: &[Entry]) -> Result<Vec<Profi
     for epoch in 0..plan.spec.epochs {
         cx.epoch = epoch as u64;
         cx.enter(Phase::Other);
+        cx.pass(Pass::Forward);
         calls.borrow_mut().clear();
         let start = now_ns();
         strategy.epoch(&mut cx)?;

@@ -19,7 +19,7 @@ use std::ops::Range;
 pub use crate::linear_gradient::{
     Rows, makes_rows, naive_gradient, weight_gradient_into, weight_gradients_into,
 };
-pub use crate::linear_then::{Act, Dropout, Gate, Then, then_into};
+pub use crate::linear_then::{Act, Dropout, Gate, Then, then_into, then_of};
 
 /// Bytes of inputs and outputs of one block: half a first-level cache.
 const BLOCK_BYTES: usize = 24 << 10;

@@ -110,6 +110,25 @@ pub fn then_into(par: &Par, then: Then<'_>, x: &mut Mat) {
     }
 }
 
+/// Writes `then` of `x: [n, d]` to `out: [n, d]` in one pass: a copy on the way.
+///
+/// # Panics
+/// Like [`then_into`], and when `out` has another shape.
+pub fn then_of(par: &Par, then: Then<'_>, x: &Mat, out: &mut Mat) {
+    let steps = Steps::new("then", Level::detect(), then, x.dim());
+    expect_eq("then", "out with rows", x.nrows(), out.nrows());
+    expect_eq("then", "out with columns", x.ncols(), out.ncols());
+    let (d, from) = (x.ncols(), flat("then", x));
+    par.rows_mut(flat_mut("then", out), d, |first, rows| {
+        let run = (RUN / d).max(1);
+        for (k, rows) in rows.chunks_mut(run * d).enumerate() {
+            let first = first + k * run;
+            rows.copy_from_slice(&from[first * d..][..rows.len()]);
+            steps.apply_run(first, rows);
+        }
+    });
+}
+
 /// A checked [`Then`].
 pub(crate) struct Steps<'a> {
     level: Level,
@@ -319,6 +338,9 @@ mod tests {
                 let mut got = x.clone();
                 then_into(&Par::new(threads), then, &mut got);
                 prop_assert_eq!(&got, &at(Level::detect(), then, &x));
+                let mut copied = Mat::from_elem((n, d), f32::NAN);
+                then_of(&Par::new(threads), then, &x, &mut copied);
+                prop_assert_eq!(&copied, &got);
             }
         }
     }

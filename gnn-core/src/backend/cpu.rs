@@ -265,6 +265,10 @@ impl Backend for Cpu {
         linear::then_into(&self.par, steps(then), x.host_mut());
     }
 
+    fn then_of(&self, then: Then<'_>, x: &Mat, out: &mut Mat) {
+        linear::then_of(&self.par, steps(then), &self.wide(x), out.host_mut());
+    }
+
     fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat) {
         assert_eq!(x.dim(), y.dim(), "axpby: shapes of x and y");
         let x = self.wide(x);

@@ -211,6 +211,10 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Update, |b| b.then(then, x));
     }
 
+    fn then_of(&self, then: Then<'_>, x: &Mat, out: &mut Mat) {
+        self.timed(Phase::Update, |b| b.then_of(then, x, out));
+    }
+
     fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat) {
         self.timed(Phase::Update, |b| b.axpby(alpha, x, beta, y));
     }

@@ -190,6 +190,12 @@ pub trait Backend {
     /// Applies `then` to `x: [n, d]`.
     fn then(&self, then: Then<'_>, x: &mut Mat);
 
+    /// `out = then(x)`, of the shape of `x`.
+    fn then_of(&self, then: Then<'_>, x: &Mat, out: &mut Mat) {
+        self.copy_block(x, Corner::at(0), x.dim(), out, Corner::at(0));
+        self.then(then, out);
+    }
+
     /// `y = alpha · x + beta · y`, both `[n, d]`.
     fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat);
 

@@ -75,6 +75,13 @@ impl SparseInput {
     }
 }
 
+/// `then(x)`, a matrix of its own.
+fn then_of(cx: &Ctx, then: Then<'_>, x: &Mat) -> Mat {
+    let mut out = cx.backend.fresh(x.nrows(), x.ncols());
+    cx.backend.then_of(then, x, &mut out);
+    out
+}
+
 /// The input of a layer on this rank's rows.
 #[derive(Clone)]
 pub enum Input {
@@ -165,16 +172,18 @@ impl Input {
         let drop = Dropout { key, ids, p };
         match self {
             Input::Dense(x) | Input::Aggregated { x, .. } => {
-                let mut x = match Rc::try_unwrap(x) {
-                    Ok(x) if x.shared_elements().is_none() => x,
-                    Ok(x) => cx.backend.copy(&x),
-                    Err(x) => cx.backend.copy(&x),
-                };
                 let then = Then {
                     dropout: Some(drop),
                     ..Then::default()
                 };
-                cx.backend.then(then, &mut x);
+                let x = match Rc::try_unwrap(x) {
+                    Ok(mut x) if x.shared_elements().is_none() => {
+                        cx.backend.then(then, &mut x);
+                        x
+                    }
+                    Ok(x) => then_of(cx, then, &x),
+                    Err(x) => then_of(cx, then, &x),
+                };
                 Input::Dense(Rc::new(x))
             }
             Input::Sparse(x) => Input::Sparse(x.dropped(cx, drop)),

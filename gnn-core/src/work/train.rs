@@ -155,6 +155,8 @@ impl<'a> Training<'a> {
     fn epoch(&mut self, cx: &mut Ctx, epoch: usize) -> Result<All> {
         cx.epoch = epoch as u64;
         cx.enter(Phase::Other);
+        // What comes before the first layer: dropout of the features.
+        cx.pass(Pass::Forward);
         // What the last evaluation copied is nobody's.
         cx.meter().take_copies();
         let begun = self.recorder.begin(epoch as u32);

@@ -222,6 +222,11 @@ impl<B: Backend> Backend for Profiled<B> {
         self.call("then", need, |b| b.then(then, x));
     }
 
+    fn then_of(&self, then: Then<'_>, x: &Mat, out: &mut Mat) {
+        let need = (bytes(x) + bytes(out) + after(&then, out), 0.0);
+        self.call("then_of", need, |b| b.then_of(then, x, out));
+    }
+
     fn axpby(&self, alpha: f32, x: &Mat, beta: f32, y: &mut Mat) {
         let need = (bytes(x) + 2.0 * bytes(y), 2.0 * x.len() as f64);
         self.call("axpby", need, |b| b.axpby(alpha, x, beta, y));
