@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 use tests::Outcome;
 use tests::runs::Store;
 
@@ -29,6 +30,24 @@ fn machine_measures_copy_triad_and_peaks() -> Outcome {
     ensure!(sets.iter().all(|s| s["copy_gb_per_s"].as_f64() > Some(0.0)));
     let peaks = &got["limits"][0]["peak_gflop_per_s"];
     ensure!(peaks["scalar"].as_f64() > Some(0.0), "{got}");
+    Ok(())
+}
+
+#[test]
+fn a_level_that_is_named_is_the_widest() -> Outcome {
+    let store = Store::new()?;
+    let ended = Command::new(tests::binaries::find("halobook"))
+        .args("bench machine --threads 1 --largest 1 --quiet --json".split(' '))
+        .current_dir(store.home())
+        .env("HALOBOOK_HOME", store.home())
+        .envs([("HALOBOOK_SIMD", "scalar"), ("HALOBOOK_AMX", "0")])
+        .output()?;
+    let text = String::from_utf8(ended.stdout)?;
+    let last = text.lines().last().context("no output")?;
+    let got: Value = serde_json::from_str(last).with_context(|| last.to_string())?;
+    let peaks = &got["limits"][0]["peak_gflop_per_s"];
+    let peaks = peaks.as_object().context("peaks")?;
+    ensure!(peaks.keys().eq(["scalar"]), "{got}");
     Ok(())
 }
 

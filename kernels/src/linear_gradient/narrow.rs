@@ -15,8 +15,9 @@ const MOST: usize = 4;
 /// Numbers of sums that stay in the nearest cache while rows go by.
 const NEAR: usize = 3072;
 
-/// Rows of the operands that are worked on together.
-pub(super) const ROWS: usize = 48;
+/// Rows of the operands that are worked on together: their sums are added to those of the rows before, so that
+/// rounding does not grow with all rows.
+pub(super) const ROWS: usize = 192;
 
 /// Columns of a padded row of sums; none where rows are not narrow.
 pub(super) fn padded(level: Level, n: usize) -> Option<usize> {
@@ -43,16 +44,21 @@ pub(super) fn add(level: Level, left: Left<'_>, g: &[f32], wide: usize, sums: &m
 
 #[inline(always)]
 fn blocks<V: Vector>(left: Left<'_>, g: &[f32], wide: usize, sums: &mut [f32]) {
+    let mut own = [0.0; NEAR];
     for (b, sums) in sums.chunks_mut(NEAR / wide * wide).enumerate() {
         let from = left.from + b * (NEAR / wide);
-        let left = Left { from, ..left };
+        let (left, own) = (Left { from, ..left }, &mut own[..sums.len()]);
+        own.fill(0.0);
         // As many rows at once as there are registers for, of which some hold sums and an element.
         match wide / V::LANES {
-            1 => rows::<V, 1, 8>(left, g, sums),
-            2 => rows::<V, 2, 6>(left, g, sums),
-            3 => rows::<V, 3, 4>(left, g, sums),
-            MOST => rows::<V, MOST, 3>(left, g, sums),
+            1 => rows::<V, 1, 8>(left, g, own),
+            2 => rows::<V, 2, 6>(left, g, own),
+            3 => rows::<V, 3, 4>(left, g, own),
+            MOST => rows::<V, MOST, 3>(left, g, own),
             n => unreachable!("a row of {n} vectors"),
+        }
+        for (sum, own) in sums.iter_mut().zip(&*own) {
+            *sum += own;
         }
     }
 }

@@ -43,10 +43,14 @@ pub fn check(rows: &[RankRow]) -> Result<()> {
     Ok(())
 }
 
-/// What a reader should know when much of the time of a rank is unaccounted for, over all its epochs.
+/// What a reader should know when much of the time of a rank is unaccounted for, over all its epochs but the first,
+/// in which memory is touched for the first time; over that one where there is no other.
 pub(crate) fn note(rows: &[RankRow]) -> Option<String> {
+    let epochs = || rows.iter().map(|row| row.epoch);
+    let first = epochs().min()?;
+    let more = epochs().any(|epoch| epoch > first);
     let mut ranks: BTreeMap<u32, [f64; 3]> = BTreeMap::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| !more || row.epoch > first) {
         let [wall, other, epochs] = ranks.entry(row.rank).or_default();
         *wall += row.wall_ms;
         *other += row.other_ms;

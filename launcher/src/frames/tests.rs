@@ -315,6 +315,12 @@ fn much_unaccounted_time_is_noted() {
     // One epoch among many is no matter, and neither is what every clock takes.
     let among = |n: usize| std::iter::repeat_n(quiet.clone(), n).chain([row.clone()]);
     assert_eq!(identity::note(&among(60).collect::<Vec<_>>()), None);
+    // Memory that is touched for the first time.
+    let first = RankRow {
+        epoch: row.epoch - 1,
+        ..row.clone()
+    };
+    assert_eq!(identity::note(&[first, quiet]), None);
     let scaled = |by: f64| RankRow {
         wall_ms: row.wall_ms * by,
         other_ms: row.other_ms * by,

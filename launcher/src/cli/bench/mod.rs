@@ -87,6 +87,7 @@ pub fn help() -> &'static str {
       --rounds N         how often every form trains [3]
       --seconds S        timed seconds of a round of theirs [10]
       --profile          every operation of the epoch in this process, beside the limit of bytes and FLOPs
+                         and fetching the rows that its edges read; shared: of its time, by its threads
       --grid             a map of ours over that limit: graphs, features, widths, depths, models, threads
       --cases N          of so many cases of the map [60]
       --svg FILE         as a heat map
