@@ -404,7 +404,9 @@ fn sum<V: Vector>(
             some.expect_below(f.z.n);
             let p = &mut p[..some.rows.len() * heads];
             if !by_largest && gat_fused::fits::<V>(heads, f.z.width) {
-                p.fill(1.0);
+                if f.kept.is_some() {
+                    p.fill(1.0);
+                }
                 let kept = drop_out(f, r, some, p).then_some(&*p);
                 gat_fused::forward::<V>(f.z, some, (f.factors, own), kept, t, out);
                 at += step;

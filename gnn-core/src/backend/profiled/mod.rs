@@ -52,8 +52,7 @@ pub struct Profiled<B> {
 }
 
 impl<B: Backend> Profiled<B> {
-    /// Wraps `inner`, whose threads are watched by `busy`; calls are added to `calls`, with the layer and pass that
-    /// `meter` knows.
+    /// Wraps `inner`, whose threads `busy` watches; calls go to `calls`, with the layer and pass of `meter`.
     pub fn new(inner: B, meter: Rc<Meter>, calls: Rc<RefCell<Vec<Call>>>, busy: Arc<Busy>) -> Self {
         Profiled {
             inner,
