@@ -14,6 +14,7 @@ use crate::record::{
     Direction, Label, Lane, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic,
     now_ns,
 };
+use kernels::{Busy, Par};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -35,6 +36,8 @@ pub struct Ctx {
     pub post: Option<Post>,
     /// What is kept for the day its loss is no number.
     pub(crate) watch: Watch,
+    /// Who counts the time of jobs of threads that are not the backend's.
+    pub(crate) busy: Option<Arc<Busy>>,
     meter: Rc<Meter>,
 }
 
@@ -71,7 +74,16 @@ impl Ctx {
             scratch: std::env::temp_dir(),
             post: None,
             watch: Watch::default(),
+            busy: None,
             meter,
+        }
+    }
+
+    /// So many threads of a strategy's own.
+    pub(crate) fn par(&self, threads: usize) -> Par {
+        match &self.busy {
+            Some(busy) => Par::watched(threads, Arc::clone(busy)),
+            None => Par::new(threads),
         }
     }
 

@@ -110,6 +110,42 @@ fn a_map_of_one_case_has_its_line_and_its_cell() -> Outcome {
 }
 
 #[test]
+fn making_mini_batches_is_among_what_is_profiled_and_mapped() -> Outcome {
+    let store = Store::new()?;
+    let args = format!(
+        "epoch --profile --data {DATA} --model sage --hidden 16 --strategy distdgl --set prefetch=0 \
+         --set fanout=5,5 --set batch=50 --epochs 4 --warmup 1 --largest 2 --quiet"
+    );
+    let got = bench(&store, &args)?;
+    let ops = got["ops"].as_array().context("operations")?;
+    let of = |name: &str| ops.iter().filter(|op| op["op"] == name).count();
+    ensure!(
+        of("draw") == 2 && of("collect") == 1 && of("linear") > 1,
+        "{got}"
+    );
+    let (limit, epoch) = (&got["limit_ms"], &got["epoch_ms"]["median"]);
+    ensure!(limit.as_f64() < epoch.as_f64(), "{got}");
+    let refused = store.halobook(&format!(
+        "bench {}",
+        args.replace("prefetch=0", "prefetch=2")
+    ))?;
+    ensure!(
+        !refused.status.success() && refused.stderr.contains("prefetch = 0"),
+        "{refused}"
+    );
+    let args = "epoch --grid --batches --cases 1 --largest 2 --svg map.svg --quiet";
+    let got = bench(&store, args)?;
+    ensure!(got["fanout"] == "5,5" && got["batch"] == 128, "{got}");
+    let map = std::fs::read_to_string(store.home().join("map.svg"))?;
+    let over = format!("{:.2}", got["over_limit"].as_f64().context("a ratio")?);
+    ensure!(
+        map.contains(&format!(">{over}<")) && map.contains("fan-outs"),
+        "{over}: {map}"
+    );
+    Ok(())
+}
+
+#[test]
 fn epochs_are_timed_in_both_forms_and_leave_no_run() -> Outcome {
     let store = Store::new()?;
     let args = format!("epoch --data {DATA} --hidden 16 --epochs 4 --warmup 1 --rounds 2 --quiet");

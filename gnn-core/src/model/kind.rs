@@ -14,7 +14,7 @@ use super::rgcn::Rgcn;
 use super::sage::Sage;
 use crate::backend::Act;
 use crate::graph::Propagation;
-use crate::spec::{AggregateWidth, ModelKind, RunSpec};
+use crate::spec::{AggregateWidth, FirstAggregate, ModelKind, RunSpec};
 
 /// The widths that a data set and a task ask of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,17 @@ pub enum AggregateFirst {
     Features,
     /// All: blocks have many more columns than rows, so that a product of the columns is the dearest.
     Always,
+}
+
+impl AggregateFirst {
+    /// Of full-graph training: features that are aggregated once need no aggregation in an epoch, however wide they
+    /// are.
+    pub fn of(spec: &RunSpec) -> AggregateFirst {
+        match spec.first_aggregate {
+            FirstAggregate::Once => AggregateFirst::Features,
+            FirstAggregate::EveryEpoch => AggregateFirst::Narrower,
+        }
+    }
 }
 
 /// Where a layer drops elements in training.

@@ -85,7 +85,7 @@ impl Memory {
             d_in: features.dim(),
             d_out: data.n_classes,
             relations: 1,
-            aggregate_first: AggregateFirst::Narrower,
+            aggregate_first: AggregateFirst::of(spec),
         };
         block.edges_t();
         if model == ModelKind::Gat {
@@ -199,11 +199,11 @@ impl Epoch<'_> {
             };
             let d_out = if last { width } else { heads * width };
             let sparse = l == 0 && self.sparse.is_some();
-            let narrower = match spec.aggregate_width {
-                AggregateWidth::Narrower => d_in <= d_out,
+            let before = match spec.aggregate_width {
+                AggregateWidth::Narrower => d_in <= d_out || (l == 0 && once),
                 AggregateWidth::Hidden => l > 0,
             };
-            let first = !attention && !sparse && narrower;
+            let first = !attention && !sparse && before;
             let made = Layer {
                 d_in,
                 d_out,

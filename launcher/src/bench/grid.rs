@@ -42,19 +42,41 @@ pub const LAYERS: [usize; 3] = [2, 3, 5];
 /// Models.
 pub const MODELS: [&str; 5] = ["gcn", "sage", "gat", "gin", "gcnii"];
 
+/// In-edges that are drawn of a vertex by layer, the first layer first.
+pub const FAN_OUTS: [&str; 4] = ["5,5", "10,25", "15,10,5", "all,all"];
+
+/// Seeds of a batch.
+pub const BATCHES: [usize; 3] = [128, 1000, 4000];
+
+/// Models that mini-batches are mapped for.
+const BATCH_MODELS: usize = 3;
+
+/// What is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Epochs over whole graphs.
+    Whole,
+    /// Epochs of mini-batches, by `distdgl`, each made when it is asked for.
+    Batches,
+}
+
 /// One case, as places in these lists; threads are a place in the list that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
+    /// Of what.
+    pub kind: Kind,
     /// Graph.
     pub graph: usize,
     /// Features.
     pub features: usize,
     /// Hidden columns.
     pub hidden: usize,
-    /// Layers.
-    pub layers: usize,
+    /// Layers; for mini-batches fan-outs, of which there are as many.
+    pub depth: usize,
     /// Model.
     pub model: usize,
+    /// Seeds of a batch.
+    pub batch: usize,
     /// Threads.
     pub threads: usize,
 }
@@ -62,14 +84,25 @@ pub struct Case {
 impl Case {
     /// Its settings as keys of a request, without data.
     pub fn pairs(&self) -> String {
-        let (model, layers) = (MODELS[self.model], LAYERS[self.layers]);
+        let model = MODELS[self.model];
         let hidden = HIDDEN[self.hidden];
         // Heads share the columns, as they are joined.
         let (hidden, heads) = match model {
             "gat" => (hidden / 8, "; heads = 8"),
             _ => (hidden, ""),
         };
-        format!("model = {model}; layers = {layers}; hidden = {hidden}{heads}")
+        let own = format!("model = {model}; hidden = {hidden}{heads}");
+        match self.kind {
+            Kind::Whole => format!("{own}; layers = {}", LAYERS[self.depth]),
+            Kind::Batches => {
+                let fan_outs = FAN_OUTS[self.depth];
+                let layers = fan_outs.split(',').count();
+                format!(
+                    "{own}; layers = {layers}; strategy = distdgl; prefetch = 0; fanout = \"{fan_outs}\"; batch = {}",
+                    BATCHES[self.batch]
+                )
+            }
+        }
     }
 
     /// Its features in words.
@@ -77,27 +110,42 @@ impl Case {
         let (columns, sparse) = FEATURES[self.features];
         format!("{columns}{}", if sparse { " sparse" } else { "" })
     }
+
+    /// Its layers in words, or its fan-outs and seeds.
+    pub fn depth(&self) -> String {
+        match self.kind {
+            Kind::Whole => LAYERS[self.depth].to_string(),
+            Kind::Batches => format!("{} of {}", FAN_OUTS[self.depth], BATCHES[self.batch]),
+        }
+    }
 }
 
 /// `n` cases, ordered by their data so that graphs are read once; all for as many as there are or more.
-pub fn cases(n: usize, threads: usize, seed: u64) -> Vec<Case> {
+pub fn cases(kind: Kind, n: usize, threads: usize, seed: u64) -> Vec<Case> {
+    let [depths, models, batches] = match kind {
+        Kind::Whole => [LAYERS.len(), MODELS.len(), 1],
+        Kind::Batches => [FAN_OUTS.len(), BATCH_MODELS, BATCHES.len()],
+    };
     let sizes = [
         GRAPHS.len(),
         FEATURES.len(),
         HIDDEN.len(),
-        LAYERS.len(),
-        MODELS.len(),
+        depths,
+        models,
         threads,
+        batches,
     ];
     let all: usize = sizes.iter().product();
-    let case = |at: [usize; 6]| {
-        let [graph, features, hidden, layers, model, threads] = at;
+    let case = |at: [usize; 7]| {
+        let [graph, features, hidden, depth, model, threads, batch] = at;
         Case {
+            kind,
             graph,
             features,
             hidden,
-            layers,
+            depth,
             model,
+            batch,
             threads,
         }
     };
@@ -172,6 +220,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_even_and_repeatable() {
+        let cases = |n, threads, seed| cases(Kind::Whole, n, threads, seed);
         let made = cases(60, 2, 7);
         assert_eq!(made, cases(60, 2, 7));
         assert!(made.len() > 55, "few are alike: {}", made.len());
@@ -187,11 +236,13 @@ mod tests {
     fn features_take_the_place_of_a_graphs_own() {
         let graph = dataset::load("karate", 0).expect("built in");
         let case = |features| Case {
+            kind: Kind::Whole,
             graph: 0,
             features,
             hidden: 1,
-            layers: 0,
+            depth: 0,
             model: 2,
+            batch: 0,
             threads: 0,
         };
         let dense = with_features(&graph, &case(1));
@@ -202,7 +253,20 @@ mod tests {
         sparse.check_values().expect("sound");
         assert_eq!(
             case(1).pairs(),
-            "model = gat; layers = 2; hidden = 8; heads = 8"
+            "model = gat; hidden = 8; heads = 8; layers = 2"
         );
+    }
+
+    #[test]
+    fn mini_batches_are_requests_of_distdgl() {
+        let made = cases(Kind::Batches, 24, 1, 1);
+        assert!(made.len() > 20 && made.iter().all(|case| case.model < BATCH_MODELS));
+        let all = cases(Kind::Batches, usize::MAX, 1, 1);
+        assert_eq!(all.len(), 5 * 5 * 4 * 4 * 3 * 3);
+        for case in &all {
+            let pairs = crate::request::parse_body(&case.pairs()).expect("pairs");
+            let spec = crate::request::parse_pairs(gnn_core::strategy::STRATEGIES, pairs);
+            assert_eq!(spec.expect("a request").strategy, "distdgl");
+        }
     }
 }

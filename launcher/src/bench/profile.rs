@@ -3,7 +3,7 @@
 //! The limit of an epoch is the sum over its operations of what binds each, moving its compulsory bytes or
 //! computing, at rates measured in the same process just before, in the cheaper order of operations: a first
 //! layer that multiplies before it aggregates is held against aggregating its features, once, since nothing
-//! comes back through them. The other layers run the cheaper order.
+//! comes back through them. The other layers run the cheaper order. Mini-batches are held against the order that was run.
 
 use crate::error::Result;
 use gnn_core::dataset::{Dataset, Features};
@@ -11,7 +11,7 @@ use gnn_core::graph::Graph;
 use gnn_core::model::ModelKind;
 use gnn_core::plan::Plan;
 use gnn_core::spec::RunSpec;
-use gnn_core::strategy::{STRATEGIES, Setup, vertex_order};
+use gnn_core::strategy::{STRATEGIES, Setup, find_in, vertex_order};
 use gnn_core::{Profile, profile};
 use kernels::Par;
 use kernels::bench::{Bound, Clock, Limits, Spread, gather};
@@ -123,8 +123,13 @@ pub fn run(spec: RunSpec, data: Arc<Dataset>, limits: &Limits) -> Result<Profile
         Some(ids) => data.graph.renumbered(&ids),
         None => data.graph.clone(),
     };
+    let sampled = find_in(STRATEGIES, &plan.spec.strategy)?.background;
     let epochs = profile(&plan, Setup::of(data, None), STRATEGIES)?;
     let mut made = summed(&epochs, size, limits);
+    if sampled {
+        // Edges of a batch read rows of the batch.
+        return Ok(made);
+    }
     fetch(&mut made, &graph);
     if multiplies && dense {
         aggregate_features(&mut made, limits);

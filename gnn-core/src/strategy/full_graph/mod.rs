@@ -53,7 +53,7 @@ pub fn shape(data: &Dataset, spec: &RunSpec) -> Shape {
         d_in: data.features.dim(),
         d_out: Head::width(data, spec),
         relations: data.graph.relations().map_or(1, Relations::count),
-        aggregate_first: AggregateFirst::Narrower,
+        aggregate_first: AggregateFirst::of(spec),
     }
 }
 

@@ -56,7 +56,7 @@ impl Beside {
         };
         let mut makers = Vec::with_capacity(self.settings.workers);
         for _ in 0..self.settings.workers {
-            let reach = self.reach(self.data.clone(), threads)?;
+            let reach = self.reach(self.data.clone(), cx.par(threads))?;
             makers.push(Maker {
                 collector: Collector::new(reach, self.wants),
                 seeds: Arc::clone(&self.training.seeds),
@@ -105,7 +105,7 @@ impl Beside {
             Some(table) => {
                 let width = table.learning().width;
                 let like = RowData::Dense(Arc::new(kernels::Mat::zeros((0, width))));
-                let reach = self.reach(like, cx.plan.threads)?;
+                let reach = self.reach(like, cx.par(cx.plan.threads))?;
                 Some(Learnt::new(reach, table, self.data.clone(), batches))
             }
             None => None,
@@ -142,7 +142,7 @@ impl Beside {
     }
 
     /// What a thread with a mailbox of its own reaches; `rows` are this rank's.
-    fn reach(&mut self, rows: RowData, threads: usize) -> Result<Reach> {
+    fn reach(&mut self, rows: RowData, par: Par) -> Result<Reach> {
         let (_, mailbox) = self.mailbox()?;
         Ok(Reach {
             shard: Arc::clone(&self.shard),
@@ -150,7 +150,7 @@ impl Beside {
             rows,
             hidden: None,
             desk: mailbox.map(Desk::new),
-            par: Arc::new(Par::new(threads)),
+            par: Arc::new(par),
             halo: self.settings.halo,
             counted: Post::SETUP,
         })
@@ -169,7 +169,7 @@ impl Beside {
         memory: Option<Holds>,
     ) -> Result<Built> {
         // Evaluation reads whole neighbourhoods, whoever owns them.
-        let mut reach = self.reach(self.data.clone(), cx.plan.threads)?;
+        let mut reach = self.reach(self.data.clone(), cx.par(cx.plan.threads))?;
         reach.halo = Halo::Drawn;
         let evaluation = Layerwise::new(reach, self.block, self.pieces, self.hidden, self.store);
         let mut model = self.model;

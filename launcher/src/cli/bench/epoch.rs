@@ -4,6 +4,7 @@ use super::super::step::Steps;
 use super::machine::default_largest;
 use super::{at_least_one, disturbed, grid, profile, pythons, spread_json};
 use crate::bench::epoch::{self, Form, Kind, Outcome, Request};
+use crate::bench::grid::Kind as Mapped;
 use crate::bench::ours::PHASES;
 use crate::host::Host;
 use crate::request::{Flag, Pair, parse_flags, parse_pairs};
@@ -16,7 +17,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-const SWITCHES: [&str; 4] = ["json", "quiet", "profile", "grid"];
+const SWITCHES: [&str; 5] = ["json", "quiet", "profile", "grid", "batches"];
 const VALUED: [&str; 8] = [
     "rounds", "seconds", "patience", "against", "python", "cases", "svg", "largest",
 ];
@@ -48,6 +49,10 @@ pub fn run(words: &[String]) -> Result<i32> {
     if has("grid") {
         let given: Vec<&str> = value("cases").into_iter().collect();
         return grid::run(&grid::Asked {
+            kind: match has("batches") {
+                true => Mapped::Batches,
+                false => Mapped::Whole,
+            },
             cases: at_least_one("cases", number("cases", &given, 60)?)?,
             seed: 1,
             largest,

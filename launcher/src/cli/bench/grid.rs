@@ -2,7 +2,7 @@
 
 use super::super::step::Steps;
 use super::profile::{limits, record};
-use crate::bench::grid::{self, Case, FEATURES, GRAPHS, HIDDEN, LAYERS, MODELS};
+use crate::bench::grid::{self, BATCHES, Case, FAN_OUTS, FEATURES, GRAPHS, HIDDEN, Kind, MODELS};
 use crate::bench::heat;
 use crate::bench::others::Watch;
 use crate::bench::profile;
@@ -16,6 +16,8 @@ use std::path::Path;
 
 /// What is asked for.
 pub(super) struct Asked<'a> {
+    /// Of what.
+    pub kind: Kind,
     /// How many cases.
     pub cases: usize,
     /// Which.
@@ -49,7 +51,7 @@ pub(super) fn run(asked: &Asked<'_>) -> Result<i32> {
         .iter()
         .map(|&t| limits(t, asked.largest, &mut steps))
         .collect();
-    let cases = grid::cases(asked.cases, threads.len(), asked.seed);
+    let cases = grid::cases(asked.kind, asked.cases, threads.len(), asked.seed);
     let (watch, mut done, mut graph) = (Watch::start(), Vec::new(), None);
     for (k, case) in cases.iter().enumerate() {
         if sys::interrupts() > 0 {
@@ -77,6 +79,10 @@ pub(super) fn run(asked: &Asked<'_>) -> Result<i32> {
         let mut line = record(&spec, &made);
         line["graph"] = json!(GRAPHS[case.graph].0);
         line["features"] = json!(case.features());
+        if asked.kind == Kind::Batches {
+            line["fanout"] = json!(FAN_OUTS[case.depth]);
+            line["batch"] = json!(BATCHES[case.batch]);
+        }
         line["worst"] = json!(made.ops.iter().take(3).collect::<Vec<_>>());
         if asked.json {
             println!("{line}");
@@ -92,7 +98,7 @@ pub(super) fn run(asked: &Asked<'_>) -> Result<i32> {
         print!("{}", text(&done, watch.others()));
     }
     if let Some(path) = asked.svg {
-        std::fs::write(path, map(&done)).map_err(Error::io(path))?;
+        std::fs::write(path, map(asked.kind, &done)).map_err(Error::io(path))?;
     }
     Ok(0)
 }
@@ -106,7 +112,7 @@ fn text(done: &[Done], others: Option<f64>) -> String {
     };
     let mut text = format!(
         "{}; {} cases: median {:.2} times the limit, worst {:.2}, {} within 1.35\n\n\
-         {:<14} {:<12} {:<6} {:>6} {:>6} {:>7} {:>10} {:>10} {:>6}\n",
+         {:<14} {:<12} {:<6} {:>6} {:>15} {:>7} {:>10} {:>10} {:>6}\n",
         Host::this().class(),
         done.len(),
         spread.median,
@@ -124,12 +130,12 @@ fn text(done: &[Done], others: Option<f64>) -> String {
     );
     for Done { case, line, over } in by_over {
         text += &format!(
-            "{:<14} {:<12} {:<6} {:>6} {:>6} {:>7} {:>10.2} {:>10.2} {:>6.2}\n",
+            "{:<14} {:<12} {:<6} {:>6} {:>15} {:>7} {:>10.2} {:>10.2} {:>6.2}\n",
             GRAPHS[case.graph].0,
             case.features(),
             MODELS[case.model],
             HIDDEN[case.hidden],
-            LAYERS[case.layers],
+            case.depth(),
             line["threads"],
             line["epoch_ms"]["median"].as_f64().unwrap_or(f64::NAN),
             line["limit_ms"].as_f64().unwrap_or(f64::NAN),
@@ -143,26 +149,45 @@ fn text(done: &[Done], others: Option<f64>) -> String {
     text
 }
 
-/// Graphs and models down, features and hidden columns across; of several cases in a cell, the worst.
-fn map(done: &[Done]) -> String {
+/// Graphs and models down; features and hidden columns across, or fan-outs and seeds of a batch. Of several cases
+/// in a cell, the worst.
+fn map(kind: Kind, done: &[Done]) -> String {
     let rows: Vec<String> = GRAPHS
         .iter()
         .flat_map(|(graph, _)| MODELS.iter().map(move |model| format!("{graph}, {model}")))
         .collect();
-    let columns: Vec<String> = FEATURES
-        .iter()
-        .flat_map(|(width, _)| {
-            HIDDEN
-                .iter()
-                .map(move |hidden| format!("{width}, {hidden}"))
-        })
-        .collect();
+    let pairs = |outer: &[String], inner: &[usize]| -> Vec<String> {
+        let of = |outer: &String| {
+            let of_one = inner.iter().map(|inner| format!("{outer}, {inner}"));
+            of_one.collect::<Vec<_>>()
+        };
+        outer.iter().flat_map(of).collect()
+    };
+    let (columns, across) = match kind {
+        Kind::Whole => (
+            pairs(&FEATURES.map(|(width, _)| width.to_string()), &HIDDEN),
+            "features, hidden columns",
+        ),
+        Kind::Batches => (
+            pairs(&FAN_OUTS.map(str::to_owned), &BATCHES),
+            "fan-outs, seeds of a batch",
+        ),
+    };
     let mut cells = vec![vec![None::<f64>; columns.len()]; rows.len()];
     for Done { case, over, .. } in done {
         let row = case.graph * MODELS.len() + case.model;
-        let cell = &mut cells[row][case.features * HIDDEN.len() + case.hidden];
+        let column = match kind {
+            Kind::Whole => case.features * HIDDEN.len() + case.hidden,
+            Kind::Batches => case.depth * BATCHES.len() + case.batch,
+        };
+        let cell = &mut cells[row][column];
         *cell = Some(cell.map_or(*over, |known| known.max(*over)));
     }
+    let (rows, cells) = rows
+        .into_iter()
+        .zip(cells)
+        .filter(|(_, cells)| kind == Kind::Whole || cells.iter().any(Option::is_some))
+        .unzip::<_, _, Vec<_>, Vec<_>>();
     let title = format!(
         "An epoch's time over its limit, {} cases; {}",
         done.len(),
@@ -170,7 +195,7 @@ fn map(done: &[Done]) -> String {
     );
     heat::svg(&heat::Map {
         title: &title,
-        across: "features, hidden columns",
+        across,
         rows: &rows,
         columns: &columns,
         cells: &cells,

@@ -89,6 +89,7 @@ pub fn help() -> &'static str {
       --profile          every operation of the epoch in this process, beside the limit of bytes and FLOPs
                          and fetching the rows that its edges read; shared: of its time, by its threads
       --grid             a map of ours over that limit: graphs, features, widths, depths, models, threads
+      --batches          of mini-batches, each made when it is asked for: fan-outs and seeds for depths
       --cases N          of so many cases of the map [60]
       --svg FILE         as a heat map
       --largest MIB      largest working set of the limit [twice the last cache]
