@@ -79,11 +79,11 @@ impl Ctx {
         }
     }
 
-    /// So many threads of a strategy's own.
+    /// So many threads, of which this one is the first.
     pub(crate) fn par(&self, threads: usize) -> Par {
         match &self.busy {
-            Some(busy) => Par::watched(threads, Arc::clone(busy)),
-            None => Par::new(threads),
+            Some(busy) => Par::here(threads).watched(Arc::clone(busy)),
+            None => Par::here(threads),
         }
     }
 

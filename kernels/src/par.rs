@@ -2,10 +2,14 @@
 //!
 //! A [`Par`] belongs to one rank and owns its threads; nothing is global. Splits only decide who
 //! computes a row, never how it is computed.
+//!
+//! A rank's own thread is one of them ([`Par::here`]): small work is done before another thread is awake, so
+//! it must not wait for one to begin.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -39,38 +43,53 @@ impl Busy {
 pub struct Par {
     threads: usize,
     busy: Option<Arc<Busy>>,
-    pool: Option<rayon::ThreadPool>,
+    /// None for one thread.
+    pool: Option<Arc<rayon::ThreadPool>>,
     scratch: Mutex<Vec<Vec<f32>>>,
 }
 
+thread_local! {
+    /// The threads of which this one is the first, as long as anybody has them.
+    static HERE: RefCell<Weak<rayon::ThreadPool>> = const { RefCell::new(Weak::new()) };
+}
+
 impl Par {
-    /// Threads for one rank. One thread (or none asked for) runs everything inline on the caller's
+    /// Threads beside the caller's. One thread (or none asked for) runs everything inline on the caller's
     /// thread. When the system refuses more threads, it falls back to one: results are the same.
     pub fn new(threads: usize) -> Par {
-        Par::of(threads, None)
+        let pool = more_than_one(threads).and_then(|threads| build(threads, |all| all));
+        Par::of(threads, pool)
     }
 
-    /// [`Par::new`], with the time of every job added to `busy`.
-    pub fn watched(threads: usize, busy: Arc<Busy>) -> Par {
-        Par::of(threads, Some(busy))
+    /// Threads of which the caller's is the first; those that it has already, where they are as many. A thread
+    /// whose first ones are gone gets threads beside it, as of [`Par::new`].
+    pub fn here(threads: usize) -> Par {
+        let Some(threads) = more_than_one(threads) else {
+            return Par::new(1);
+        };
+        let known = HERE.with_borrow(Weak::upgrade);
+        if let Some(known) = known.filter(|pool| pool.current_num_threads() == threads) {
+            return Par::of(threads, Some(known));
+        }
+        let Some(pool) = build(threads, |all| all.use_current_thread()) else {
+            return Par::new(threads);
+        };
+        HERE.set(Arc::downgrade(&pool));
+        Par::of(threads, Some(pool))
     }
 
-    fn of(threads: usize, busy: Option<Arc<Busy>>) -> Par {
-        // Miri checks the kernels, not the thread pool, of which it knows less than it would need.
-        let threads = if cfg!(miri) { 1 } else { threads };
-        let pool = (threads > 1)
-            .then(|| {
-                rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads)
-                    .thread_name(|k| format!("kernel-{k}"))
-                    .build()
-                    .ok()
-            })
-            .flatten();
-        let threads = if pool.is_some() { threads } else { 1 };
+    /// The same, with the time of every job added to `busy`.
+    pub fn watched(self, busy: Arc<Busy>) -> Par {
         Par {
-            threads,
-            busy,
+            busy: Some(busy),
+            ..self
+        }
+    }
+
+    fn of(threads: usize, pool: Option<Arc<rayon::ThreadPool>>) -> Par {
+        Par {
+            threads: if pool.is_some() { threads } else { 1 },
+            busy: None,
             pool,
             scratch: Mutex::new(Vec::new()),
         }
@@ -194,6 +213,23 @@ impl std::fmt::Debug for Par {
     }
 }
 
+/// So many threads, where they are several. Miri checks the kernels, not the threads, of which it knows less than it
+/// would need.
+fn more_than_one(threads: usize) -> Option<usize> {
+    (threads > 1 && !cfg!(miri)).then_some(threads)
+}
+
+/// None where the system refuses, or the caller's thread is to be one of them and is one of others.
+fn build(
+    threads: usize,
+    how: impl FnOnce(rayon::ThreadPoolBuilder) -> rayon::ThreadPoolBuilder,
+) -> Option<Arc<rayon::ThreadPool>> {
+    let all = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|k| format!("kernel-{k}"));
+    how(all).build().ok().map(Arc::new)
+}
+
 /// Bounds of `parts` runs of `0..n` that differ by at most one: `parts + 1` ascending numbers.
 pub fn split_rows(n: usize, parts: usize) -> Vec<usize> {
     let parts = parts.max(1);
@@ -286,11 +322,41 @@ mod tests {
         let nap = std::time::Duration::from_millis(5);
         for threads in [1, 2] {
             let busy = Arc::new(Busy::default());
-            let par = Par::watched(threads, Arc::clone(&busy));
+            let par = Par::new(threads).watched(Arc::clone(&busy));
             par.run(vec![(); 4], |()| std::thread::sleep(nap));
             assert_eq!(par.map(vec![1], |k| k + 1), [2]);
             assert!(busy.ns() >= 4 * nap.as_nanos() as u64, "{}", busy.ns());
         }
+    }
+
+    #[test]
+    fn the_callers_thread_is_one_of_them_once() {
+        let own = std::thread::current().id();
+        let ids = |par: &Par| {
+            let nap = std::time::Duration::from_millis(20);
+            let mut ids = par.map(vec![(); 6], |()| {
+                std::thread::sleep(nap);
+                std::thread::current().id()
+            });
+            ids.sort_by_key(|id| format!("{id:?}"));
+            ids.dedup();
+            ids
+        };
+        let first = Par::here(3);
+        let of_first = ids(&first);
+        assert!(
+            of_first.len() == 3 && of_first.contains(&own),
+            "{of_first:?}"
+        );
+        let again = Par::here(3);
+        assert_eq!(ids(&again), of_first, "the same threads");
+        drop(first);
+        assert_eq!(ids(&again), of_first, "as long as anybody has them");
+        assert!(!ids(&Par::here(2)).contains(&own), "of another number");
+        drop(again);
+        let later = ids(&Par::here(3));
+        assert!(later.len() == 3 && !later.contains(&own), "{later:?}");
+        assert_eq!(ids(&Par::here(1)), [own]);
     }
 
     #[test]

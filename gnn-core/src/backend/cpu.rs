@@ -29,7 +29,7 @@ pub struct Cpu {
 impl Cpu {
     /// A backend with `threads` threads.
     pub fn new(threads: usize) -> Cpu {
-        Cpu::of(Par::new(threads))
+        Cpu::of(Par::here(threads))
     }
 
     /// A backend with these threads.

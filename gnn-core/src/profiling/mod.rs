@@ -45,11 +45,21 @@ pub fn profile(plan: &Plan, setup: Setup, entries: &[Entry]) -> Result<Vec<Profi
                 .into(),
         });
     }
+    // A thread of its own, as a rank has.
+    std::thread::scope(|scope| {
+        let rank = scope.spawn(|| epochs(plan, setup, entry));
+        rank.join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// [`profile`] on the thread that trains.
+fn epochs(plan: &Plan, setup: Setup, entry: &Entry) -> Result<Vec<Profile>> {
     let row = bytes_of_row(&setup.data.features);
     let plan = Arc::new(plan.clone());
     let (meter, calls) = (Rc::new(Meter::new(None)), Rc::new(RefCell::default()));
     let busy = Arc::default();
-    let host = Cpu::of(Par::watched(plan.threads, Arc::clone(&busy)));
+    let host = Cpu::of(Par::here(plan.threads).watched(Arc::clone(&busy)));
     let host = Profiled::new(
         host,
         Rc::clone(&meter),

@@ -49,7 +49,7 @@ impl Tier {
     }
 
     fn par(&self, cx: &Ctx) -> &Par {
-        self.par.get_or_init(|| Par::new(cx.plan.threads))
+        self.par.get_or_init(|| cx.par(cx.plan.threads))
     }
 
     /// Sets rows on the host to zero.
