@@ -1,7 +1,8 @@
 //! Gradient of a dense layer's weights and bias: a product over very many rows.
 //!
-//! Rows are cut into lanes of consecutive rows; each lane is summed by one thread into a buffer of
-//! its own, and the buffers are added in order. Lanes depend on the shapes only.
+//! Rows are cut into lanes of consecutive rows; each lane is summed into a buffer of its own, and the
+//! buffers are added in order. Lanes depend on the shapes only. A lane is one thread's, and where there are
+//! fewer lanes than threads, each takes some of the left operand's columns.
 //! Where the right operand has few columns, nothing is packed (`narrow`).
 
 use std::ops::Range;
@@ -11,7 +12,7 @@ use crate::amx_gradient::{self, Columns};
 use crate::engine::Engine;
 use crate::gemm_ahead::Ahead;
 use crate::gemm_block::{Product, Side, TileShape, multiply, pack, strips};
-use crate::linear::{Blocks, Term};
+use crate::linear::{Blocks, SMALL, Term};
 use crate::linear_then::{Steps, Then};
 use crate::par::split_rows;
 use crate::simd::{Level, multiversion};
@@ -26,8 +27,12 @@ const LANE_ROWS: usize = 1024;
 /// The operands have at least this many times the elements of all lanes together.
 const LANE_SHARE: usize = 16;
 
-/// Columns of `x` of one job, a multiple of every tile's rows.
+/// Columns of `x` of one job at most, a multiple of every tile's rows.
 const GROUP: usize = 480;
+
+/// The same where threads share a lane, and on AMX tiles.
+const SHARE: usize = 24;
+const TILED_SHARE: usize = 96;
 
 /// Elements of the operands in one chunk, which stays in the second-level cache beside the next one. (Two
 /// left operands of 128 columns and rows made of 16 and 16, 50 000 rows, two threads of a Zen 5: 9.6 ms
@@ -185,11 +190,26 @@ fn gradients_at(
         .max(1);
     let mut partial = par.scratch(lanes * size);
     let spans = split_rows(v, lanes);
+    let share = if engine.tiles { TILED_SHARE } else { SHARE };
+    let group = match right {
+        // Rows would be made by each of them.
+        Right::Made(_) => GROUP,
+        Right::Held(_) if v * k * n <= SMALL => GROUP,
+        Right::Held(_) => {
+            let sharing = par.threads().div_ceil(lanes);
+            k.div_ceil(sharing)
+                .next_multiple_of(share)
+                .clamp(share, GROUP)
+        }
+    };
     let mut jobs = Vec::new();
     for (lane, span) in partial.chunks_mut(size).zip(spans.windows(2)) {
-        jobs_of(lane, span[0]..span[1], xs, n, gb.is_some(), &mut jobs);
+        let of = (xs, group);
+        jobs_of(lane, span[0]..span[1], of, n, gb.is_some(), &mut jobs);
     }
-    par.run(jobs, |job| lane(engine, par, job, &right, n));
+    // By the operands alone, not by who shares a lane.
+    let chunk = (CHUNK_ELEMENTS / (k.min(GROUP) + n)).clamp(CHUNK_MIN, CHUNK_MAX) / 16 * 16;
+    par.run(jobs, |job| lane(engine, par, job, &right, (n, chunk)));
     if let Right::Made(blocks) = right {
         blocks.recycle(par);
     }
@@ -264,11 +284,11 @@ struct Left<'a> {
     sums: &'a mut [f32],
 }
 
-/// The jobs of one lane, of at most [`GROUP`] columns each; `lane` holds its sums.
+/// The jobs of one lane, of at most `group` columns of `xs` each; `lane` holds its sums.
 fn jobs_of<'a>(
     lane: &'a mut [f32],
     rows: Range<usize>,
-    xs: &[&'a Mat],
+    (xs, group): (&[&'a Mat], usize),
     n: usize,
     biased: bool,
     jobs: &mut Vec<Job<'a>>,
@@ -282,11 +302,11 @@ fn jobs_of<'a>(
     let mut held = 0;
     for x in xs {
         let k = x.ncols();
-        for from in (0..k).step_by(GROUP) {
-            let columns = from..(from + GROUP).min(k);
+        for from in (0..k).step_by(group) {
+            let columns = from..(from + group).min(k);
             let (sums, rest) = std::mem::take(&mut weights).split_at_mut(columns.len() * n);
             weights = rest;
-            if held + columns.len() > GROUP {
+            if held + columns.len() > group {
                 let next = Job {
                     rows: rows.clone(),
                     lefts: Vec::new(),
@@ -309,9 +329,15 @@ fn jobs_of<'a>(
     }
 }
 
-/// One job, chunk by chunk: the operands are packed, which also brings them into the cache in
+/// One job, by chunks of `chunk` rows: the operands are packed, which also brings them into the cache in
 /// the order in which they lie, and multiplied while the next chunk is fetched.
-fn lane(engine: Engine, par: &Par, mut job: Job<'_>, right: &Right<'_>, n: usize) {
+fn lane(
+    engine: Engine,
+    par: &Par,
+    mut job: Job<'_>,
+    right: &Right<'_>,
+    (n, chunk): (usize, usize),
+) {
     let level = engine.level;
     let m: usize = job.lefts.iter().map(|left| left.columns.len()).sum();
     #[cfg(target_arch = "x86_64")]
@@ -328,7 +354,6 @@ fn lane(engine: Engine, par: &Par, mut job: Job<'_>, right: &Right<'_>, n: usize
         return narrow_lane(level, par, job, right, (n, wide));
     }
     let shape = TileShape::of(level);
-    let chunk = (CHUNK_ELEMENTS / (m + n)).clamp(CHUNK_MIN, CHUNK_MAX) / 16 * 16;
     let chunk = chunk.min(job.rows.len().max(1));
     let widest = job.lefts.iter().map(|left| left.columns.len()).max();
     let left_len = widest.unwrap_or(0).next_multiple_of(shape.rows) * chunk;
