@@ -62,7 +62,7 @@ pub(crate) fn note(rows: &[RankRow]) -> Option<String> {
     let (rank, worst) = over.max_by(|a, b| share(a.1).total_cmp(&share(b.1)))?;
     Some(format!(
         "{:.0} % of the time of rank {rank} is unaccounted for (other_ms), {:.2} ms an epoch: something else \
-         may use this machine",
+         may use this machine, or many small operations take it between them",
         100.0 * share(worst),
         worst[1] / worst[2],
     ))
