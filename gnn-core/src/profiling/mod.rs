@@ -28,7 +28,7 @@ pub struct Profile {
     pub calls: Vec<Call>,
 }
 
-/// Trains `plan` on one rank of this thread, without evaluation, and gives the epochs after its warm-up.
+/// Trains `plan` on one rank, a thread of its own, without evaluation, and gives the epochs after its warm-up.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for several ranks, another device than the host, or a strategy whose work is in

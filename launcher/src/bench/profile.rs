@@ -78,10 +78,12 @@ impl Profiled {
         self.ops.iter().map(|op| op.least_ms).sum()
     }
 
-    /// The same, with no operation below the time of fetching its rows, in the order of operations that was run.
-    pub fn fetching_ms(&self) -> f64 {
+    /// The same, with no operation below the time of fetching its rows, in the order of operations that was run; none
+    /// where that was not timed.
+    pub fn fetching_ms(&self) -> Option<f64> {
+        let timed = self.ops.iter().any(|op| op.fetch_ms > 0.0);
         let each = self.ops.iter().map(|op| op.least_ms.max(op.fetch_ms));
-        each.sum()
+        timed.then(|| each.sum())
     }
 
     /// How many times as fast as on one thread an epoch can be on `threads`: what threads share now would be shared

@@ -76,9 +76,12 @@ pub(super) fn record(spec: &RunSpec, made: &Profiled) -> Value {
 
 fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
     let [nodes, edges, features, _] = made.size;
+    let fetched = made.fetching_ms().map_or(String::new(), |ms| {
+        format!("; with its rows fetched one by one {ms:.2} ms")
+    });
     let mut text = format!(
         "{}\n{} on {nodes} vertices, {edges} edges, {features} features; {} layers, hidden {}, {} thread(s)\n\
-         epoch {:.2} ms ({:.2} to {:.2}), limit {:.2} ms, {:.2} times it; with its rows fetched one by one {:.2} ms\n\n\
+         epoch {:.2} ms ({:.2} to {:.2}), limit {:.2} ms, {:.2} times it{fetched}\n\n\
          {:<24} {:>5} {:<10} {:>5} {:>9} {:>9} {:>6} {:>9} {:>6} {:>8} {:>8}  bound by\n",
         Host::this().class(),
         spec.model.name(),
@@ -90,7 +93,6 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
         made.epoch.high,
         made.least_ms(),
         made.over_limit(),
-        made.fetching_ms(),
         "operation",
         "layer",
         "pass",
