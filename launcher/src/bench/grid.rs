@@ -42,8 +42,9 @@ pub const LAYERS: [usize; 3] = [2, 3, 5];
 /// Models.
 pub const MODELS: [&str; 5] = ["gcn", "sage", "gat", "gin", "gcnii"];
 
-/// In-edges that are drawn of a vertex by layer, the first layer first.
-pub const FAN_OUTS: [&str; 4] = ["5,5", "10,25", "15,10,5", "all,all"];
+/// In-edges that are drawn of a vertex by layer, the first layer first. All of them would be most of a dense graph for
+/// every batch.
+pub const FAN_OUTS: [&str; 3] = ["5,5", "10,25", "15,10,5"];
 
 /// Seeds of a batch.
 pub const BATCHES: [usize; 3] = [128, 1000, 4000];
@@ -262,7 +263,7 @@ mod tests {
         let made = cases(Kind::Batches, 24, 1, 1);
         assert!(made.len() > 20 && made.iter().all(|case| case.model < BATCH_MODELS));
         let all = cases(Kind::Batches, usize::MAX, 1, 1);
-        assert_eq!(all.len(), 5 * 5 * 4 * 4 * 3 * 3);
+        assert_eq!(all.len(), 5 * 5 * 4 * 3 * 3 * 3);
         for case in &all {
             let pairs = crate::request::parse_body(&case.pairs()).expect("pairs");
             let spec = crate::request::parse_pairs(gnn_core::strategy::STRATEGIES, pairs);
