@@ -3,6 +3,17 @@
 use super::*;
 use crate::dataset::Features;
 
+/// Two layers of eight columns, without dropout, whose features are aggregated `when`; by rank, of three where it can.
+fn trained(entry: &Entry, model: ModelKind, data: &Arc<Dataset>, when: &str) -> Vec<Trained> {
+    let mut pairs = spec(entry, model, 2, 8).to_pairs();
+    pairs.push(("dropout".into(), Value::Float(0.0)));
+    pairs.push(("first_aggregate".into(), Value::Str(when.into())));
+    let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+    let ranks = entry.ranks.1.min(3);
+    let owner = random_owner(70, ranks, false, 3);
+    train(entry, &spec, data, Some(owner), ranks)
+}
+
 /// Aggregating the features once, before the first epoch, changes nothing but the bytes.
 #[test]
 fn features_aggregated_once_give_the_same_training() {
@@ -10,20 +21,7 @@ fn features_aggregated_once_give_the_same_training() {
     for name in ["single", "halo", "sancus"] {
         let entry = crate::strategy::find(name).expect("registered");
         for &model in entry.models {
-            let run = |when: &str| {
-                let mut pairs = spec(entry, model, 2, 8).to_pairs();
-                pairs.push(("dropout".into(), Value::Float(0.0)));
-                pairs.push(("first_aggregate".into(), Value::Str(when.into())));
-                let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
-                let ranks = entry.ranks.1.min(3);
-                train(
-                    entry,
-                    &spec,
-                    &data,
-                    Some(random_owner(70, ranks, false, 3)),
-                    ranks,
-                )
-            };
+            let run = |when: &str| trained(entry, model, &data, when);
             let (every, once) = (run("every-epoch"), run("once"));
             for (a, b) in every.iter().zip(&once) {
                 assert_eq!(
@@ -45,15 +43,7 @@ fn wide_features_aggregated_once_leave_the_first_layer_nothing_to_aggregate() {
     for name in ["single", "halo"] {
         let entry = crate::strategy::find(name).expect("registered");
         for model in [ModelKind::Gcn, ModelKind::Sage, ModelKind::Gin] {
-            let run = |when: &str| {
-                let mut pairs = spec(entry, model, 2, 8).to_pairs();
-                pairs.push(("dropout".into(), Value::Float(0.0)));
-                pairs.push(("first_aggregate".into(), Value::Str(when.into())));
-                let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
-                let ranks = entry.ranks.1.min(3);
-                let owner = random_owner(70, ranks, false, 3);
-                train(entry, &spec, &data, Some(owner), ranks)
-            };
+            let run = |when: &str| trained(entry, model, &data, when);
             let (every, once) = (run("every-epoch"), run("once"));
             for (a, b) in every.iter().zip(&once) {
                 for (a, b) in a.losses.iter().zip(&b.losses) {

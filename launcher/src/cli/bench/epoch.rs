@@ -10,6 +10,7 @@ use crate::host::Host;
 use crate::request::{Flag, Pair, parse_flags, parse_pairs};
 use crate::{Error, Result, sys};
 use gnn_core::model::{Memory, ModelKind};
+use gnn_core::spec::{FirstAggregate, RunSpec};
 use gnn_core::strategy::STRATEGIES;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -181,7 +182,7 @@ fn text(outcome: &Outcome) -> String {
         let _ = writeln!(text, "{}: {}", form.name, shares.join(", "));
     }
     if let Some(planned) = &outcome.planned {
-        text += &memory_text(planned, &outcome.forms);
+        text += &memory_text(planned, spec, &outcome.forms);
     }
     for r in outcome.ratios() {
         let _ = writeln!(
@@ -206,7 +207,7 @@ fn text(outcome: &Outcome) -> String {
 }
 
 /// What the plan says, and how far the peaks of ours are from it.
-fn memory_text(planned: &Memory, forms: &[Form]) -> String {
+fn memory_text(planned: &Memory, spec: &RunSpec, forms: &[Form]) -> String {
     let part = |bytes: usize| mib(bytes as u64);
     let mut text = format!(
         "planned: {:.0} MiB = graph {:.0} + features {:.0} + activations {:.0} + gradients {:.0}; \
@@ -218,7 +219,9 @@ fn memory_text(planned: &Memory, forms: &[Form]) -> String {
         part(planned.gradients),
         part(planned.parameters),
     );
-    let ours = |f: &&Form| f.kind == Kind::Ours && f.peak_bytes > 0;
+    // The plan is that of what was asked for; features aggregated once may be kept twice.
+    let once = spec.first_aggregate == FirstAggregate::Once;
+    let ours = |f: &&Form| f.kind == Kind::Ours && f.once == once && f.peak_bytes > 0;
     for form in forms.iter().filter(ours) {
         let ratio = form.peak_bytes as f64 / planned.data().max(1) as f64;
         let _ = writeln!(text, "{}: peak is {ratio:.2} times that", form.name);
