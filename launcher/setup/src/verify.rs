@@ -288,7 +288,8 @@ fn notebooks(flow: &mut Flow, places: &Places, soak: bool, total: &mut Counts) {
         check(total, outcome);
     }
     if !drafts.is_empty() {
-        let what = "drafts of the papers' notebooks: two epochs a run, claims are shown";
+        let what =
+            "drafts of the papers' notebooks: two epochs a run on small graphs, claims are shown";
         // Each is counted by itself; the step's outcome is for the table alone.
         let _ = flow.step("drafts", what, 30, |step| {
             let mut all_passed = true;

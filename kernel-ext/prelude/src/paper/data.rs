@@ -1,12 +1,18 @@
 //! Real data where it can be had.
 
+use super::draft;
 use std::path::Path;
 
 /// The folder `name` in `folder` if it has a graph, else `otherwise`, a generated one, and says so: results
 /// of it are of another graph than the paper's.
 ///
-/// The folder is absolute or seen from the notebook's own, as cells are.
+/// The folder is absolute or seen from the notebook's own, as cells are. A draft takes the generated one, which
+/// can be made smaller.
 pub fn real(folder: &str, name: &str, otherwise: &str) -> String {
+    if draft::asked() {
+        println!("a draft: {otherwise} (synthetic) stands in the place of {name}");
+        return otherwise.to_owned();
+    }
     let found = Path::new(folder).join(name);
     if found.join("graph.npz").is_file() {
         return found.to_string_lossy().into_owned();

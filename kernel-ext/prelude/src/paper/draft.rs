@@ -1,5 +1,7 @@
-//! Drafts: every run of a reproduction shortened, to see in minutes that all of its cells work.
+//! Drafts: every run of a reproduction shortened and on less of its graph, to see in minutes that all of its cells
+//! work.
 
+use gnn_core::dataset::Sizes;
 use gnn_core::spec::Value;
 use launcher::check::Verdict;
 use launcher::request::Pair;
@@ -8,10 +10,34 @@ use launcher::request::Pair;
 const ASKED: &str = "HALOBOOK_DRAFT";
 /// Epochs of a run: the warm-up, and one behind it.
 const EPOCHS: i64 = 2;
+/// What is left of a generated graph's vertices.
+const PART: f64 = 0.5;
 
 /// Whether a draft was asked for.
 pub(super) fn asked() -> bool {
     std::env::var(ASKED).is_ok_and(|said| said == "1")
+}
+
+/// Leaves a request half of the vertices of a graph that is generated. Files are read whole; so is a graph for a
+/// device of a size that was chosen for it, where less may not leave room for the weights.
+pub(super) fn shrink(pairs: &mut [Pair]) {
+    if pairs.iter().any(|(key, _)| key == "device_mem") {
+        return;
+    }
+    for (_, value) in pairs.iter_mut().filter(|(key, _)| key == "data") {
+        if let Value::Str(data) = value {
+            *data = smaller(data);
+        }
+    }
+}
+
+/// The same kind of graph with half of the vertices, or with as few as it can have; files stay.
+fn smaller(data: &str) -> String {
+    match Sizes::of(data) {
+        // A little more than the least: a size is a rounded number.
+        Some(sizes) => sizes.part((1.05 * sizes.least).clamp(PART, 1.0)),
+        None => data.to_owned(),
+    }
 }
 
 /// Leaves a request no more than a draft's epochs, and no evaluation but behind the last.
@@ -28,7 +54,7 @@ pub(super) fn shorten(pairs: &mut Vec<Pair>) {
 /// Only shows what does not hold: so short a run decides nothing.
 pub(super) fn forgive(verdicts: &mut [Verdict]) {
     for verdict in verdicts.iter_mut().filter(|v| v.fails()) {
-        verdict.shown = Some(format!("a draft of {EPOCHS} epochs a run"));
+        verdict.shown = Some(format!("a draft of {EPOCHS} epochs on smaller graphs"));
     }
 }
 
@@ -51,6 +77,30 @@ mod tests {
         assert_eq!(shortened("epochs = 200; ranks = 2"), short);
         assert_eq!(shortened("eval_every = 1; ranks = 2"), short);
         assert_eq!(shortened("epochs = 1; ranks = 2"), "epochs = 1; ranks = 2");
+    }
+
+    #[test]
+    fn a_generated_graph_has_half_of_its_vertices() {
+        assert_eq!(smaller("like:flickr"), "like:flickr,scale=0.5");
+        assert_eq!(
+            smaller("sbm:nodes=2000,classes=4"),
+            "sbm:nodes=1000,classes=4"
+        );
+        assert_eq!(smaller("rmat:scale=14,feat=8"), "rmat:scale=13,feat=8");
+        for kept in ["karate", "/data/cora", "rmat:scale=x"] {
+            assert_eq!(smaller(kept), kept);
+        }
+        let mut pairs = parse_body("data = \"like:flickr\"; device_mem = 4MB").expect("a body");
+        let before = pairs.clone();
+        shrink(&mut pairs);
+        assert_eq!(pairs, before);
+        // As few vertices as its degrees need.
+        let dense = smaller("like:reddit,scale=0.01");
+        let scale = dense.rsplit('=').next().and_then(|n| n.parse().ok());
+        assert!(
+            scale.is_some_and(|scale: f64| (0.0084..0.01).contains(&scale)),
+            "{dense}"
+        );
     }
 
     #[test]

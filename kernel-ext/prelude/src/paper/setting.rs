@@ -35,8 +35,9 @@ const ASKED: &str = "asked.json";
 /// again: a notebook that is executed again computes what has changed. [`Setting::fresh`] runs again all
 /// the same.
 ///
-/// With `HALOBOOK_DRAFT=1` in the environment a run has two epochs at most, and one seed: whether all cells
-/// work is seen in minutes. Claims that do not hold then are shown, and no cell fails by them.
+/// With `HALOBOOK_DRAFT=1` in the environment a run has two epochs at most, one seed, and a generated graph
+/// of half of the vertices: whether all cells work is seen in minutes. Claims that do not hold then are
+/// shown, and no cell fails by them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setting {
     pairs: Vec<Pair>,
@@ -121,6 +122,7 @@ impl Setting {
         pairs.retain(|(key, _)| key != "name");
         if draft::asked() {
             draft::shorten(&mut pairs);
+            draft::shrink(&mut pairs);
         }
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.push(("name".into(), Value::Str(name.into())));
@@ -156,6 +158,9 @@ impl Setting {
     /// [`launcher::Error::Refused`] with what `halobook plan` wrote.
     pub fn try_plan(&self, body: &str) -> Result<Planned> {
         let mut pairs = self.with(body).pairs;
+        if draft::asked() {
+            draft::shrink(&mut pairs);
+        }
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         let asked = asked(&pairs);
         let known = match self.fresh {
