@@ -26,22 +26,27 @@ pub fn execute(
         .map(|_| ())
 }
 
-/// Executes reproductions as drafts, whose runs are a few epochs long and whose claims fail nothing: two at a time,
-/// since most of their time one core compiles cells. One outcome each.
-pub fn drafts(
-    step: &Step,
-    places: &Places,
-    sources: &[PathBuf],
-    out: &Path,
-    home: &Path,
-) -> Vec<Result<(), Stop>> {
+/// A notebook to execute, and how.
+pub struct Job {
+    /// The notebook.
+    pub source: PathBuf,
+    /// Where its runs go.
+    pub home: PathBuf,
+    /// Whether its runs are short ones on small graphs, and its claims fail nothing.
+    pub draft: bool,
+}
+
+/// Executes notebooks two at a time, since most of their time one core compiles cells. One outcome each.
+pub fn beside(step: &Step, places: &Places, jobs: &[Job], out: &Path) -> Vec<Result<(), Stop>> {
     let next = AtomicUsize::new(0);
     let lane = || {
         let mut outcomes = Vec::new();
-        while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut python = command(places, source, out, Some(home));
-            python.env("HALOBOOK_DRAFT", "1");
-            outcomes.push(step.beside(&name(source), &mut python));
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut python = command(places, &job.source, out, Some(&job.home));
+            if job.draft {
+                python.env("HALOBOOK_DRAFT", "1");
+            }
+            outcomes.push(step.beside(&name(&job.source), &mut python));
         }
         outcomes
     };

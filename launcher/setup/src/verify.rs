@@ -2,6 +2,7 @@
 
 use crate::counts::{self, Counts};
 use crate::flow::{Flow, Step, Stop};
+use crate::notebook::Job;
 use crate::places::Places;
 use crate::{
     aarch64, browser, compile, differential, environment, exec, fuzz, links, memory, notebook,
@@ -266,8 +267,8 @@ pub fn counted(step: &mut Step, places: &Places, tests: &mut Command) -> Result<
     Ok(counts)
 }
 
-/// One check a notebook; its runs go to a store of their own. Reproductions of papers, which train for half an
-/// hour, are drafts but in the slow form.
+/// One check a notebook; runs go to stores of their own. Reproductions of papers, which train for half an hour, are
+/// drafts but in the slow form, where each notebook has the machine to itself.
 fn notebooks(flow: &mut Flow, places: &Places, soak: bool, total: &mut Counts) {
     let all = notebook::all(places);
     if all.is_empty() {
@@ -277,31 +278,50 @@ fn notebooks(flow: &mut Flow, places: &Places, soak: bool, total: &mut Counts) {
     let out = places.logs().join("notebooks");
     let home = places.logs().join("home");
     let _ = std::fs::remove_dir_all(&home);
+    if soak {
+        for source in all {
+            let what = format!("executes {} from clean", notebook::name(&source));
+            let outcome = flow.step("notebooks", &what, 30, |step| {
+                notebook::execute(step, places, &source, &out, Some(&home))
+            });
+            check(total, outcome);
+        }
+        return;
+    }
     let long = |source: &PathBuf| source.parent().is_some_and(|of| of.ends_with("papers"));
-    let (drafts, whole): (Vec<PathBuf>, Vec<PathBuf>) =
-        all.into_iter().partition(|source| !soak && long(source));
-    for source in whole {
-        let what = format!("executes {} from clean", notebook::name(&source));
-        let outcome = flow.step("notebooks", &what, 30, |step| {
-            notebook::execute(step, places, &source, &out, Some(&home))
-        });
-        check(total, outcome);
-    }
-    if !drafts.is_empty() {
-        let what =
-            "drafts of the papers' notebooks: two epochs a run on small graphs, claims are shown";
-        // Each is counted by itself; the step's outcome is for the table alone.
-        let _ = flow.step("drafts", what, 30, |step| {
-            let mut all_passed = true;
-            for outcome in notebook::drafts(step, places, &drafts, &out, &home) {
-                all_passed &= check(total, outcome);
+    let mut jobs: Vec<Job> = all
+        .into_iter()
+        .map(|source| {
+            let draft = long(&source);
+            // What a notebook lists is what it has run; drafts name what they have run.
+            let own = if draft {
+                "papers".to_owned()
+            } else {
+                notebook::name(&source)
+            };
+            let home = home.join(own);
+            Job {
+                source,
+                home,
+                draft,
             }
-            match all_passed {
-                true => Ok(()),
-                false => Err(Stop::failed(String::new(), String::new())),
-            }
-        });
-    }
+        })
+        .collect();
+    // The long ones first, so that neither lane ends with one.
+    jobs.sort_by_key(|job| !job.draft);
+    let what = "executes all from clean, two at a time; those of papers as drafts: two epochs a run on small graphs, \
+                claims are shown";
+    // Each is counted by itself; the step's outcome is for the table alone.
+    let _ = flow.step("notebooks", what, 60, |step| {
+        let mut all_passed = true;
+        for outcome in notebook::beside(step, places, &jobs, &out) {
+            all_passed &= check(total, outcome);
+        }
+        match all_passed {
+            true => Ok(()),
+            false => Err(Stop::failed(String::new(), String::new())),
+        }
+    });
 }
 
 #[cfg(test)]
