@@ -133,6 +133,24 @@ impl Device {
         self.must(self.driver.wait_for(mark));
     }
 
+    /// [`Device::wait_for`], for somebody who can do without.
+    #[cfg(feature = "cuda")]
+    pub(super) fn try_wait_for(&self, mark: &Mark) -> Result<(), Error> {
+        self.driver.wait_for(mark)
+    }
+
+    /// Whether what a mark stands for is done, without waiting.
+    #[cfg(feature = "cuda")]
+    pub(super) fn is_done(&self, mark: &Mark) -> Result<bool, Error> {
+        self.driver.is_done(mark)
+    }
+
+    /// A stream of its own, for messages.
+    #[cfg(feature = "cuda")]
+    pub(super) fn side(&self) -> Result<Box<dyn super::Side>, Error> {
+        self.driver.side()
+    }
+
     /// Zeros.
     pub fn zeros<T: Plain>(self: &Arc<Self>, len: usize) -> Buf<T> {
         let to = self.fresh::<T>(len);

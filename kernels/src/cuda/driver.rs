@@ -2,6 +2,7 @@
 
 use super::Error;
 use std::any::Any;
+use std::ffi::c_void;
 
 /// One argument of a kernel. The driver checks neither number nor types; [`super::ops`] is the one
 /// place that writes them, and the shim counts them.
@@ -165,9 +166,62 @@ pub trait Driver: Send + Sync {
     /// When the device failed.
     fn between(&self, from: &Mark, to: &Mark) -> Result<u64, Error>;
 
+    /// Whether what a mark stands for is done, without waiting.
+    ///
+    /// # Errors
+    /// When the device failed, or it is a mark of another driver.
+    fn is_done(&self, mark: &Mark) -> Result<bool, Error>;
+
     /// Waits until everything is done.
     ///
     /// # Errors
     /// When something was not.
     fn finish(&self) -> Result<(), Error>;
+
+    /// A stream of its own, for messages.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn side(&self) -> Result<Box<dyn Side>, Error>;
+}
+
+/// A stream beside the one that works, of the same device: what is asked for on it is done in order, and
+/// beside everything else. Marks of both are understood by both.
+pub trait Side: Send + Sync {
+    /// The stream itself, as libraries take it.
+    fn stream(&self) -> *mut c_void;
+
+    /// Makes the device that of this thread, as a library's calls need.
+    ///
+    /// # Errors
+    /// When the device failed.
+    fn here(&self) -> Result<(), Error>;
+
+    /// Whatever is asked for here from now on is done after what `mark` stands for; returns at once.
+    ///
+    /// # Errors
+    /// When the device failed, or it is a mark of another driver.
+    fn wait_for(&self, mark: &Mark) -> Result<(), Error>;
+
+    /// Marks this moment, without waiting.
+    ///
+    /// # Errors
+    /// When the device failed.
+    fn mark(&self) -> Result<Mark, Error>;
+
+    /// Copies within the device.
+    ///
+    /// # Errors
+    /// When the device failed.
+    /// # Safety
+    /// Both have `bytes` bytes, do not overlap, and stay until this is done.
+    unsafe fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<(), Error>;
+
+    /// Runs a kernel.
+    ///
+    /// # Errors
+    /// As [`Driver::launch`].
+    /// # Safety
+    /// As [`Driver::launch`], and the memory stays until this is done.
+    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), Error>;
 }

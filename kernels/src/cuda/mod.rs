@@ -26,9 +26,13 @@ mod driver;
 mod error;
 mod memory;
 #[cfg(feature = "cuda")]
+pub mod nccl;
+#[cfg(feature = "cuda")]
 mod nvidia;
 pub mod nvrtc;
 pub mod ops;
+#[cfg(feature = "cuda")]
+mod queue;
 mod shim;
 mod source;
 mod sparse;
@@ -36,11 +40,13 @@ mod sparse;
 mod tests;
 
 pub use device::{Buf, Device, Plain};
-pub use driver::{Arg, Driver, Gemm, Launch, Mark};
+pub use driver::{Arg, Driver, Gemm, Launch, Mark, Side};
 pub use error::Error;
 pub use memory::{GRAIN, room};
 #[cfg(feature = "cuda")]
 pub use nvidia::Nvidia;
+#[cfg(feature = "cuda")]
+pub use queue::{Flight, Queue};
 pub use shim::Shim;
 pub use source::{FAMILIES, Family};
 pub use sparse::{Moves, Pieces, SparseNeed, SparseOn};

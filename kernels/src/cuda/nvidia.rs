@@ -1,16 +1,17 @@
 //! The driver of NVIDIA's GPUs: cudarc for the driver and cuBLAS, loaded at run time; kernels by
 //! NVRTC for this very GPU, kept on disk.
 
+mod side;
 mod staging;
 
+use self::side::{OnSide, run};
 use self::staging::Staging;
 use super::nvrtc::Nvrtc;
 use super::source::FAMILIES;
-use super::{Arg, Driver, Error, Gemm, Launch, Mark, cache};
+use super::{Driver, Error, Gemm, Launch, Mark, Side, cache};
 use cudarc::cublas::{CudaBlas, result as cublas, sys as blas};
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaFunction, CudaStream, LaunchConfig, PinnedHostSlice, PushKernelArg,
-    result, sys,
+    CudaContext, CudaEvent, CudaFunction, CudaStream, PinnedHostSlice, result, sys,
 };
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -25,9 +26,12 @@ pub struct Nvidia {
     beside: Arc<CudaStream>,
     pinned: Mutex<Vec<Pinned>>,
     staging: Staging,
-    kernels: HashMap<&'static str, CudaFunction>,
+    kernels: Arc<Kernels>,
     blas: Mutex<CudaBlas>,
 }
+
+/// Kernels by name.
+type Kernels = HashMap<&'static str, CudaFunction>;
 
 /// Host memory that the GPU reads by itself.
 struct Pinned {
@@ -77,7 +81,7 @@ impl Nvidia {
         let (major, minor) = context
             .compute_capability()
             .map_err(failed("asking the GPU"))?;
-        let kernels = load(&context, (major * 10 + minor) as u32)?;
+        let kernels = Arc::new(load(&context, (major * 10 + minor) as u32)?);
         let handle = CudaBlas::new(Arc::clone(&stream)).map_err(failed("cuBLAS"))?;
         // Full f32 products: TensorFloat-32, which rounds operands to ten bits, stays off.
         // SAFETY: the handle was made one line above.
@@ -159,7 +163,7 @@ fn probe() -> Result<(), Error> {
 }
 
 /// Every kernel, compiled for `sm`.
-fn load(context: &Arc<CudaContext>, sm: u32) -> Result<HashMap<&'static str, CudaFunction>, Error> {
+fn load(context: &Arc<CudaContext>, sm: u32) -> Result<Kernels, Error> {
     let mut compiler = None;
     let mut kernels = HashMap::new();
     for family in FAMILIES {
@@ -274,26 +278,8 @@ impl Driver for Nvidia {
     }
 
     unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
-        let Some(function) = self.kernels.get(launch.kernel) else {
-            return Err(Error::call(launch.kernel, "no such kernel"));
-        };
-        let mut call = self.stream.launch_builder(function);
-        for arg in launch.args {
-            match arg {
-                Arg::U64(x) => call.arg(x),
-                Arg::U32(x) => call.arg(x),
-                Arg::F32(x) => call.arg(x),
-            };
-        }
-        let [x, y, z] = launch.grid;
-        let shape = LaunchConfig {
-            grid_dim: (x, y, z),
-            block_dim: (launch.threads, 1, 1),
-            shared_mem_bytes: 0,
-        };
         // SAFETY: the caller's.
-        let launched = unsafe { call.launch(shape) };
-        launched.map(|_| ()).map_err(failed(launch.kernel))
+        unsafe { run(&self.kernels, &self.stream, launch) }
     }
 
     unsafe fn gemm(&self, p: Gemm) -> Result<(), Error> {
@@ -354,5 +340,18 @@ impl Driver for Nvidia {
         self.stream
             .synchronize()
             .map_err(failed("waiting for the GPU"))
+    }
+
+    fn is_done(&self, mark: &Mark) -> Result<bool, Error> {
+        Ok(event(mark)?.is_complete())
+    }
+
+    fn side(&self) -> Result<Box<dyn Side>, Error> {
+        let stream = self.context.new_stream();
+        Ok(Box::new(OnSide::new(
+            Arc::clone(&self.context),
+            stream.map_err(failed("making a stream"))?,
+            Arc::clone(&self.kernels),
+        )))
     }
 }

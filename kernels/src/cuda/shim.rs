@@ -5,15 +5,19 @@
 //! writes past its end is found when the memory is given back, one that reads what nobody wrote
 //! meets NaN.
 
+mod kernels;
+mod side;
+
+use self::kernels::Kernels;
+use self::side::{Moment, OnSide};
 use super::source::{FAMILIES, SHIM};
-use super::{Arg, Driver, Error, Gemm, Launch, Mark, cache};
-use libloading::{Library, Symbol};
+use super::{Driver, Error, Gemm, Launch, Mark, Side, cache};
+use libloading::Library;
 use std::alloc::Layout;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Bytes of a guard on each side, and the alignment of memory.
@@ -24,9 +28,7 @@ const PATTERN: u8 = 0xa5;
 
 /// The host shim.
 pub struct Shim {
-    library: Library,
-    /// Starts blocks and threads from the last.
-    reverse: bool,
+    kernels: Arc<Kernels>,
     /// Sizes of what was allocated.
     sizes: Mutex<HashMap<u64, usize>>,
     /// Copies that were asked for beside the work, each with its end: as late as can be, they are made when
@@ -61,8 +63,7 @@ impl Shim {
         let library =
             unsafe { Library::new(&path) }.map_err(|e| Error::call("loading the host shim", e))?;
         Ok(Shim {
-            library,
-            reverse,
+            kernels: Arc::new(Kernels { library, reverse }),
             sizes: Mutex::default(),
             beside: Mutex::default(),
             start: Instant::now(),
@@ -108,8 +109,11 @@ fn compile(compiler: &str, program: &str, to: &Path) -> Result<(), Error> {
     })
 }
 
-/// The nanosecond that a mark of this driver is.
+/// The nanosecond that a mark of this driver is, waiting for one of a side.
 fn moment(mark: &Mark) -> Result<u64, Error> {
+    if let Some(moment) = mark.downcast_ref::<Moment>() {
+        return Ok(moment.wait());
+    }
     let at = mark.downcast_ref::<u64>().copied();
     at.ok_or_else(|| Error::call("mark", "a mark of another driver"))
 }
@@ -217,57 +221,8 @@ impl Driver for Shim {
     }
 
     unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), Error> {
-        let op = |reason: String| Error::call(launch.kernel, reason);
-        let (run, count) = (
-            format!("shim_{}\0", launch.kernel),
-            format!("shim_args_{}\0", launch.kernel),
-        );
-        type Run =
-            unsafe extern "C" fn(*const c_uint, c_uint, *mut *mut c_void, c_int) -> *const c_char;
-        // SAFETY: SHIM_EXPORT gives every kernel these two functions with these types.
-        let (run, count) = unsafe {
-            let run: Symbol<Run> = self
-                .library
-                .get(run.as_bytes())
-                .map_err(|e| op(e.to_string()))?;
-            let count: Symbol<unsafe extern "C" fn() -> c_uint> = self
-                .library
-                .get(count.as_bytes())
-                .map_err(|e| op(e.to_string()))?;
-            (run, count() as usize)
-        };
-        if count != launch.args.len() {
-            return Err(op(format!(
-                "takes {count} arguments, got {}",
-                launch.args.len()
-            )));
-        }
-        let mut words: Vec<u64> = launch.args.iter().map(|a| a.bits()).collect();
-        let mut args: Vec<*mut c_void> = words
-            .iter_mut()
-            .map(|w| std::ptr::from_mut(w).cast())
-            .collect();
-        let grid = launch.grid;
-        if grid.contains(&0) {
-            return Err(op(format!("a grid of {grid:?}")));
-        }
-        // SAFETY: as many arguments as the kernel has, each readable as any type of up to eight
-        // bytes; that they are right is the caller's.
-        let fault = unsafe {
-            run(
-                grid.as_ptr(),
-                launch.threads,
-                args.as_mut_ptr(),
-                c_int::from(self.reverse),
-            )
-        };
-        if fault.is_null() {
-            return Ok(());
-        }
-        // SAFETY: faults are literals in the library.
-        Err(op(unsafe { CStr::from_ptr(fault) }
-            .to_string_lossy()
-            .into_owned()))
+        // SAFETY: the caller's.
+        unsafe { self.kernels.run(launch) }
     }
 
     unsafe fn gemm(&self, p: Gemm) -> Result<(), Error> {
@@ -309,15 +264,12 @@ impl Driver for Shim {
     fn finish(&self) -> Result<(), Error> {
         Ok(())
     }
-}
 
-impl Arg {
-    /// The argument in the first bytes of a word (little-endian).
-    fn bits(self) -> u64 {
-        match self {
-            Arg::U64(x) => x,
-            Arg::U32(x) => u64::from(x),
-            Arg::F32(x) => u64::from(x.to_bits()),
-        }
+    fn is_done(&self, mark: &Mark) -> Result<bool, Error> {
+        Ok(mark.downcast_ref::<Moment>().is_none_or(Moment::is_done))
+    }
+
+    fn side(&self) -> Result<Box<dyn Side>, Error> {
+        Ok(Box::new(OnSide::new(Arc::clone(&self.kernels), self.start)))
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::copy_block::{self, Corner, Picked};
 use crate::cuda::ops::{self, CornerOn, PickedOn, Reduce};
-use crate::cuda::{Driver, Gemm, Launch, Mark, SparseNeed, SparseOn};
+use crate::cuda::{Driver, Gemm, Launch, Mark, Side, SparseNeed, SparseOn};
 
 /// A driver that does nothing and has nothing: its addresses are never followed.
 struct Bare {
@@ -56,8 +56,14 @@ impl Driver for Bare {
     fn between(&self, _from: &Mark, _to: &Mark) -> Result<u64, Error> {
         Ok(0)
     }
+    fn is_done(&self, _mark: &Mark) -> Result<bool, Error> {
+        Ok(true)
+    }
     fn finish(&self) -> Result<(), Error> {
         Ok(())
+    }
+    fn side(&self) -> Result<Box<dyn Side>, Error> {
+        Err(Error::call("side", "there is none"))
     }
 }
 

@@ -11,6 +11,8 @@ mod compile;
 mod dense;
 mod edges;
 mod memory;
+#[cfg(feature = "cuda")]
+mod nccl;
 mod relation;
 mod spmm;
 
