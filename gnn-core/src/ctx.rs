@@ -5,7 +5,7 @@ mod origin;
 pub(crate) use origin::{Seen, Watch};
 
 use crate::backend::{Backend, Cpu, Mat, Metered};
-use crate::comm::{Communicator, MailLane, Post, Transport};
+use crate::comm::{Communicator, MailLane, Message, Post, Transport};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::record::frame::{FrameRow, Noted};
@@ -14,6 +14,7 @@ use crate::record::{
     Direction, Label, Lane, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic,
     now_ns,
 };
+use crate::spec::TransportKind;
 use kernels::{Busy, Par};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -79,6 +80,18 @@ impl Ctx {
         }
     }
 
+    /// Opens the way between the ranks' devices, where the plan asks for one. Collective.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone, or NCCL refuses.
+    pub fn connect(&mut self) -> Result<()> {
+        let asked = self.plan.spec.transport == TransportKind::Nccl && self.size() > 1;
+        match self.backend.memory().filter(|_| asked).map(Arc::clone) {
+            Some(device) => self.comm.between_devices(&device),
+            None => Ok(()),
+        }
+    }
+
     /// So many threads, of which this one is the first.
     pub(crate) fn par(&self, threads: usize) -> Par {
         match &self.busy {
@@ -110,6 +123,8 @@ impl Ctx {
     /// rows live on the host. None where the device is the host.
     pub fn take_device(&mut self) -> Option<Box<dyn Backend>> {
         self.backend.memory()?;
+        // Rows are on the host from now on, and so are messages.
+        self.comm.leave_devices();
         let host = Metered::new(Cpu::new(self.plan.threads), Rc::clone(&self.meter));
         Some(std::mem::replace(&mut self.backend, Box::new(host)))
     }
@@ -210,23 +225,36 @@ impl Ctx {
         f64::from(self.backend.take(square)[[0, 0]]).sqrt()
     }
 
-    /// The elements of a matrix as a message.
-    pub fn message(&self, x: Mat) -> Vec<f32> {
-        self.backend.take(x).into_raw_vec_and_offset().0
+    /// The elements of a matrix as a message: on the device, where messages stay there.
+    pub fn message(&self, x: Mat) -> Message {
+        match x.on_device_at() {
+            true if self.comm.is_between_devices() => x.into_buf().into(),
+            _ => self.backend.take(x).into_raw_vec_and_offset().0.into(),
+        }
     }
 
     /// A message that is the matrix `[rows, cols]`, on this rank's device.
     ///
     /// # Errors
     /// [`Error::Shape`] when it has another length.
-    pub fn received(&self, rows: usize, cols: usize, message: Vec<f32>) -> Result<Mat> {
+    pub fn received(&self, rows: usize, cols: usize, message: impl Into<Message>) -> Result<Mat> {
+        let message = message.into();
         let got = message.len();
-        let x = kernels::Mat::from_shape_vec((rows, cols), message).map_err(|_| Error::Shape {
+        let wrong = || Error::Shape {
             op: "message".into(),
             expected: format!("{rows} rows of {cols}"),
             got: format!("{got} numbers"),
-        })?;
-        Ok(self.backend.upload(x))
+        };
+        match message {
+            Message::Host(floats) => {
+                let x = kernels::Mat::from_shape_vec((rows, cols), floats).map_err(|_| wrong())?;
+                Ok(self.backend.upload(x))
+            }
+            Message::Device(floats) if got == rows * cols => {
+                Ok(Mat::of_message(rows, cols, floats, &self.meter))
+            }
+            Message::Device(_) => Err(wrong()),
+        }
     }
 
     /// Compares clocks, where spans are kept. Collective.

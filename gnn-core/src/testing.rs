@@ -50,6 +50,7 @@ pub(crate) fn world_on<T: Send>(
                         let backend = open(Rc::clone(&meter));
                         let mut cx = Ctx::new(plan.clone(), transport, backend, Rc::clone(&meter));
                         cx.post = post;
+                        cx.connect().expect("all ranks connect");
                         f(&mut cx, &meter)
                     };
                     let transport = behind_link(plan.spec.link, Box::new(transport));

@@ -237,7 +237,9 @@ fn run_on(
     let mut cx = Ctx::new(Arc::clone(plan), transport, backend, meter);
     cx.post = post;
     cx.scratch = folder.0.clone();
-    let result = train::train(&mut cx, &mut recorder, setup, &folder, entries);
+    let connected = cx.connect();
+    let result =
+        connected.and_then(|()| train::train(&mut cx, &mut recorder, setup, &folder, entries));
     if result.is_err() {
         cx.comm.abort(1);
     }

@@ -173,7 +173,8 @@ impl Backend for Cuda {
             assert_eq!((m, n), out.dim(), "linear: shapes of a product and its sum");
             let (left, right) = (Product::LeftT, Product::RightT);
             let transposed = [term.product == left, term.product == right];
-            let k = term.a.len() / m.max(1);
+            let (rows, columns) = term.a.dim();
+            let k = if transposed[0] { rows } else { columns };
             let (a, b) = (term.a.buf(), term.b.buf());
             ops::gemm(transposed, [m, n, k], a, b, beta, out.buf_mut());
         }

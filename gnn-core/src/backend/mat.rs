@@ -202,6 +202,35 @@ impl Mat {
         }
     }
 
+    /// Whether the elements are in a device's memory.
+    pub(crate) fn on_device_at(&self) -> bool {
+        matches!(self.at, Storage::Device(_))
+    }
+
+    /// The elements themselves; panics like [`Mat::buf`].
+    pub(crate) fn into_buf(mut self) -> Buf<f32> {
+        let shape = self.dim();
+        match std::mem::replace(&mut self.at, Storage::Rounded(Vec::new())) {
+            Storage::Device(data) => data,
+            _ => panic!("Mat {shape:?}: expected a matrix on the device"),
+        }
+    }
+
+    /// A matrix `[rows, cols]` of what came to the device, its bytes told to `meter`.
+    pub(crate) fn of_message(
+        rows: usize,
+        cols: usize,
+        floats: Arc<Buf<f32>>,
+        meter: &Rc<Meter>,
+    ) -> Mat {
+        let data = Arc::try_unwrap(floats).unwrap_or_else(|shared| {
+            let mut own = shared.device().fresh(shared.len());
+            own.copy_from(0, &shared, 0, shared.len());
+            own
+        });
+        Mat::on_device(rows, cols, data).told(meter)
+    }
+
     /// Number of rows.
     pub fn nrows(&self) -> usize {
         self.rows

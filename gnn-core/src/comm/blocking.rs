@@ -1,7 +1,7 @@
 //! The blocking forms of the communicator's operations: post and finish in one call.
 
 use super::transport::Words;
-use super::{Communicator, Label};
+use super::{Communicator, Label, Message, Payload};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -31,12 +31,12 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
-    pub fn all_to_all_v(
+    pub fn all_to_all_v<P: Payload>(
         &mut self,
         label: Label,
-        send: Vec<Vec<f32>>,
+        send: Vec<P>,
         recv_len: &[usize],
-    ) -> Result<Vec<Vec<f32>>> {
+    ) -> Result<Vec<P>> {
         let ticket = self.post_all_to_all_v(label, send, recv_len)?;
         self.finish(ticket)
     }
@@ -45,12 +45,12 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
-    pub fn all_gather_v(
+    pub fn all_gather_v<P: Payload>(
         &mut self,
         label: Label,
-        mine: Vec<f32>,
+        mine: P,
         lens: &[usize],
-    ) -> Result<Vec<Vec<f32>>> {
+    ) -> Result<Vec<P>> {
         let ticket = self.post_all_gather_v(label, mine, lens)?;
         self.finish(ticket)
     }
@@ -59,13 +59,13 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
-    pub fn broadcast(
+    pub fn broadcast<P: Payload>(
         &mut self,
         label: Label,
         root: usize,
-        data: Vec<f32>,
+        data: P,
         len: usize,
-    ) -> Result<Vec<f32>> {
+    ) -> Result<P> {
         let ticket = self.post_broadcast(label, root, data, len)?;
         self.finish(ticket).map(joined)
     }
@@ -74,7 +74,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
-    pub fn all_reduce(&mut self, label: Label, data: Vec<f32>) -> Result<Vec<f32>> {
+    pub fn all_reduce<P: Payload>(&mut self, label: Label, data: P) -> Result<P> {
         let ticket = self.post_all_reduce(label, data)?;
         self.finish(ticket).map(joined)
     }
@@ -92,19 +92,20 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when the peer is gone or sends another length.
-    pub fn recv(&mut self, label: Label, from: usize, len: usize) -> Result<Vec<f32>> {
-        let ticket = self.post_recv(label, from, len)?;
+    pub fn recv<P: Payload>(&mut self, label: Label, from: usize, len: usize) -> Result<P> {
+        let ticket = self.post_recv::<P>(label, from, len)?;
         self.finish(ticket).map(joined)
     }
 }
 
 /// What came, in one piece: as it is where it came from one rank.
-fn joined(mut parts: Vec<Vec<f32>>) -> Vec<f32> {
+fn joined<P: Payload>(parts: Vec<P>) -> P {
+    let mut parts: Vec<Message> = parts.into_iter().map(P::into).collect();
     parts.retain(|part| !part.is_empty());
-    match parts.len() {
+    P::came(match parts.len() {
         1 => parts.remove(0),
-        _ => parts.concat(),
-    }
+        _ => Message::joined(parts),
+    })
 }
 
 fn split(x: f64) -> [u32; 2] {

@@ -7,35 +7,38 @@
 //!
 //! Sums add in rank order, so they are the same on every rank, transport and run.
 //!
+//! What is posted is a [`Payload`]: messages of rows stay on the device where ranks have a way between their
+//! devices ([`Communicator::between_devices`]), and numbers pass through the host.
+//!
 //! A [`Communicator::group`] is a communicator of some of the ranks, which need not be in step with the
 //! others.
 
+use super::lane::Lane;
 use super::members::Members;
+use super::message::{Message, Payload, Place, Ticket};
 use super::operation::{Chain, Part, Posted, Then};
 use super::route::Route;
 use super::tags::Tags;
 use super::transport::{Transport, Words};
 use super::wire::Wire;
 use crate::error::{Error, Result};
-use crate::record::{Label, Meter, Op, now_ns};
+use crate::record::{Direction, Label, Meter, Op, now_ns};
+use kernels::cuda::Device;
+use kernels::cuda::nccl::Id;
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Why a rank stopped waiting that was told to.
 pub const GIVEN_UP: &str = "given up on request";
-
-/// A posted operation that somebody must finish, on whichever communicator of its rank.
-#[must_use = "a posted operation must be finished on every rank"]
-#[derive(Debug)]
-pub struct Ticket {
-    pub(super) slot: usize,
-}
 
 /// The ranks of a run, or of a group of them, as one of them sees them.
 pub struct Communicator {
     wire: Rc<RefCell<Wire>>,
     members: Rc<Members>,
     tags: Tags,
+    /// The way between devices, where there is one.
+    lane: Option<Lane>,
 }
 
 impl Communicator {
@@ -53,7 +56,72 @@ impl Communicator {
             wire,
             tags: Tags::of(group, members.len()),
             members: Rc::new(members),
+            lane: None,
         }
+    }
+
+    /// From now on messages of rows stay on `device`, which is this rank's own, and go from there to the
+    /// other ranks' devices by NCCL. Collective.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone, or NCCL refuses.
+    pub fn between_devices(&mut self, device: &Arc<Device>) -> Result<()> {
+        let id = match self.rank() {
+            0 => Some(Id::new().map_err(|e| Error::Comm {
+                op: "NCCL".into(),
+                peer: None,
+                reason: e.to_string(),
+            })?),
+            _ => None,
+        };
+        let word = |bytes: &[u8]| f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let words: Vec<f32> =
+            id.map_or_else(Vec::new, |id| id.bytes().chunks(4).map(word).collect());
+        let label = Label {
+            layer: 0,
+            direction: Direction::Eval,
+        };
+        let words = self.broadcast(label, 0, words, Id::BYTES / 4)?;
+        let mut bytes = [0; Id::BYTES];
+        for (to, word) in bytes.chunks_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        let meter = Rc::clone(&self.wire().meter);
+        let lane = Lane::join(device, meter, &self.members, Id::from_bytes(bytes))?;
+        self.lane = Some(lane);
+        Ok(())
+    }
+
+    /// Whether messages of rows stay on the device.
+    pub fn is_between_devices(&self) -> bool {
+        self.lane.is_some()
+    }
+
+    /// From now on everything passes through the host. Collective.
+    pub(crate) fn leave_devices(&mut self) {
+        self.lane = None;
+    }
+
+    pub(super) fn lane(&self) -> Option<&Lane> {
+        self.lane.as_ref()
+    }
+
+    pub(super) fn with_lane(mut self, lane: Option<Lane>) -> Communicator {
+        self.lane = lane;
+        self
+    }
+
+    /// The lane, for what stays on the device.
+    fn lane_for<P: Payload>(&self) -> Option<&Lane> {
+        self.lane.as_ref().filter(|_| P::STAYS)
+    }
+
+    /// Tells the meter what is known of messages between devices once the device has settled.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] when a peer is gone.
+    pub fn settle_devices(&self) -> Result<()> {
+        self.lane.as_ref().map_or(Ok(()), Lane::settle)
     }
 
     pub(super) fn wire(&self) -> RefMut<'_, Wire> {
@@ -125,7 +193,7 @@ impl Communicator {
         tag: u16,
         parts: Vec<Part>,
         then: Then,
-    ) -> Result<Ticket> {
+    ) -> Result<usize> {
         self.wire().meter.moved(of.0, of.1, start..now_ns());
         self.charge(of, tag, parts, then)
     }
@@ -136,7 +204,7 @@ impl Communicator {
         tag: u16,
         parts: Vec<Part>,
         then: Then,
-    ) -> Result<Ticket> {
+    ) -> Result<usize> {
         let members = Rc::clone(&self.members);
         self.wire().park(Posted {
             label,
@@ -153,44 +221,54 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
-    pub fn post_all_to_all_v(
+    pub fn post_all_to_all_v<P: Payload>(
         &mut self,
         label: Label,
-        send: Vec<Vec<f32>>,
+        send: Vec<P>,
         recv_len: &[usize],
-    ) -> Result<Ticket> {
+    ) -> Result<Ticket<P>> {
+        let send = send.into_iter().map(P::into);
+        if let Some(lane) = self.lane_for::<P>() {
+            let slot = lane.all_to_all(&self.members, label, send.collect(), recv_len)?;
+            return Ok(Ticket::of(Place::Lane(slot)));
+        }
         let start = now_ns();
         let (of, tag, me) = ((label, Op::Alltoall), self.tags.collective(), self.rank());
         let mut parts = Vec::with_capacity(self.size());
         for (rank, &len) in recv_len.iter().enumerate() {
             parts.push(self.part(rank, tag, len)?);
         }
-        for (rank, floats) in send.into_iter().enumerate() {
-            let words: Words = bytemuck::cast_vec(floats);
+        for (rank, message) in send.enumerate() {
+            let words: Words = bytemuck::cast_vec(message.floats());
             if rank == me {
                 parts[me].words = words;
             } else if !words.is_empty() {
                 self.send(rank, tag, of, words)?;
             }
         }
-        self.park(start, of, tag, parts, Then::Finish)
+        self.park(start, of, tag, parts, Then::Finish).map(on_wire)
     }
 
     /// Gives every rank's `mine`, of lengths `lens`, to every rank.
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
-    pub fn post_all_gather_v(
+    pub fn post_all_gather_v<P: Payload>(
         &mut self,
         label: Label,
-        mine: Vec<f32>,
+        mine: P,
         lens: &[usize],
-    ) -> Result<Ticket> {
+    ) -> Result<Ticket<P>> {
+        let mine: Message = mine.into();
+        if let Some(lane) = self.lane_for::<P>() {
+            let slot = lane.all_gather(&self.members, label, mine, lens)?;
+            return Ok(Ticket::of(Place::Lane(slot)));
+        }
         let start = now_ns();
         let (of, tag) = ((label, Op::Gather), self.tags.collective());
-        let words = bytemuck::cast_vec(mine);
+        let words = bytemuck::cast_vec(mine.floats());
         let parts = self.wire().spread(&self.members, tag, of, words, lens)?;
-        self.park(start, of, tag, parts, Then::Finish)
+        self.park(start, of, tag, parts, Then::Finish).map(on_wire)
     }
 
     /// Gives `root`'s `data`, of length `len`, to every rank; other ranks pass anything.
@@ -202,19 +280,24 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
-    pub fn post_broadcast(
+    pub fn post_broadcast<P: Payload>(
         &mut self,
         label: Label,
         root: usize,
-        data: Vec<f32>,
+        data: P,
         len: usize,
-    ) -> Result<Ticket> {
+    ) -> Result<Ticket<P>> {
+        let data: Message = data.into();
+        if let Some(lane) = self.lane_for::<P>() {
+            let slot = lane.broadcast(&self.members, label, root, data, len)?;
+            return Ok(Ticket::of(Place::Lane(slot)));
+        }
         let start = now_ns();
         let (of, tag, me) = ((label, Op::Broadcast), self.tags.collective(), self.rank());
         let route = Route::of(me, root, self.size(), len);
         let segment = route.segment.unwrap_or(len.max(1));
         if me == root {
-            let words: Words = bytemuck::cast_vec(data);
+            let words: Words = bytemuck::cast_vec(data.floats());
             if words.len() != len {
                 return Err(Error::Comm {
                     op: Op::Broadcast.label().into(),
@@ -228,7 +311,8 @@ impl Communicator {
                 }
             }
             let part = Part::here(self.members.world(me), words);
-            return self.park(start, of, tag, vec![part], Then::Finish);
+            let parked = self.park(start, of, tag, vec![part], Then::Finish);
+            return parked.map(on_wire);
         }
         let mut chain = Chain {
             from: self.members.world(route.from()),
@@ -238,6 +322,7 @@ impl Communicator {
         };
         let part = self.part(route.from(), tag, chain.ask().unwrap_or(0))?;
         self.park(start, of, tag, vec![part], Then::Forward(chain))
+            .map(on_wire)
     }
 
     /// The ranks to which this one hands all of a broadcast of `len` floats from `root`.
@@ -253,7 +338,13 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sends another length.
-    pub fn post_all_reduce(&mut self, label: Label, data: Vec<f32>) -> Result<Ticket> {
+    pub fn post_all_reduce<P: Payload>(&mut self, label: Label, data: P) -> Result<Ticket<P>> {
+        let data: Message = data.into();
+        if let Some(lane) = self.lane_for::<P>() {
+            let slot = lane.all_reduce(&self.members, label, data)?;
+            return Ok(Ticket::of(Place::Lane(slot)));
+        }
+        let data = data.floats();
         let start = now_ns();
         let (of, tag, me) = ((label, Op::Allreduce), self.tags.collective(), self.rank());
         let bounds = kernels::par::split_rows(data.len(), self.size());
@@ -269,13 +360,14 @@ impl Communicator {
             self.send(rank, tag, of, sum.copy(chunk(rank)))?;
         }
         self.park(start, of, tag, parts, Then::Share(bounds))
+            .map(on_wire)
     }
 
     /// Tells every rank that this one has come; finished when all have.
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone.
-    pub fn post_barrier(&mut self, label: Label) -> Result<Ticket> {
+    pub fn post_barrier(&mut self, label: Label) -> Result<Ticket<Vec<f32>>> {
         let start = now_ns();
         let (of, tag, lens) = (
             (label, Op::Barrier),
@@ -283,17 +375,18 @@ impl Communicator {
             vec![1; self.size()],
         );
         let parts = self.wire().spread(&self.members, tag, of, vec![0], &lens)?;
-        self.park(start, of, tag, parts, Then::Finish)
+        self.park(start, of, tag, parts, Then::Finish).map(on_wire)
     }
 
     /// Sends floats to one rank. Nothing to finish.
     ///
     /// # Errors
     /// [`Error::Comm`] when the peer is gone.
-    pub fn post_send(&mut self, label: Label, to: usize, data: Vec<f32>) -> Result<()> {
+    pub fn post_send<P: Payload>(&mut self, label: Label, to: usize, data: P) -> Result<()> {
+        let data: Message = data.into();
         let start = now_ns();
         let tag = self.tags.to(to);
-        self.send(to, tag, (label, Op::P2p), bytemuck::cast_vec(data))?;
+        self.send(to, tag, (label, Op::P2p), bytemuck::cast_vec(data.floats()))?;
         self.wire().meter.moved(label, Op::P2p, start..now_ns());
         Ok(())
     }
@@ -302,11 +395,17 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when the peer is gone or sends another length.
-    pub fn post_recv(&mut self, label: Label, from: usize, len: usize) -> Result<Ticket> {
+    pub fn post_recv<P: Payload>(
+        &mut self,
+        label: Label,
+        from: usize,
+        len: usize,
+    ) -> Result<Ticket<P>> {
         let tag = self.tags.from(from);
         let peer = self.members.world(from);
         let part = self.wire().expect(peer, tag, len)?;
         self.charge((label, Op::P2p), tag, vec![part], Then::Finish)
+            .map(on_wire)
     }
 
     /// Lets posted operations progress, those of other communicators of this rank too. Cheap; call it
@@ -323,8 +422,23 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone or sent another length.
-    pub fn finish(&mut self, ticket: Ticket) -> Result<Vec<Vec<f32>>> {
-        self.wire().finish(ticket)
+    pub fn finish<P: Payload>(&mut self, ticket: Ticket<P>) -> Result<Vec<P>> {
+        let given = match ticket.at {
+            Place::Wire(slot) => return self.given(slot),
+            Place::Lane(slot) => self.lane.as_ref().map(|lane| lane.finish(slot)),
+        };
+        let left = || Error::Comm {
+            op: "finish".into(),
+            peer: None,
+            reason: "the way between devices was left".into(),
+        };
+        let given = given.ok_or_else(left)??;
+        Ok(given.into_iter().map(P::came).collect())
+    }
+
+    fn given<P: Payload>(&mut self, slot: usize) -> Result<Vec<P>> {
+        let parts = self.wire().finish(slot)?;
+        Ok(parts.into_iter().map(P::from).collect())
     }
 
     /// Waits until everything this rank sent has left it.
@@ -337,6 +451,13 @@ impl Communicator {
 
     /// Ends every rank of the world. May not return.
     pub fn abort(&mut self, code: i32) {
+        if let Some(lane) = &self.lane {
+            lane.abort();
+        }
         self.wire().transport.abort(code);
     }
+}
+
+fn on_wire<P>(slot: usize) -> Ticket<P> {
+    Ticket::of(Place::Wire(slot))
 }

@@ -49,7 +49,8 @@ impl Communicator {
             ));
         }
         self.wire().groups = number;
-        Ok(Communicator::over(self.shared_wire(), own, number))
+        let lane = self.lane().map(|lane| lane.group(members)).transpose()?;
+        Ok(Communicator::over(self.shared_wire(), own, number).with_lane(lane))
     }
 }
 

@@ -50,14 +50,14 @@ impl Communicator {
         let mut best = Trip::default();
         for _ in 0..ROUNDS {
             if self.rank() == 0 {
-                self.recv(LABEL, rank, 1)?;
+                self.recv::<Vec<f32>>(LABEL, rank, 1)?;
                 let now = now_ns();
                 let words = vec![now as u32, (now >> 32) as u32];
                 self.post_send(LABEL, rank, bytemuck::cast_vec(words))?;
             } else if self.rank() == rank {
                 let left = now_ns();
                 self.post_send(LABEL, 0, vec![0.0])?;
-                let answer: Vec<u32> = bytemuck::cast_vec(self.recv(LABEL, 0, 2)?);
+                let answer: Vec<u32> = bytemuck::cast_vec(self.recv::<Vec<f32>>(LABEL, 0, 2)?);
                 let there = u64::from(answer[0]) | u64::from(answer[1]) << 32;
                 best = best.better(Trip::of(left, there, now_ns()));
             }

@@ -27,7 +27,7 @@ proptest! {
     fn all_reduce_sums_in_rank_order_everywhere(ranks in 1usize..5, len in 0usize..40) {
         let expected: Vec<f32> = (0..len).map(|i| (0..ranks).map(|r| value(r, i)).sum()).collect();
         let all = world(&RunSpec::default(), ranks, |cx, meter| {
-            let mine = (0..len).map(|i| value(cx.rank(), i)).collect();
+            let mine: Vec<f32> = (0..len).map(|i| value(cx.rank(), i)).collect();
             let sum = cx.comm.all_reduce(LABEL, mine).expect("all ranks take part");
             (sum, meter.take_traffic().values().map(|t| t.bytes).sum::<u64>())
         });
@@ -43,7 +43,7 @@ proptest! {
         let len = |from: usize, to: usize| lens[from * 4 + to];
         let all = world(&RunSpec::default(), ranks, |cx, meter| {
             let me = cx.rank();
-            let send = (0..ranks).map(|to| (0..len(me, to)).map(|i| value(me * 10 + to, i)).collect()).collect();
+            let send = (0..ranks).map(|to| (0..len(me, to)).map(|i| value(me * 10 + to, i)).collect::<Vec<f32>>()).collect();
             let recv: Vec<usize> = (0..ranks).map(|from| len(from, me)).collect();
             let got = cx.comm.all_to_all_v(LABEL, send, &recv).expect("lengths agree");
             (got, meter.take_traffic())
@@ -64,7 +64,7 @@ proptest! {
     fn gather_gives_everything_to_everybody(ranks in 1usize..5, lens in prop::collection::vec(0usize..6, 4)) {
         let all = world(&RunSpec::default(), ranks, |cx, _| {
             let me = cx.rank();
-            let mine = (0..lens[me]).map(|i| value(me, i)).collect();
+            let mine: Vec<f32> = (0..lens[me]).map(|i| value(me, i)).collect();
             cx.comm.all_gather_v(LABEL, mine, &lens[..ranks]).expect("lengths agree")
         });
         for got in all {
@@ -113,7 +113,7 @@ fn messages_of_a_pair_arrive_in_the_order_sent() {
             Vec::new()
         } else {
             (0..4)
-                .map(|k| cx.comm.recv(LABEL, 0, k + 1).expect("receives"))
+                .map(|k| cx.comm.recv::<Vec<f32>>(LABEL, 0, k + 1).expect("receives"))
                 .collect()
         }
     });
@@ -130,7 +130,10 @@ fn a_message_of_another_length_is_an_error_not_a_truncation() {
             cx.comm.post_send(LABEL, 1, vec![0.0; 3]).expect("sends");
             None
         } else {
-            cx.comm.recv(LABEL, 0, 4).err().map(|e| e.to_string())
+            cx.comm
+                .recv::<Vec<f32>>(LABEL, 0, 4)
+                .err()
+                .map(|e| e.to_string())
         }
     });
     let message = all[1].as_deref().unwrap_or_default();
@@ -144,7 +147,7 @@ fn a_rank_that_aborts_wakes_those_that_wait_for_it() {
             cx.comm.abort(1);
             true
         } else {
-            cx.comm.recv(LABEL, 0, 4).is_err()
+            cx.comm.recv::<Vec<f32>>(LABEL, 0, 4).is_err()
         }
     });
     assert_eq!(all, vec![true, true]);

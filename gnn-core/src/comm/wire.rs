@@ -2,7 +2,6 @@
 //! whichever waits, and each moment of it is counted once.
 
 use super::Label;
-use super::communicator::Ticket;
 use super::covered::covered;
 use super::members::Members;
 use super::operation::{Part, Posted, Then, send};
@@ -101,8 +100,8 @@ impl Wire {
         Ok(parts)
     }
 
-    /// Takes charge of what was posted.
-    pub(super) fn park(&mut self, mut posted: Posted) -> Result<Ticket> {
+    /// Takes charge of what was posted; the number of it.
+    pub(super) fn park(&mut self, mut posted: Posted) -> Result<usize> {
         if posted.op != Op::P2p {
             self.meter.collective(posted.label.direction);
             // Ranks of several groups need not post in one order.
@@ -116,7 +115,7 @@ impl Wire {
             self.posted.len() - 1
         });
         self.posted[slot] = Some(posted);
-        Ok(Ticket { slot })
+        Ok(slot)
     }
 
     /// Lets what is posted progress.
@@ -147,10 +146,10 @@ impl Wire {
     }
 
     /// Waits for a posted operation.
-    pub(super) fn finish(&mut self, ticket: Ticket) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn finish(&mut self, slot: usize) -> Result<Vec<Vec<f32>>> {
         // What moved until here did so beside other work.
         self.poll()?;
-        let mut posted = self.posted[ticket.slot].take().ok_or_else(|| Error::Comm {
+        let mut posted = self.posted[slot].take().ok_or_else(|| Error::Comm {
             op: "finish".into(),
             peer: None,
             reason: "the operation was finished already".into(),

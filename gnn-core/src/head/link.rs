@@ -282,7 +282,7 @@ impl LinkHead {
         let pairs = self.shares.pairs(pairs[run].to_vec())?;
         let gathered = self.shares.gather(cx, Direction::Eval, z)?;
         let scored = self.score(cx, weights, &pairs, gathered.as_ref().unwrap_or(z));
-        let scores = cx.message(scored.scores);
+        let scores = cx.message(scored.scores).floats();
         self.shares.join(cx, scores, count)
     }
 }

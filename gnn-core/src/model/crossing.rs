@@ -8,6 +8,7 @@
 use super::kind::Stage;
 use super::layer::{Beside, Flow, Grad};
 use crate::backend::{Corner, Mat};
+use crate::comm::Message;
 use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use std::rc::Rc;
@@ -50,7 +51,7 @@ impl Crossing {
     ///
     /// # Errors
     /// [`Error::Shape`] when the flow is of other columns.
-    pub fn pack(self, cx: &Ctx, flow: &Flow) -> Result<Vec<f32>> {
+    pub fn pack(self, cx: &Ctx, flow: &Flow) -> Result<Message> {
         let x = flow.x.dense().ok_or_else(|| wrong(self, "sparse rows"))?;
         self.message(cx, x, flow.h0.as_deref())
     }
@@ -59,7 +60,7 @@ impl Crossing {
     ///
     /// # Errors
     /// [`Error::Shape`] when the message has another length.
-    pub fn unpack(self, cx: &Ctx, n: usize, message: Vec<f32>) -> Result<Flow> {
+    pub fn unpack(self, cx: &Ctx, n: usize, message: Message) -> Result<Flow> {
         let (x, h0) = self.matrices(cx, n, message)?;
         Ok(Flow {
             h0: h0.map(Rc::new),
@@ -71,7 +72,7 @@ impl Crossing {
     ///
     /// # Errors
     /// [`Error::Shape`] when the gradient is of other columns.
-    pub fn pack_gradient(self, cx: &Ctx, grad: &Grad) -> Result<Vec<f32>> {
+    pub fn pack_gradient(self, cx: &Ctx, grad: &Grad) -> Result<Message> {
         self.message(cx, &grad.g, grad.h0.as_ref())
     }
 
@@ -79,7 +80,7 @@ impl Crossing {
     ///
     /// # Errors
     /// [`Error::Shape`] when the message has another length.
-    pub fn unpack_gradient(self, cx: &Ctx, n: usize, message: Vec<f32>) -> Result<Grad> {
+    pub fn unpack_gradient(self, cx: &Ctx, n: usize, message: Message) -> Result<Grad> {
         let (g, h0) = self.matrices(cx, n, message)?;
         Ok(Grad {
             h0,
@@ -87,7 +88,7 @@ impl Crossing {
         })
     }
 
-    fn message(self, cx: &Ctx, x: &Mat, h0: Option<&Mat>) -> Result<Vec<f32>> {
+    fn message(self, cx: &Ctx, x: &Mat, h0: Option<&Mat>) -> Result<Message> {
         let h0 = h0.filter(|_| self.h0.is_some());
         if x.ncols() != self.x || h0.map(Mat::ncols) != self.h0 {
             let beside = h0.map_or(0, Mat::ncols);
@@ -105,7 +106,7 @@ impl Crossing {
         Ok(cx.message(rows))
     }
 
-    fn matrices(self, cx: &Ctx, n: usize, message: Vec<f32>) -> Result<(Mat, Option<Mat>)> {
+    fn matrices(self, cx: &Ctx, n: usize, message: Message) -> Result<(Mat, Option<Mat>)> {
         if message.len() != n * self.width() {
             let got = format!("{} numbers for {n} rows", message.len());
             return Err(wrong(self, &got));

@@ -107,6 +107,18 @@ pub enum Launch {
     Slurm,
 }
 
+/// How rows pass between ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransportKind {
+    /// From device to device where each rank has one of its own and NCCL is there, else through the host.
+    Auto,
+    /// Through the host's memory, by MPI or between threads.
+    Host,
+    /// From device to device, by NCCL.
+    Nccl,
+}
+
 /// A whole request, every key with its default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -192,6 +204,8 @@ pub struct RunSpec {
     pub launch: Launch,
     /// Device: `cpu` or `cuda`.
     pub backend: String,
+    /// How rows pass between ranks.
+    pub transport: TransportKind,
     /// Partitioner, with its knobs if any: `metis`, `metis:balance=train+edges`. A request that says
     /// `auto`, or nothing, has the strategy's own ([`Entry::partition`](crate::strategy::Entry::partition)).
     pub partition: String,
@@ -273,6 +287,7 @@ impl Default for RunSpec {
             threads: 0,
             launch: Launch::Auto,
             backend: "cpu".into(),
+            transport: TransportKind::Auto,
             partition: "metis".into(),
             eval_every: 1,
             patience: 0,

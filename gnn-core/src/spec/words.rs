@@ -1,7 +1,8 @@
 //! The words of a request's enums, each written once.
 
 use super::{
-    AggregateWidth, Decay, FirstAggregate, Launch, ModelKind, OptimiserKind, Scorer, VertexOrder,
+    AggregateWidth, Decay, FirstAggregate, Launch, ModelKind, OptimiserKind, Scorer, TransportKind,
+    VertexOrder,
 };
 use gnn_data::words;
 
@@ -20,6 +21,7 @@ words!(ModelKind {
     Gcnii "gcnii",
     Resgcn "resgcn",
 });
+words!(TransportKind { Auto "auto", Host "host", Nccl "nccl" });
 words!(Launch { Auto "auto", Threads "threads", Mpi "mpi", Slurm "slurm" });
 
 #[cfg(test)]
@@ -45,6 +47,7 @@ mod tests {
         same(AggregateWidth::ALL, AggregateWidth::NAMES);
         same(VertexOrder::ALL, VertexOrder::NAMES);
         same(Launch::ALL, Launch::NAMES);
+        same(TransportKind::ALL, TransportKind::NAMES);
         same(ModelKind::ALL, ModelKind::NAMES);
     }
 }

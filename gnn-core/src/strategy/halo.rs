@@ -17,7 +17,7 @@ use super::full_graph::{Prepared, aggregations, input_of, model_of};
 use super::ordered::Ordered;
 use super::{Built, Entry, Exact, Knob, Rows, Setup};
 use crate::backend::{Kept, Mat};
-use crate::comm::Label;
+use crate::comm::{Label, Message};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregation, At, Neighbours};
@@ -51,10 +51,10 @@ impl Halo {
         &self,
         cx: &mut Ctx,
         at: At,
-        send: Vec<Vec<f32>>,
+        send: Vec<Message>,
         lens: &[usize],
         meanwhile: &mut dyn FnMut(&mut Ctx) -> Result<()>,
-    ) -> Result<Vec<Vec<f32>>> {
+    ) -> Result<Vec<Message>> {
         let label = Label {
             layer: at.layer as u16,
             direction: at.direction,

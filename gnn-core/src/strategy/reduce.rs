@@ -3,7 +3,7 @@
 //! for each chunk of its rows, it adds them up before they travel, in the order in which they come.
 
 use crate::backend::Mat;
-use crate::comm::{Label, Ticket};
+use crate::comm::{Label, Message, Ticket};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::Weights;
@@ -118,11 +118,8 @@ impl Reduction {
             layer: layer as u16,
             direction: Direction::Grad,
         };
-        let all: usize = grads.iter().map(Mat::len).sum();
-        let mut parts = grads.into_iter().map(|g| cx.message(g));
-        let mut flat = parts.next().unwrap_or_default();
-        flat.reserve_exact(all - flat.len());
-        parts.for_each(|part| flat.extend_from_slice(&part));
+        let parts = grads.into_iter().map(|g| cx.message(g));
+        let flat = Message::joined(parts.collect());
         let ticket = cx.comm.post_all_reduce(label, flat)?;
         self.tickets.push((layer, ticket));
         Ok(())
@@ -134,15 +131,12 @@ impl Reduction {
     /// Whatever the communicator meets.
     pub(super) fn collect(&mut self, cx: &mut Ctx) -> Result<()> {
         for (layer, ticket) in self.tickets.drain(..) {
-            let mut summed = cx.comm.finish(ticket)?.swap_remove(0);
-            // From the last on: the first keeps the buffer.
-            for (k, gradient) in self.gradients[layer].iter_mut().enumerate().rev() {
-                let mine = match k {
-                    0 => std::mem::take(&mut summed),
-                    _ => summed.split_off(summed.len() - gradient.len()),
-                };
-                let mine = kernels::Mat::from_shape_vec(gradient.dim(), mine);
-                *gradient = cx.backend.upload(mine.expect("split at this length"));
+            let summed = cx.comm.finish(ticket)?.swap_remove(0);
+            let gradients = &mut self.gradients[layer];
+            let lens: Vec<usize> = gradients.iter().map(Mat::len).collect();
+            for (gradient, mine) in gradients.iter_mut().zip(summed.cut(&lens)) {
+                let (rows, cols) = gradient.dim();
+                *gradient = cx.received(rows, cols, mine)?;
             }
         }
         Ok(())

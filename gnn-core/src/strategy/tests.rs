@@ -10,6 +10,7 @@ mod decoupled;
 mod features;
 pub(crate) mod feeds;
 mod frames;
+mod lanes;
 mod learnt;
 mod order;
 mod parts;

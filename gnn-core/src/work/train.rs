@@ -162,6 +162,7 @@ impl<'a> Training<'a> {
         let begun = self.recorder.begin(epoch as u32);
         let loss = self.strategy.epoch(cx)?;
         cx.backend.settle();
+        cx.comm.settle_devices()?;
         device::note(cx, cx.meter().take_copies());
         let closed = self.recorder.end(begun);
         self.close(cx, loss, &closed)

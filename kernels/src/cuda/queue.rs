@@ -32,6 +32,10 @@ impl Queue {
         self.side.as_ref()
     }
 
+    fn fresh(&self, floats: usize) -> Result<Arc<Buf<f32>>, Error> {
+        self.device.try_fresh(floats).map(Arc::new)
+    }
+
     /// What is asked for now is behind what the device was asked for. The beginning.
     fn begin(&self) -> Result<Mark, Error> {
         self.side.wait_for(&self.device.mark())?;
@@ -41,8 +45,8 @@ impl Queue {
     fn flight(
         &self,
         begun: Mark,
-        kept: Vec<Buf<f32>>,
-        came: Vec<Buf<f32>>,
+        kept: Vec<Arc<Buf<f32>>>,
+        came: Vec<Arc<Buf<f32>>>,
     ) -> Result<Flight, Error> {
         Ok(Flight {
             begun: Some(begun),
@@ -53,20 +57,19 @@ impl Queue {
         })
     }
 
-    /// Sends a buffer to each rank named, and receives as many floats as are named from each.
+    /// Sends a buffer to each rank named, and receives as many floats as are named from each. Nobody writes
+    /// what is sent before the flight has landed.
     ///
     /// # Errors
     /// What NCCL says.
     pub fn exchange(
         &self,
         comm: &Comm,
-        sent: Vec<(usize, Buf<f32>)>,
+        sent: Vec<(usize, Arc<Buf<f32>>)>,
         received: &[(usize, usize)],
     ) -> Result<Flight, Error> {
-        let room = received
-            .iter()
-            .map(|&(_, count)| self.device.try_fresh(count));
-        let came = room.collect::<Result<Vec<Buf<f32>>, Error>>()?;
+        let room = received.iter().map(|&(_, count)| self.fresh(count));
+        let came = room.collect::<Result<Vec<Arc<Buf<f32>>>, Error>>()?;
         let begun = self.begin()?;
         let out: Vec<Piece> = sent
             .iter()
@@ -80,11 +83,11 @@ impl Queue {
         self.flight(begun, kept, came)
     }
 
-    /// Gives the root's `x` to all; the others pass room for it.
+    /// Gives the root's `x` to all; the others pass room for it. Nobody uses `x` before the flight has landed.
     ///
     /// # Errors
     /// What NCCL says.
-    pub fn broadcast(&self, comm: &Comm, root: usize, x: Buf<f32>) -> Result<Flight, Error> {
+    pub fn broadcast(&self, comm: &Comm, root: usize, x: Arc<Buf<f32>>) -> Result<Flight, Error> {
         let begun = self.begin()?;
         // SAFETY: as in `exchange`.
         unsafe { comm.broadcast(self.side(), root, x.at(0), x.len()) }?;
@@ -92,23 +95,24 @@ impl Queue {
     }
 
     /// The sum over ranks of `x`, which is equally long on all, in the order of ranks. Each sums the part
-    /// `bounds[rank]..bounds[rank + 1]` and gives it to the others.
+    /// `bounds[rank]..bounds[rank + 1]` and gives it to the others. Nobody uses `x`, which becomes the sum,
+    /// before the flight has landed.
     ///
     /// # Errors
     /// What NCCL says.
     ///
     /// # Panics
     /// When the bounds are not those of as many parts of `x` as there are ranks.
-    pub fn sum(&self, comm: &Comm, x: Buf<f32>, bounds: &[usize]) -> Result<Flight, Error> {
+    pub fn sum(&self, comm: &Comm, x: Arc<Buf<f32>>, bounds: &[usize]) -> Result<Flight, Error> {
         let (me, ranks) = (comm.rank(), comm.ranks());
         assert_eq!(bounds.len(), ranks + 1, "sum: bounds of parts");
         assert_eq!(bounds.last(), Some(&x.len()), "sum: the last bound");
         let part = |rank: usize| bounds[rank]..bounds[rank + 1];
         let own = part(me);
         let others = || (0..ranks).filter(|&r| r != me);
-        let room = (0..ranks).map(|r| self.device.try_fresh(if r == me { 0 } else { own.len() }));
-        let theirs = room.collect::<Result<Vec<Buf<f32>>, Error>>()?;
-        let sum = self.device.try_fresh::<f32>(own.len())?;
+        let room = (0..ranks).map(|r| self.fresh(if r == me { 0 } else { own.len() }));
+        let theirs = room.collect::<Result<Vec<Arc<Buf<f32>>>, Error>>()?;
+        let sum = self.fresh(own.len())?;
         let begun = self.begin()?;
         let some = |pieces: Vec<Piece>| -> Vec<Piece> {
             pieces.into_iter().filter(|piece| piece.count > 0).collect()
@@ -176,8 +180,8 @@ pub struct Flight {
     begun: Option<Mark>,
     ended: Option<Mark>,
     device: Arc<Device>,
-    kept: Vec<Buf<f32>>,
-    came: Vec<Buf<f32>>,
+    kept: Vec<Arc<Buf<f32>>>,
+    came: Vec<Arc<Buf<f32>>>,
 }
 
 impl Flight {
@@ -195,7 +199,7 @@ impl Flight {
     ///
     /// # Errors
     /// When the device failed.
-    pub fn land(mut self) -> Result<(Vec<Buf<f32>>, [Mark; 2]), Error> {
+    pub fn land(mut self) -> Result<(Vec<Arc<Buf<f32>>>, [Mark; 2]), Error> {
         let marks = self.begun.take().zip(self.ended.take());
         let (begun, ended) = marks.ok_or_else(|| Error::call("messages", "landed before"))?;
         self.device.try_wait_for(&ended)?;

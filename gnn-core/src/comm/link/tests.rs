@@ -145,7 +145,10 @@ fn a_real_message_is_not_seen_before_its_modelled_arrival() {
             assert!(now_ns() - sent >= 20 * MS, "the port is busy for 20 ms");
             return (sent, Times::default());
         }
-        let got = cx.comm.recv(LABEL, 0, 10_000).expect("receives");
+        let got = cx
+            .comm
+            .recv::<Vec<f32>>(LABEL, 0, 10_000)
+            .expect("receives");
         assert_eq!(got, vec![1.5; 10_000]);
         (now_ns(), meter.take_times().0)
     });
@@ -169,7 +172,10 @@ fn work_during_the_journey_hides_that_much_of_it() {
                 sent.wait();
                 return None;
             }
-            let ticket = cx.comm.post_recv(LABEL, 0, 10_000).expect("posts");
+            let ticket = cx
+                .comm
+                .post_recv::<Vec<f32>>(LABEL, 0, 10_000)
+                .expect("posts");
             sent.wait();
             std::thread::sleep(Duration::from_millis(work_ms));
             cx.comm.finish(ticket).expect("arrives");
@@ -196,7 +202,9 @@ fn messages_to_one_rank_share_its_port() {
             return sent;
         }
         for from in 1..4 {
-            cx.comm.recv(LABEL, from, 5_000).expect("receives");
+            cx.comm
+                .recv::<Vec<f32>>(LABEL, from, 5_000)
+                .expect("receives");
         }
         now_ns()
     });
@@ -213,8 +221,11 @@ fn a_rank_that_fails_ends_those_that_wait_behind_a_link() {
             cx.comm.abort(1);
             return true;
         }
-        let first = cx.comm.recv(LABEL, 0, 1).expect("sent before the failure");
-        first == [2.0] && cx.comm.recv(LABEL, 0, 1).is_err()
+        let first = cx
+            .comm
+            .recv::<Vec<f32>>(LABEL, 0, 1)
+            .expect("sent before the failure");
+        first == [2.0] && cx.comm.recv::<Vec<f32>>(LABEL, 0, 1).is_err()
     });
     assert_eq!(all, [true, true]);
 }

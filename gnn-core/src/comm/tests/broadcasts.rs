@@ -100,7 +100,7 @@ fn a_rank_that_waits_for_something_else_hands_on() {
             let data = if me == 0 { of(0, 9000) } else { Vec::new() };
             let ticket = cx.comm.post_broadcast(LABEL, 0, data, 9000).expect("posts");
             let said = match me {
-                1 => cx.comm.recv(LABEL, 2, 1).expect("comes"),
+                1 => cx.comm.recv::<Vec<f32>>(LABEL, 2, 1).expect("comes"),
                 _ => Vec::new(),
             };
             let got = cx.comm.finish(ticket).expect("arrives").concat();

@@ -50,7 +50,9 @@ fn everything(comm: &mut Communicator, lens: &[usize]) -> Vec<Vec<Vec<f32>>> {
     if size > 1 {
         comm.post_send(LABEL, next, of(me, 3)).expect("sends");
         let before = (me + size - 1) % size;
-        got.push(vec![comm.recv(LABEL, before, 3).expect("receives")]);
+        got.push(vec![
+            comm.recv::<Vec<f32>>(LABEL, before, 3).expect("receives"),
+        ]);
     }
     comm.barrier(LABEL).expect("all come");
     let said = comm.agree(&[me as f64]).expect("agrees");
@@ -164,7 +166,7 @@ fn groups_out_of_step_do_not_wait_for_each_other() {
                     (1..4).for_each(|k| post(&mut first, k, 5 + k));
                     first.post_send(LABEL, 1, mine(5, 4)).expect("sends");
                     // Rank 1 answers only when its sum with rank 2 is there.
-                    got.push(first.recv(LABEL, 1, 2).expect("receives"));
+                    got.push(first.recv::<Vec<f32>>(LABEL, 1, 2).expect("receives"));
                 }
                 1 => {
                     post(&mut second, 4, 6);
@@ -180,7 +182,7 @@ fn groups_out_of_step_do_not_wait_for_each_other() {
                     };
                     (1..4).for_each(|k| post(&mut first, k, 5 + k));
                     first.post_send(LABEL, 0, vec![1.0, 2.0]).expect("sends");
-                    got.push(first.recv(LABEL, 0, 4).expect("receives"));
+                    got.push(first.recv::<Vec<f32>>(LABEL, 0, 4).expect("receives"));
                     post(&mut cx.comm, 0, 9);
                     got.extend(sum);
                 }
@@ -271,7 +273,9 @@ fn a_rank_that_waits_for_a_message_lets_its_all_reduce_go_on() {
     let all = world(&RunSpec::default(), 2, |cx, _| {
         let ticket = cx.comm.post_all_reduce(LABEL, vec![1.0; 8]).expect("posts");
         if cx.rank() == 0 {
-            cx.comm.recv(LABEL, 1, 1).expect("comes after the sum");
+            cx.comm
+                .recv::<Vec<f32>>(LABEL, 1, 1)
+                .expect("comes after the sum");
         }
         let sum = cx.comm.finish(ticket).expect("arrives").concat();
         if cx.rank() == 1 {

@@ -154,7 +154,7 @@ fn packed(cx: &Ctx, x: &Mat, places: Kept<u32>) -> Words {
     let (n, d, b) = (places.len(), x.ncols(), cx.backend.as_ref());
     let mut rows = b.fresh(n + (n + 1).div_ceil(d.max(1)), d);
     b.copy_block(x, Corner::of(&places, 0), (n, d), &mut rows, Corner::at(0));
-    let mut words: Words = bytemuck::cast_vec(cx.message(rows));
+    let mut words: Words = bytemuck::cast_vec(cx.message(rows).floats());
     words.truncate(n * d);
     words
 }

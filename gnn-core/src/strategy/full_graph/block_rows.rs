@@ -5,7 +5,7 @@
 
 use super::{Prepared, aggregations, input_of, model_of};
 use crate::backend::{Mat, Sparse, Write};
-use crate::comm::{Label, Ticket};
+use crate::comm::{Label, Message, Ticket};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Aggregate, Aggregation, At, Input, Model, in_pieces};
@@ -87,7 +87,7 @@ impl BlockRows {
             let copy = cx.backend.copy(trip.sent);
             cx.message(copy)
         } else {
-            Vec::new()
+            Message::default()
         };
         cx.comm.post_broadcast(label, root, mine, len)
     }

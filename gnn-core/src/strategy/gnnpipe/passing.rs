@@ -1,7 +1,7 @@
 //! What passes between stages, chunk after chunk.
 
 use crate::backend::Mat;
-use crate::comm::{Label, Ticket};
+use crate::comm::{Label, Message, Ticket};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::Flow;
@@ -63,11 +63,11 @@ impl Coming {
     ///
     /// # Panics
     /// When all have come.
-    pub(super) fn next(&mut self, cx: &mut Ctx) -> Result<Vec<f32>> {
+    pub(super) fn next(&mut self, cx: &mut Ctx) -> Result<Message> {
         let ticket = self.asked.pop_front().expect("as many as there are chunks");
         let message = match ticket {
             Some(ticket) => cx.comm.finish(ticket)?.swap_remove(0),
-            None => Vec::new(),
+            None => Message::default(),
         };
         self.ask(cx)?;
         Ok(message)
@@ -78,7 +78,7 @@ impl Coming {
 ///
 /// # Errors
 /// Whatever the communicator meets.
-pub(super) fn send(cx: &mut Ctx, label: Label, peer: usize, message: Vec<f32>) -> Result<()> {
+pub(super) fn send(cx: &mut Ctx, label: Label, peer: usize, message: Message) -> Result<()> {
     match message.is_empty() {
         true => Ok(()),
         false => cx.comm.post_send(label, peer, message),

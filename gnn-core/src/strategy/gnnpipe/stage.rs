@@ -6,7 +6,7 @@ use super::piece::{Back, First, Piece, Place, Seam, Source};
 use super::schedule::{order, turns};
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;
-use crate::comm::Communicator;
+use crate::comm::{Communicator, Message};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::head::Head;
@@ -326,7 +326,7 @@ impl Stage {
                     let crossing = model.crossing(held.start)?;
                     let label = label(held.start, Direction::Eval);
                     let message = match n * crossing.width() {
-                        0 => Vec::new(),
+                        0 => Message::default(),
                         len => cx.comm.recv(label, self.standing.before, len)?,
                     };
                     crossing.unpack(cx, n, message)?

@@ -10,6 +10,7 @@ use super::seams::{OverColumns, Source, ToPlaces, clear};
 use super::topology::{self, Way};
 use super::trainer::{HongTu, Passed, Reads, drop_ids, grad_of, kept_of};
 use crate::backend::{Kept, Mat};
+use crate::comm::Message;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Grad, Input, Model};
@@ -206,10 +207,10 @@ impl HongTu {
         };
         if cx.size() > 1 {
             let send = up.fetch_at.iter().map(|at| match at.is_empty() {
-                true => Vec::new(),
+                true => Message::default(),
                 false => cx.message(taken(cx, buffer, at)),
             });
-            let send: Vec<Vec<f32>> = send.collect();
+            let send: Vec<Message> = send.collect();
             let lens: Vec<usize> = up.send.iter().map(|rows| rows.len() * d).collect();
             let parts = HongTu::exchange(cx, (layer, Direction::Backward), send, &lens)?;
             for (part, rows) in parts.into_iter().zip(&up.send) {

@@ -8,6 +8,7 @@ use super::seams::{FromPlaces, OverColumns, Source};
 use super::topology::{self, Way};
 use super::trainer::{HongTu, Passed, Reads, drop_ids, flow_of, kept_of};
 use crate::backend::{Corner, Kept, Mat};
+use crate::comm::Message;
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::model::{Beside, Flow, Input};
@@ -96,7 +97,7 @@ impl HongTu {
         let d = self.read_width(layer);
         let send = moves.send.iter();
         let send = send.map(|rows| self.sent(cx, (layer, train), rows, buffer));
-        let send = send.collect::<Result<Vec<Vec<f32>>>>()?;
+        let send = send.collect::<Result<Vec<Message>>>()?;
         let lens: Vec<usize> = moves.fetch_at.iter().map(|at| at.len() * d).collect();
         let parts = HongTu::exchange(cx, (layer, direction), send, &lens)?;
         for (part, at) in parts.into_iter().zip(&moves.fetch_at) {
@@ -167,9 +168,9 @@ impl HongTu {
         (layer, train): (usize, bool),
         rows: &Kept<u32>,
         buffer: &Mat,
-    ) -> Result<Vec<f32>> {
+    ) -> Result<Message> {
         if rows.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Message::default());
         }
         if self.dedup == Dedup::None {
             // Out of this host's memory for that device, which cannot look into it.

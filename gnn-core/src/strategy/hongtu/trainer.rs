@@ -11,7 +11,7 @@ use super::tier::Tier;
 use super::topology::{self, Lists, Room};
 use crate::backend::{Kept, Mat};
 use crate::checkpoint::Snapshot;
-use crate::comm::Label;
+use crate::comm::{Label, Message};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
@@ -159,9 +159,9 @@ impl HongTu {
     pub(super) fn exchange(
         cx: &mut Ctx,
         (layer, direction): (usize, Direction),
-        send: Vec<Vec<f32>>,
+        send: Vec<Message>,
         lens: &[usize],
-    ) -> Result<Vec<Vec<f32>>> {
+    ) -> Result<Vec<Message>> {
         let layer = layer as u16;
         let ticket = cx
             .comm

@@ -32,7 +32,7 @@ pub(in crate::strategy) struct ParameterServer {
     optimiser: Optimiser,
     /// Of a layer, what batches of this step so far have added.
     added: Vec<Weights>,
-    pushed: Vec<(usize, Ticket)>,
+    pushed: Vec<(usize, Ticket<Vec<f32>>)>,
 }
 
 fn label(layer: usize) -> Label {
@@ -144,7 +144,10 @@ impl GradientSync for ParameterServer {
         if grads.is_empty() {
             return Ok(());
         }
-        let flat: Vec<f32> = grads.into_iter().flat_map(|g| cx.message(g)).collect();
+        let flat: Vec<f32> = grads
+            .into_iter()
+            .flat_map(|g| cx.message(g).floats())
+            .collect();
         let bounds = &self.bounds[layer];
         let parts = bounds.windows(2).map(|b| flat[b[0]..b[1]].to_vec());
         let mine = bounds[cx.rank() + 1] - bounds[cx.rank()];

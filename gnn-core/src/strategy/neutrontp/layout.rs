@@ -7,7 +7,7 @@
 //! that in the end nobody has had more work than others.
 
 use crate::backend::{Corner, Kept, Mat};
-use crate::comm::{Label, Ticket};
+use crate::comm::{Label, Message, Ticket};
 use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::record::Direction;
@@ -117,7 +117,7 @@ pub(super) fn post_split(
 ) -> Result<Ticket> {
     let (me, ranks) = (cx.rank(), cx.size());
     let rows = portion.local.len();
-    let mut send = vec![Vec::new(); ranks];
+    let mut send: Vec<Message> = (0..ranks).map(|_| Message::default()).collect();
     for peer in (0..ranks).filter(|&r| r != me) {
         let theirs = columns.of(peer);
         let mut packed = cx.backend.fresh(rows, theirs.len());
@@ -173,7 +173,7 @@ pub(super) fn post_gather(
     out: &mut Mat,
 ) -> Result<Ticket> {
     let (me, ranks, width) = (cx.rank(), cx.size(), slices.ncols());
-    let mut send = vec![Vec::new(); ranks];
+    let mut send: Vec<Message> = (0..ranks).map(|_| Message::default()).collect();
     for peer in (0..ranks).filter(|&r| r != me) {
         let rows = &portion.by_owner[peer];
         let mut packed = cx.backend.fresh(rows.len(), width);

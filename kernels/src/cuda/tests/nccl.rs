@@ -62,7 +62,12 @@ fn what_is_exchanged_comes_as_it_was() {
             let others: Vec<usize> = (0..ranks).filter(|&r| r != me).collect();
             // Two at once: the second is asked for before the first has landed.
             let flights = [0, 1].map(|turn| {
-                let to = |&r: &usize| (r, device.upload(&floats(me + turn, r, amount(me, r))));
+                let to = |&r: &usize| {
+                    (
+                        r,
+                        Arc::new(device.upload(&floats(me + turn, r, amount(me, r)))),
+                    )
+                };
                 let from = others.iter().map(|&r| (r, amount(r, me)));
                 let sent = others.iter().map(to).collect();
                 queue
@@ -93,13 +98,13 @@ fn sums_are_in_the_order_of_ranks_and_roots_give_to_all() {
         let got = world(ranks, |device, queue, comm| {
             let bounds = crate::par::split_rows(n, ranks);
             let sum = queue
-                .sum(&comm, device.upload(&x(comm.rank())), &bounds)
+                .sum(&comm, Arc::new(device.upload(&x(comm.rank()))), &bounds)
                 .expect("taken");
             let roots: Vec<_> = (0..ranks)
                 .map(|root| {
                     let mine = match root == comm.rank() {
-                        true => device.upload(&x(root)),
-                        false => device.fresh(n),
+                        true => Arc::new(device.upload(&x(root))),
+                        false => Arc::new(device.fresh(n)),
                     };
                     queue.broadcast(&comm, root, mine).expect("taken")
                 })
@@ -133,7 +138,7 @@ fn groups_have_their_own_ranks_and_order() {
         if let Some(group) = group {
             assert_eq!((group.rank(), group.ranks()), ([1, 2, 0][me], 3));
             let own = Queue::of(device).expect("a stream");
-            let x = device.upload(&[me as f32]);
+            let x = Arc::new(device.upload(&[me as f32]));
             let flight = own.broadcast(&group, 0, x).expect("taken");
             assert_eq!(flight.land().expect("well").0[0].download(), [2.0]);
             group.leave().expect("in peace");
@@ -157,7 +162,7 @@ fn told(comm: &Comm) -> String {
 fn a_message_of_another_length_is_told_and_an_abort_ends_the_wait() {
     world(2, |device, queue, comm| {
         if comm.rank() == 0 {
-            let sent = vec![(1, device.upload(&floats(0, 1, 10)))];
+            let sent = vec![(1, Arc::new(device.upload(&floats(0, 1, 10))))];
             let flight = queue.exchange(&comm, sent, &[]).expect("taken");
             flight.land().expect("it has left");
             device.finish();
@@ -199,7 +204,7 @@ fn what_leaves_was_there_when_it_was_asked_for() {
     // The buffer is written again at once: its message is the first content.
     world(2, |device, queue, comm| {
         let peer = 1 - comm.rank();
-        let x = device.upload(&floats(comm.rank(), peer, 1000));
+        let x = Arc::new(device.upload(&floats(comm.rank(), peer, 1000)));
         let flight = queue
             .exchange(&comm, vec![(peer, x)], &[(peer, 1000)])
             .expect("taken");

@@ -1,0 +1,71 @@
+//! Strategies whose messages go from device to device, through the host's twin of NCCL. They catch rows that
+//! take another way than where they are awaited, other sums, bytes that are counted otherwise, and memory
+//! that is used while it is on its way. They cannot catch what GPUs and NCCL do beside each other.
+
+use super::*;
+use crate::backend::Cuda;
+use crate::spec::TransportKind;
+use crate::testing::shim;
+use kernels::cuda::nccl;
+
+/// Trains on devices of the host shim, by NCCL or through the host.
+fn on_devices(
+    entry: &Entry,
+    spec: &RunSpec,
+    data: &Arc<Dataset>,
+    (owner, ranks): (&[u32], usize),
+    transport: TransportKind,
+) -> Vec<Trained> {
+    let spec = RunSpec {
+        backend: "cuda".into(),
+        transport,
+        ..spec.clone()
+    };
+    let open = |meter: Rc<Meter>| {
+        let device = shim().expect("there before");
+        Box::new(Metered::new(Cuda::new(device), meter)) as Box<dyn Backend>
+    };
+    train_on(entry, &spec, data, Some(owner.to_vec()), (ranks, 2), open)
+}
+
+#[test]
+fn from_device_to_device_all_is_as_through_the_host() {
+    if shim().is_none() {
+        return;
+    }
+    nccl::load_shim().expect("there is a compiler");
+    let plain = Arc::new(random_dataset(40, 150, 6, 4, false, 5));
+    let typed = Arc::new(with_relations(
+        random_dataset(40, 150, 6, 4, false, 5),
+        3,
+        5,
+    ));
+    for entry in STRATEGIES {
+        // The first model of each, attention, and relations, where it has them.
+        let models: Vec<ModelKind> = coupled(entry).collect();
+        let wanted = |(k, model): (usize, &ModelKind)| {
+            (k == 0 || matches!(model, ModelKind::Gat | ModelKind::Rgcn)).then_some(*model)
+        };
+        for model in models.iter().enumerate().filter_map(wanted) {
+            let data = if model == ModelKind::Rgcn {
+                &typed
+            } else {
+                &plain
+            };
+            let spec = spec(entry, model, 2, 5);
+            for ranks in rank_counts(entry).filter(|&r| r == 2 || r == 4) {
+                let owner = random_owner(40, ranks, true, 5);
+                let what = format!("{} {model} on {ranks} ranks", entry.name);
+                let on = |transport| on_devices(entry, &spec, data, (&owner, ranks), transport);
+                let (host, nccl) = (on(TransportKind::Host), on(TransportKind::Nccl));
+                for (host, nccl) in host.iter().zip(&nccl) {
+                    assert_eq!(host.losses, nccl.losses, "{what}");
+                    assert!(host.gradients == nccl.gradients, "{what}");
+                    assert!(host.logits == nccl.logits, "{what}");
+                    assert_eq!(host.sent, nccl.sent, "{what}");
+                    nccl.assert_predicted(&what);
+                }
+            }
+        }
+    }
+}
