@@ -22,12 +22,9 @@ use super::tags::Tags;
 use super::transport::{Transport, Words};
 use super::wire::Wire;
 use crate::error::{Error, Result};
-use crate::record::{Direction, Label, Meter, Op, now_ns};
-use kernels::cuda::Device;
-use kernels::cuda::nccl::Id;
+use crate::record::{Label, Meter, Op, now_ns};
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Why a rank stopped waiting that was told to.
 pub const GIVEN_UP: &str = "given up on request";
@@ -60,50 +57,12 @@ impl Communicator {
         }
     }
 
-    /// From now on messages of rows stay on `device`, which is this rank's own, and go from there to the
-    /// other ranks' devices by NCCL. Collective.
-    ///
-    /// # Errors
-    /// [`Error::Comm`] when a peer is gone, or NCCL refuses.
-    pub fn between_devices(&mut self, device: &Arc<Device>) -> Result<()> {
-        let id = match self.rank() {
-            0 => Some(Id::new().map_err(|e| Error::Comm {
-                op: "NCCL".into(),
-                peer: None,
-                reason: e.to_string(),
-            })?),
-            _ => None,
-        };
-        let word = |bytes: &[u8]| f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let words: Vec<f32> =
-            id.map_or_else(Vec::new, |id| id.bytes().chunks(4).map(word).collect());
-        let label = Label {
-            layer: 0,
-            direction: Direction::Eval,
-        };
-        let words = self.broadcast(label, 0, words, Id::BYTES / 4)?;
-        let mut bytes = [0; Id::BYTES];
-        for (to, word) in bytes.chunks_mut(4).zip(words) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
-        let meter = Rc::clone(&self.wire().meter);
-        let lane = Lane::join(device, meter, &self.members, Id::from_bytes(bytes))?;
-        self.lane = Some(lane);
-        Ok(())
-    }
-
-    /// Whether messages of rows stay on the device.
-    pub fn is_between_devices(&self) -> bool {
-        self.lane.is_some()
-    }
-
-    /// From now on everything passes through the host. Collective.
-    pub(crate) fn leave_devices(&mut self) {
-        self.lane = None;
-    }
-
     pub(super) fn lane(&self) -> Option<&Lane> {
         self.lane.as_ref()
+    }
+
+    pub(super) fn set_lane(&mut self, lane: Option<Lane>) -> Option<Lane> {
+        std::mem::replace(&mut self.lane, lane)
     }
 
     pub(super) fn with_lane(mut self, lane: Option<Lane>) -> Communicator {
@@ -116,12 +75,9 @@ impl Communicator {
         self.lane.as_ref().filter(|_| P::STAYS)
     }
 
-    /// Tells the meter what is known of messages between devices once the device has settled.
-    ///
-    /// # Errors
-    /// [`Error::Comm`] when a peer is gone.
-    pub fn settle_devices(&self) -> Result<()> {
-        self.lane.as_ref().map_or(Ok(()), Lane::settle)
+    /// The lane, for what stays on the device on its way from a rank to another.
+    fn line_for<P: Payload>(&self, from: usize, to: usize) -> Option<&Lane> {
+        self.lane_for::<P>().filter(|lane| lane.has_line(from, to))
     }
 
     pub(super) fn wire(&self) -> RefMut<'_, Wire> {
@@ -384,6 +340,9 @@ impl Communicator {
     /// [`Error::Comm`] when the peer is gone.
     pub fn post_send<P: Payload>(&mut self, label: Label, to: usize, data: P) -> Result<()> {
         let data: Message = data.into();
+        if let Some(lane) = self.line_for::<P>(self.rank(), to) {
+            return lane.send(&self.members, label, to, data);
+        }
         let start = now_ns();
         let tag = self.tags.to(to);
         self.send(to, tag, (label, Op::P2p), bytemuck::cast_vec(data.floats()))?;
@@ -401,6 +360,10 @@ impl Communicator {
         from: usize,
         len: usize,
     ) -> Result<Ticket<P>> {
+        if let Some(lane) = self.line_for::<P>(from, self.rank()) {
+            let slot = lane.receive(&self.members, label, from, len)?;
+            return Ok(Ticket::of(Place::Lane(slot)));
+        }
         let tag = self.tags.from(from);
         let peer = self.members.world(from);
         let part = self.wire().expect(peer, tag, len)?;
@@ -446,6 +409,9 @@ impl Communicator {
     /// # Errors
     /// [`Error::Comm`] when a peer is gone.
     pub fn drain(&mut self) -> Result<()> {
+        if let Some(lane) = &self.lane {
+            lane.drain();
+        }
         self.wire().transport.drain()
     }
 

@@ -10,6 +10,7 @@
 mod blocking;
 mod communicator;
 mod covered;
+mod devices;
 mod group;
 mod hub;
 mod lane;

@@ -8,6 +8,7 @@ use crate::testing::world;
 use proptest::prelude::*;
 
 mod broadcasts;
+mod devices;
 mod groups;
 mod letters;
 

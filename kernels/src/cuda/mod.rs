@@ -46,7 +46,7 @@ pub use memory::{GRAIN, room};
 #[cfg(feature = "cuda")]
 pub use nvidia::Nvidia;
 #[cfg(feature = "cuda")]
-pub use queue::{Flight, Queue};
+pub use queue::{Flight, Landed, Queue};
 pub use shim::Shim;
 pub use source::{FAMILIES, Family};
 pub use sparse::{Moves, Pieces, SparseNeed, SparseOn};

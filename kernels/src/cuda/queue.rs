@@ -174,6 +174,9 @@ fn piece(peer: usize, x: &Buf<f32>, of: Range<usize>) -> Piece {
     }
 }
 
+/// What came, and when it began and ended.
+pub type Landed = (Vec<Arc<Buf<f32>>>, [Mark; 2]);
+
 /// Messages on their way, and the memory that they need.
 pub struct Flight {
     /// Both there until it has landed.
@@ -199,7 +202,7 @@ impl Flight {
     ///
     /// # Errors
     /// When the device failed.
-    pub fn land(mut self) -> Result<(Vec<Arc<Buf<f32>>>, [Mark; 2]), Error> {
+    pub fn land(mut self) -> Result<Landed, Error> {
         let marks = self.begun.take().zip(self.ended.take());
         let (begun, ended) = marks.ok_or_else(|| Error::call("messages", "landed before"))?;
         self.device.try_wait_for(&ended)?;

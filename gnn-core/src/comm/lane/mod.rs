@@ -12,8 +12,10 @@
 //! Sums are in the order of ranks, as everywhere: each rank adds its part on its own device and gives it to
 //! the others.
 
+mod line;
 mod watch;
 
+use self::line::Line;
 use self::watch::Watch;
 use super::Label;
 use super::members::Members;
@@ -69,6 +71,8 @@ struct Shared {
     watch: Watch,
     flying: RefCell<Vec<Option<Flying>>>,
     landed: RefCell<Vec<Landed>>,
+    /// Messages to one rank that have not been seen to leave.
+    leaving: RefCell<Vec<Flight>>,
 }
 
 /// A rank's way to the other devices of a communicator.
@@ -76,6 +80,8 @@ pub(super) struct Lane {
     // Before the communicator: nothing is on a stream that is gone.
     queue: Queue,
     comm: Option<Arc<Comm>>,
+    /// To and from one other rank each.
+    lines: Vec<Line>,
     shared: Rc<Shared>,
 }
 
@@ -97,6 +103,7 @@ impl Lane {
             watch,
             flying: RefCell::default(),
             landed: RefCell::default(),
+            leaving: RefCell::default(),
         });
         Ok(Lane::over(queue, comm, shared))
     }
@@ -107,6 +114,7 @@ impl Lane {
         Lane {
             queue,
             comm: Some(comm),
+            lines: Vec::new(),
             shared,
         }
     }
@@ -160,7 +168,9 @@ impl Lane {
                 return Err(broken(of.1.label(), e));
             }
         };
-        self.shared.meter.collective(of.0.direction);
+        if of.1 != Op::P2p {
+            self.shared.meter.collective(of.0.direction);
+        }
         let flying = Flying {
             of,
             flight,
@@ -358,9 +368,12 @@ impl Drop for Lane {
         }
         // Nobody takes these any more.
         self.shared.flying.borrow_mut().clear();
+        self.drain();
         self.shared.device.finish();
-        let comm = self.comm.take().and_then(Arc::into_inner);
-        // Errors are those of peers that end too.
-        let _ = comm.map(Comm::leave);
+        let lines = self.lines.drain(..).map(Line::into_comm);
+        for comm in lines.chain(self.comm.take()) {
+            // Errors are those of peers that end too.
+            let _ = Arc::into_inner(comm).map(Comm::leave);
+        }
     }
 }

@@ -149,6 +149,7 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     let (stage, member) = split.place(spec, me);
     let members = (0..split.groups).map(|m| split.rank(spec, (stage, m)));
     let mut group = cx.comm.group(&members.collect::<Vec<_>>())?;
+    cx.comm.lines(&split.neighbours(spec))?;
     let of_places = Setup::of(Arc::clone(&setup.data), setup.nested.clone());
     let ordered = Ordered::of(&of_places, cx);
     let placed = match split.chunks {

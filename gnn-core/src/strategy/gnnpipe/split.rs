@@ -243,6 +243,19 @@ impl Split {
             _ => stage * self.groups + member,
         }
     }
+
+    /// Who sends to whom: ranks of one place in stages beside each other, both ways and around.
+    pub(super) fn neighbours(&self, spec: &RunSpec) -> Vec<(usize, usize)> {
+        let mut pairs = Vec::new();
+        for member in 0..self.groups {
+            for stage in 0..self.stages {
+                let ends = [stage, (stage + 1) % self.stages];
+                let [one, other] = ends.map(|stage| self.rank(spec, (stage, member)));
+                pairs.extend([(one, other), (other, one)]);
+            }
+        }
+        pairs
+    }
 }
 
 /// Layers shared out so that the piece that takes longest takes as short as can be.
