@@ -67,6 +67,7 @@ pub mod tables;
 pub mod tail;
 mod time;
 mod train;
+pub mod transport;
 pub mod verify;
 
 pub use error::{Error, MAKE_ROOM, Result};

@@ -11,6 +11,7 @@ use crate::forecast::{Foreseen, Foresight, Machine, expected};
 use crate::host::Host;
 use crate::mpi::{Mpi, on_path};
 use crate::store;
+use crate::transport::{self, Between, Facts};
 use data::check_patience;
 use gnn_core::checkpoint;
 use gnn_core::dataset::{self, Dataset};
@@ -150,6 +151,7 @@ struct Decided {
     entry: &'static Entry,
     host: Host,
     starter: Starter,
+    between: Between,
 }
 
 impl Decided {
@@ -162,11 +164,13 @@ impl Decided {
         if starter != Starter::Slurm {
             gnn_core::backend::check(&spec.backend)?;
         }
+        let between = transport::choose(spec, starter == Starter::Slurm, &Facts::of_this_machine)?;
         let host = Host::this();
         Ok(Decided {
             entry,
             host,
             starter,
+            between,
         })
     }
 
@@ -205,6 +209,7 @@ impl Decided {
             entry,
             host,
             starter,
+            between,
         } = self;
         let facts = DataFacts::of(data);
         facts.check_ranks(&spec)?;
@@ -224,6 +229,7 @@ impl Decided {
         let data_name = spec.data.clone();
         let spec = RunSpec {
             data: absolute(&spec.data),
+            transport: between.kind,
             ..spec
         };
         let digest = checkpoint::digest(&spec, data);
@@ -241,6 +247,7 @@ impl Decided {
             spec.ranks, host.cores
         ));
         }
+        notes.extend(between.note);
         if spec.sync {
             notes.push("one thing at a time (sync): nothing moves beside compute".into());
         }

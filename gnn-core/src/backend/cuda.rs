@@ -4,7 +4,8 @@
 //! lists are copied to the device at first use and stay there with their owners.
 //!
 //! # Not done
-//! Messages between ranks are staged through host memory. One stream: nothing overlaps with a copy.
+//! Letters of background threads (sampling) and gradients for parameter servers are staged through host
+//! memory; other messages are where ranks share a device, or where there is no NCCL.
 
 mod kept;
 #[cfg(test)]

@@ -345,8 +345,8 @@ impl Lane {
             let (label, op) = landed.of;
             meter.blocked(label, op, waited, 0);
             let hidden = moved.saturating_sub(waited);
-            let from = landed.posted_ns;
-            meter.hidden(landed.of, &[from..from + hidden]);
+            let beside = landed.posted_ns..landed.posted_ns + hidden;
+            meter.hidden(landed.of, std::slice::from_ref(&beside));
         }
         meter.set_pass(pass);
         let failure = shared.watch.failure("messages");

@@ -55,7 +55,7 @@ fn from_device_to_device_all_is_as_through_the_host() {
             let spec = spec(entry, model, 2, 5);
             // A rank in the middle, where the strategy has three.
             let most = rank_counts(entry).filter(|&r| (2..=3).contains(&r)).max();
-            for ranks in most {
+            if let Some(ranks) = most {
                 let owner = random_owner(40, ranks, true, 5);
                 let what = format!("{} {model} on {ranks} ranks", entry.name);
                 let on = |transport| on_devices(entry, &spec, data, (&owner, ranks), transport);

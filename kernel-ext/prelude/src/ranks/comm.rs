@@ -78,9 +78,9 @@ impl Comm {
             })?;
             return unpacked(from, &message);
         }
-        let len = self.inner.recv(LABEL, from, 1)?;
+        let len = self.inner.recv::<Vec<f32>>(LABEL, from, 1)?;
         let len = len.first().map_or(0, |x| x.to_bits() as usize);
-        let message = self.inner.recv(LABEL, from, len)?;
+        let message: Vec<f32> = self.inner.recv(LABEL, from, len)?;
         unpacked(from, &message)
     }
 
