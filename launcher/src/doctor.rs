@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::mpi::{Mpi, loopback, on_path};
 use crate::store;
+use kernels::cuda::nccl;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -208,9 +209,10 @@ fn library(begin: &str) -> Option<PathBuf> {
 
 fn cuda() -> Option<String> {
     let driver = library("libcuda.so")?.display().to_string();
-    Some(match library("libnccl.so") {
-        Some(_) => format!("{driver}, NCCL"),
-        None => driver,
+    Some(match (nccl::version(), library("libnccl.so")) {
+        (Ok(version), _) => format!("{driver}, NCCL {}", nccl::written(version)),
+        (Err(e), Some(there)) => format!("{driver}; {} is not used: {e}", there.display()),
+        (Err(_), None) => driver,
     })
 }
 

@@ -57,7 +57,10 @@ fn on_a_rank() {
                 // Member 0 of this group is rank 1.
                 tickets.push((all(&mut first, N + k), sum(&[1, 0], N + k)));
             }
-            assert_eq!(first.recv::<Vec<f32>>(LABEL, 0, 4).expect("comes"), values(1, 4));
+            assert_eq!(
+                first.recv::<Vec<f32>>(LABEL, 0, 4).expect("comes"),
+                values(1, 4)
+            );
         }
         1 => {
             let ticket = all(&mut second, N);

@@ -49,7 +49,8 @@ impl Communicator {
         };
         let words = self.broadcast(SETUP, 0, words, Id::BYTES / 4)?;
         let meter = Rc::clone(&self.wire().meter);
-        let lane = Lane::join(device, meter, self.members(), id_of(&words))?;
+        let at_once = self.wire().at_once;
+        let lane = Lane::join(device, meter, self.members(), id_of(&words), at_once)?;
         self.set_lane(Some(lane));
         Ok(())
     }

@@ -114,8 +114,10 @@ impl Comm {
     /// Joins, on the device of `side`; returns when all ranks have.
     ///
     /// # Errors
-    /// What NCCL says.
+    /// As [`version`], or what NCCL says.
     pub fn join(side: &dyn Side, id: Id, rank: usize, ranks: usize) -> Result<Comm, Error> {
+        // On another machine than the id was made on, perhaps.
+        version()?;
         side.here()?;
         let id = sys::ncclUniqueId {
             internal: id.0.map(|b| b as std::ffi::c_char),

@@ -25,9 +25,13 @@ use crate::error::{Error, Result};
 use crate::record::{Meter, Op, Pass, now_ns};
 use kernels::cuda::nccl::{Comm, Id};
 use kernels::cuda::{Buf, Device, Flight, Mark, Queue};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks at what is waited for.
+const ASKED_EVERY: Duration = Duration::from_micros(50);
 
 fn broken(op: &str, reason: impl ToString) -> Error {
     Error::Comm {
@@ -47,6 +51,8 @@ enum Given {
 
 /// An operation under way.
 struct Flying {
+    /// Number of the lane.
+    lane: usize,
     of: (Label, Op),
     flight: Flight,
     given: Vec<Given>,
@@ -66,6 +72,10 @@ struct Landed {
 
 /// What all lanes of a rank have in common.
 struct Shared {
+    /// Lanes that were opened.
+    lanes: Cell<usize>,
+    /// Whether collectives are waited for where they are posted, as long as there are no groups.
+    at_once: bool,
     device: Arc<Device>,
     meter: Rc<Meter>,
     watch: Watch,
@@ -77,6 +87,7 @@ struct Shared {
 
 /// A rank's way to the other devices of a communicator.
 pub(super) struct Lane {
+    number: usize,
     // Before the communicator: nothing is on a stream that is gone.
     queue: Queue,
     comm: Option<Arc<Comm>>,
@@ -92,12 +103,15 @@ impl Lane {
         meter: Rc<Meter>,
         members: &Members,
         id: Id,
+        at_once: bool,
     ) -> Result<Lane> {
         let failed = |e| broken("NCCL", e);
         let queue = Queue::of(device).map_err(failed)?;
         let comm = Comm::join(queue.side(), id, members.me(), members.len()).map_err(failed)?;
         let watch = Watch::over(id);
         let shared = Rc::new(Shared {
+            lanes: Cell::new(0),
+            at_once,
             device: Arc::clone(device),
             meter,
             watch,
@@ -111,7 +125,9 @@ impl Lane {
     fn over(queue: Queue, comm: Comm, shared: Rc<Shared>) -> Lane {
         let comm = Arc::new(comm);
         shared.watch.add(&comm);
+        let number = shared.lanes.replace(shared.lanes.get() + 1);
         Lane {
+            number,
             queue,
             comm: Some(comm),
             lines: Vec::new(),
@@ -170,8 +186,14 @@ impl Lane {
         };
         if of.1 != Op::P2p {
             self.shared.meter.collective(of.0.direction);
+            let at_once = self.shared.at_once && self.shared.lanes.get() == 1;
+            while at_once && !flight.is_done().map_err(|e| broken(of.1.label(), e))? {
+                self.failure(of.1)?;
+                std::thread::sleep(ASKED_EVERY);
+            }
         }
         let flying = Flying {
+            lane: self.number,
             of,
             flight,
             given,
@@ -307,6 +329,7 @@ impl Lane {
             .get_mut(slot)
             .and_then(Option::take);
         let Flying {
+            lane: _,
             of,
             flight,
             given,
@@ -367,7 +390,9 @@ impl Drop for Lane {
             return;
         }
         // Nobody takes these any more.
-        self.shared.flying.borrow_mut().clear();
+        for slot in self.shared.flying.borrow_mut().iter_mut() {
+            slot.take_if(|flying| flying.lane == self.number);
+        }
         self.drain();
         self.shared.device.finish();
         let lines = self.lines.drain(..).map(Line::into_comm);

@@ -103,7 +103,14 @@ fn all_operations(cx: &mut Ctx, meter: &Meter) -> (Vec<Vec<f32>>, String) {
     };
     let mut group = cx.comm.group(&members).expect("agreed");
     let mine = rows(cx, me, 6);
+    let open = cx
+        .comm
+        .post_all_reduce(LABEL, rows(cx, me, 9))
+        .expect("posts");
     got.push(group.all_reduce(LABEL, mine).expect("sums").floats());
+    // What flies on one outlives the other.
+    drop(group);
+    got.extend(floats(cx.comm.finish(open).expect("came")));
     cx.comm.drain().expect("leaves");
     cx.backend.settle();
     cx.comm.settle_devices().expect("all is well");
@@ -142,6 +149,19 @@ fn messages_stay_on_the_device_and_their_time_is_counted() {
         // Rows on the host go through the host.
         assert!(cx.take_device().is_some() && !cx.comm.is_between_devices());
         assert!(matches!(rows(cx, 0, 3), Message::Host(_)));
+    });
+}
+
+#[test]
+fn one_thing_at_a_time_is_done_where_it_is_asked_for() {
+    on_devices("nccl", 2, |cx, _| {
+        cx.comm.leave_devices();
+        cx.comm.finish_at_once();
+        cx.connect().expect("connects again");
+        let mine = rows(cx, cx.rank(), 40_000);
+        let ticket = cx.comm.post_all_reduce(LABEL, mine).expect("sums");
+        let sum = floats(cx.comm.finish(ticket).expect("came"));
+        assert_eq!(sum[0][5], value(0, 5) + value(1, 5));
     });
 }
 
