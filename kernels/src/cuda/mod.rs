@@ -21,6 +21,7 @@
 #![allow(unsafe_code)]
 
 mod cache;
+mod cxx;
 mod device;
 mod driver;
 mod error;

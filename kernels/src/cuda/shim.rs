@@ -11,12 +11,10 @@ mod side;
 use self::kernels::Kernels;
 use self::side::{Moment, OnSide};
 use super::source::{FAMILIES, SHIM};
-use super::{Driver, Error, Gemm, Launch, Mark, Side, cache};
+use super::{Driver, Error, Gemm, Launch, Mark, Side, cxx};
 use libloading::Library;
 use std::alloc::Layout;
 use std::collections::HashMap;
-use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -54,10 +52,7 @@ impl Shim {
         // Two tests that begin at the same time compile once.
         static ONE: Mutex<()> = Mutex::new(());
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
-        let program = program();
-        let name = format!("shim-{}.so", cache::key(&[&compiler, &program, FLAGS]));
-        let path = cache::file(&name, |to| compile(&compiler, &program, to))?;
+        let path = cxx::library("shim", &program(), FLAGS)?;
         // SAFETY: the library was built from the sources in this crate, into a folder that only
         // this user writes to; it has no initialisers.
         let library =
@@ -84,29 +79,6 @@ fn program() -> String {
         }
     }
     text
-}
-
-fn compile(compiler: &str, program: &str, to: &Path) -> Result<(), Error> {
-    let source = to.with_extension("cpp");
-    std::fs::write(&source, program)?;
-    let mut call = Command::new(compiler);
-    call.args(FLAGS.split_whitespace())
-        .arg("-o")
-        .arg(to)
-        .arg(&source);
-    let ended = call.output();
-    let _ = std::fs::remove_file(&source);
-    let output = ended.map_err(|e| Error::Missing {
-        what: "no C++ compiler",
-        reason: format!("{compiler}: {e}; install one, or name it in CXX"),
-    })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(Error::Compile {
-        compiler: compiler.into(),
-        log: String::from_utf8_lossy(&output.stderr).into_owned(),
-    })
 }
 
 /// The nanosecond that a mark of this driver is, waiting for one of a side.
