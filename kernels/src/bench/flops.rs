@@ -11,8 +11,9 @@ use crate::engine::Engine;
 use crate::simd::Level;
 use std::hint::black_box;
 
-/// Rounds of one call; a sample takes some milliseconds.
-const ROUNDS: usize = 200_000;
+/// Rounds of one call. A sample takes some milliseconds on the fastest cores too: in a tenth of that, a thread
+/// that has to be woken first comes too late, and all of the work is one thread's.
+const ROUNDS: usize = 2_000_000;
 
 /// Independent sums: more than latency times units on any core, fewer than half the registers.
 const SUMS: usize = 12;

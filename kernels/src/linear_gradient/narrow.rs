@@ -12,8 +12,9 @@ use std::ops::Range;
 /// Vectors of a row of sums at most.
 const MOST: usize = 4;
 
-/// Numbers of sums that stay in the nearest cache while rows go by.
-const NEAR: usize = 3072;
+/// Numbers of sums that stay near while rows go by. Fewer of them, and so more visits to a row, cost more than what
+/// does not fit into the nearest cache: the row is fetched a few lines at a time.
+const NEAR: usize = 8192;
 
 /// Rows of the operands that are worked on together: their sums are added to those of the rows before, so that
 /// rounding does not grow with all rows.
@@ -49,13 +50,18 @@ fn blocks<V: Vector>(left: Left<'_>, g: &[f32], wide: usize, sums: &mut [f32]) {
         let from = left.from + b * (NEAR / wide);
         let (left, own) = (Left { from, ..left }, &mut own[..sums.len()]);
         own.fill(0.0);
-        // As many rows at once as there are registers for, of which some hold sums and an element.
-        match wide / V::LANES {
-            1 => rows::<V, 1, 8>(left, g, own),
-            2 => rows::<V, 2, 6>(left, g, own),
-            3 => rows::<V, 3, 4>(left, g, own),
-            MOST => rows::<V, MOST, 3>(left, g, own),
-            n => unreachable!("a row of {n} vectors"),
+        // As many rows at once as there are registers for (32 of 16 lanes, 16 of 8), of which some hold sums and an
+        // element.
+        match (wide / V::LANES, V::LANES) {
+            (1, 16) => rows::<V, 1, 16>(left, g, own),
+            (2, 16) => rows::<V, 2, 12>(left, g, own),
+            (3, 16) => rows::<V, 3, 8>(left, g, own),
+            (MOST, 16) => rows::<V, MOST, 6>(left, g, own),
+            (1, _) => rows::<V, 1, 8>(left, g, own),
+            (2, _) => rows::<V, 2, 6>(left, g, own),
+            (3, _) => rows::<V, 3, 4>(left, g, own),
+            (MOST, _) => rows::<V, MOST, 3>(left, g, own),
+            (n, _) => unreachable!("a row of {n} vectors"),
         }
         for (sum, own) in sums.iter_mut().zip(&*own) {
             *sum += own;
