@@ -3,8 +3,11 @@
 use crate::host::Host;
 use crate::mpi::{Mpi, loopback, on_path};
 use crate::store;
+use kernels::cuda::fit::{Clash, Parts};
 use kernels::cuda::nccl;
 use serde::Serialize;
+use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +19,8 @@ pub enum Verdict {
     Ok,
     /// Not there, and only some things need it.
     Optional,
+    /// Two parts that are there, and do not fit.
+    Clash,
     /// Not there, and needed.
     Missing,
 }
@@ -30,7 +35,7 @@ pub struct Item {
     /// What was found, or what is missing without it.
     pub found: String,
     /// What to do, when it is not there.
-    pub help: Option<&'static str>,
+    pub help: Option<Cow<'static, str>>,
 }
 
 /// Everything that was looked for. Its `Display` is a table.
@@ -58,7 +63,7 @@ fn item(
             name,
             verdict: otherwise.0,
             found: otherwise.1.into(),
-            help: Some(otherwise.2),
+            help: Some(otherwise.2.into()),
         },
     }
 }
@@ -76,11 +81,13 @@ fn says(program: &str, arguments: &[&str]) -> Option<String> {
         .filter(|l| !l.is_empty())
 }
 
-/// Looks at this machine. Loads no library: what is found by its file may still not work.
+/// Looks at this machine. Of libraries only those of a GPU are loaded, to ask their versions: what else is found by its
+/// file may still not work.
 pub fn report() -> Report {
     use Verdict::{Missing, Optional};
     let host = Host::this();
-    let items = vec![
+    let parts = Parts::found();
+    let mut items = vec![
         item("processor", Some(host.class()), (Missing, "", "")),
         item(
             "run store",
@@ -129,7 +136,7 @@ pub fn report() -> Report {
         ),
         item(
             "CUDA",
-            cuda(),
+            cuda(&parts),
             (
                 Optional,
                 "not found: the CPU is used",
@@ -175,6 +182,8 @@ pub fn report() -> Report {
             ),
         ),
     ];
+    let behind = after_cuda(&items);
+    items.splice(behind, clashes(&parts));
     let ok = items.iter().all(|item| item.verdict != Missing);
     Report { items, ok }
 }
@@ -207,13 +216,38 @@ fn library(begin: &str) -> Option<PathBuf> {
     })
 }
 
-fn cuda() -> Option<String> {
+fn cuda(parts: &Parts) -> Option<String> {
+    if kernels::cuda::stands_in() {
+        return Some("the host stands in for GPUs (HALOBOOK_CUDA)".into());
+    }
     let driver = library("libcuda.so")?.display().to_string();
+    let driver = match parts.driver {
+        Some(_) => format!("{driver} ({parts})"),
+        None => driver,
+    };
     Some(match (nccl::version(), library("libnccl.so")) {
         (Ok(version), _) => format!("{driver}, NCCL {}", nccl::written(version)),
         (Err(e), Some(there)) => format!("{driver}; {} is not used: {e}", there.display()),
         (Err(_), None) => driver,
     })
+}
+
+/// Where the pairs that do not fit are shown: behind the last of the parts.
+fn after_cuda(items: &[Item]) -> Range<usize> {
+    let last = items.iter().rposition(|item| item.name == "NVRTC");
+    let at = last.map_or(items.len(), |last| last + 1);
+    at..at
+}
+
+/// A row for each pair of a GPU's parts that do not fit.
+fn clashes(parts: &Parts) -> Vec<Item> {
+    let of = |clash: Clash| Item {
+        name: "CUDA's parts",
+        verdict: Verdict::Clash,
+        found: format!("do not fit: {}", clash.what),
+        help: Some(format!("install {}", clash.install).into()),
+    };
+    parts.clashes().into_iter().map(of).collect()
 }
 
 /// The environment that belongs to a project, wherever in it we are.
@@ -262,10 +296,11 @@ impl std::fmt::Display for Report {
             let mark = match item.verdict {
                 Verdict::Ok => "ok",
                 Verdict::Optional => "-",
+                Verdict::Clash => "CLASH",
                 Verdict::Missing => "MISSING",
             };
             writeln!(f, "{mark:<8} {:<11} {}", item.name, item.found)?;
-            if let Some(help) = item.help {
+            if let Some(help) = &item.help {
                 writeln!(f, "{:<20} {help}", "")?;
             }
         }
@@ -291,6 +326,28 @@ mod tests {
         let found = report().items.into_iter().find(nvrtc).expect("looked for");
         let there = kernels::cuda::nvrtc::file().is_some();
         assert!(!there || found.verdict == Verdict::Ok, "{found:?}");
+    }
+
+    #[test]
+    fn parts_of_a_gpu_that_do_not_fit_are_rows_behind_the_parts() {
+        let parts = Parts {
+            driver: Some((12, 4)),
+            cublas: Some((13, 0)),
+            ..Parts::default()
+        };
+        let mut items = report().items;
+        let behind = after_cuda(&items);
+        items.splice(behind, clashes(&parts));
+        let at = items.iter().position(|i| i.name == "NVRTC").expect("there");
+        let text = Report { items, ok: false };
+        let row = &text.items[at + 1];
+        assert_eq!(row.verdict, Verdict::Clash);
+        assert!(row.found.contains("cuBLAS is of CUDA 13.0"), "{row:?}");
+        assert!(
+            text.to_string()
+                .contains("install the package nvidia-cublas-cu12"),
+            "{text}"
+        );
     }
 
     #[test]

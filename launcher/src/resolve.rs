@@ -248,6 +248,10 @@ impl Decided {
         ));
         }
         notes.extend(between.note);
+        if spec.backend == "cuda" && kernels::cuda::stands_in() {
+            let why = "the host stands in for GPUs (HALOBOOK_CUDA)";
+            notes.push(format!("{why}: times are not those of a GPU"));
+        }
         if spec.sync {
             notes.push("one thing at a time (sync): nothing moves beside compute".into());
         }

@@ -1,6 +1,6 @@
 //! Starting `halobook` as a user does, and reading back what it left.
 
-use crate::{binaries, processes};
+use crate::{binaries, processes, skip};
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 use std::fs::File;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub struct Store {
     home: tempfile::TempDir,
     count: std::cell::Cell<usize>,
+    /// Variables of every command.
+    variables: Vec<(&'static str, String)>,
 }
 
 /// A command that has ended.
@@ -45,7 +47,28 @@ impl Store {
             .prefix("halobook-test-")
             .tempdir()?;
         let count = std::cell::Cell::new(0);
-        Ok(Self { home, count })
+        Ok(Self {
+            home,
+            count,
+            variables: Vec::new(),
+        })
+    }
+
+    /// An empty store on a machine on which the host stands in for so many GPUs; none, with a skip printed, where
+    /// there is no C++ compiler. `more` follows their number.
+    ///
+    /// # Errors
+    /// As [`Store::new`].
+    pub fn with_gpus(gpus: usize, more: &str) -> anyhow::Result<Option<Self>> {
+        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+        if Command::new(&compiler).arg("--version").output().is_err() {
+            skip::skip("nvrtc", &format!("there is no C++ compiler {compiler}"));
+            return Ok(None);
+        }
+        let shim = ("HALOBOOK_CUDA", format!("shim:{gpus}{more}"));
+        let mut store = Self::new()?;
+        store.variables.push(shim);
+        Ok(Some(store))
     }
 
     /// Its folder, which no other process names.
@@ -75,6 +98,7 @@ impl Store {
             .args(words)
             .current_dir(self.home())
             .env("HALOBOOK_HOME", self.home())
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(File::create(&stdout)?)
             .stderr(File::create(&stderr)?)

@@ -53,8 +53,11 @@ fn nothing_lost_nothing_left(store: &Store, id: &str, epochs: usize) -> Outcome 
 }
 
 fn kill_one(strategy: &str, more: &str, round: u32) -> Outcome {
-    let store = Store::new()?;
-    let mut run = endless_with(&store, strategy, more)?;
+    kill_one_in(&Store::new()?, strategy, more, round)
+}
+
+fn kill_one_in(store: &Store, strategy: &str, more: &str, round: u32) -> Outcome {
+    let mut run = endless_with(store, strategy, more)?;
     let (victim, epochs) = (any(RANKS as u32), 1 + any(40) as usize);
     // Rank 0 has finished one more: the others may be a row behind it.
     let (id, pids) = store.wait_epochs(&mut run, epochs + 1, RANKS)?;
@@ -90,7 +93,7 @@ fn kill_one(strategy: &str, more: &str, round: u32) -> Outcome {
     );
     let (wrong, _) = ended.complaint().with_context(context)?;
     ensure!(wrong.contains(&format!("rank {victim}")), "{wrong}");
-    nothing_lost_nothing_left(&store, &id, epochs).with_context(context)
+    nothing_lost_nothing_left(store, &id, epochs).with_context(context)
 }
 
 #[test]
@@ -159,6 +162,24 @@ fn an_owner_killed_in_the_middle_of_a_pull_ends_the_run() -> Outcome {
         // Whoever waits for rows that peers push.
         kill_one("distgnn-mb", "--set batch=20 --set fanout=8", round)
     })
+}
+
+/// Ranks that wait for each other on their devices, where nobody looks at a wire.
+#[test]
+fn a_rank_killed_while_rows_pass_from_gpu_to_gpu_ends_the_run() -> Outcome {
+    if !skip::mpi() {
+        return Ok(());
+    }
+    let rounds = if skip::soak() { 25 } else { 2 };
+    let small = "--backend cuda --data sbm:nodes=100,classes=4 --hidden 8";
+    for round in 0..rounds {
+        for strategy in ["halo", "neutrontp", "gnnpipe"] {
+            if let Some(store) = Store::with_gpus(RANKS, "")? {
+                kill_one_in(&store, strategy, small, round)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Stages that wait for each other's chunks, ranks of one stage for each other's rows, and pieces of layers

@@ -16,7 +16,7 @@ use super::ops::{
     Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed,
     Write,
 };
-use super::{Backend, Kept, Mat, Sparse};
+use super::{Backend, Kept, Mat, Sparse, lack};
 use kernels::adam::AdamParams;
 use kernels::cuda::ops::{
     ActOn, AttentionOn, CornerOn, DropOn, DropoutOn, GateOn, PickedOn, Reduce, ThenOn, TypesOn,
@@ -39,7 +39,9 @@ impl Cuda {
     }
 
     fn make(&self, rows: usize, cols: usize) -> Mat {
-        Mat::on_device(rows, cols, self.device.fresh(rows * cols))
+        let made = self.device.try_fresh(rows * cols);
+        let made = made.unwrap_or_else(|e| lack::end(e, || format!("a matrix of {rows} × {cols}")));
+        Mat::on_device(rows, cols, made)
     }
 
     fn types<'a>(&self, edges: &Typed<'a>) -> TypesOn<'a> {

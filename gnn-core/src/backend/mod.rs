@@ -11,6 +11,7 @@ mod calls;
 mod cpu;
 mod cuda;
 mod hollow;
+mod lack;
 mod mat;
 mod metered;
 mod ops;
@@ -22,6 +23,7 @@ pub use cpu::Cpu;
 pub use cuda::Cuda;
 pub use gnn_data::kept::{Kept, Slot, Sparse};
 pub use hollow::{Asked, Hollow, Ledger};
+pub use lack::lack_of_memory;
 pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{

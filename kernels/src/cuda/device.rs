@@ -83,7 +83,7 @@ impl Device {
     /// Memory for `len` numbers, its content unspecified.
     ///
     /// # Panics
-    /// Where there is not as much, as the CPU kernels do; [`Device::try_fresh`] says so instead.
+    /// Where there is not as much, with the [`Error`] as payload; [`Device::try_fresh`] says so instead.
     pub fn fresh<T: Plain>(self: &Arc<Self>, len: usize) -> Buf<T> {
         self.must(self.try_fresh(len))
     }
@@ -204,9 +204,13 @@ impl Device {
         self.must(self.driver.finish());
     }
 
-    /// What the device answered. A device that fails ends the rank, as a lack of memory does.
+    /// What the device answered. A device that fails ends the rank, as a lack of memory does; that is no fault
+    /// of the program, and told apart by its payload.
     fn must<T>(&self, answer: Result<T, Error>) -> T {
-        answer.unwrap_or_else(|e| panic!("{}: {e}", self.name()))
+        answer.unwrap_or_else(|e| match e {
+            Error::Memory { .. } => std::panic::panic_any(e),
+            e => panic!("{}: {e}", self.name()),
+        })
     }
 }
 

@@ -40,6 +40,13 @@ pub enum Error {
 }
 
 impl Error {
+    pub(super) fn no_such_gpu(ordinal: usize, count: usize) -> Error {
+        Error::Missing {
+            what: "no such GPU",
+            reason: format!("expected one of {count}, got number {ordinal}"),
+        }
+    }
+
     pub(super) fn call(op: impl Into<String>, reason: impl std::fmt::Display) -> Error {
         Error::Call {
             op: op.into(),

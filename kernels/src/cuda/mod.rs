@@ -11,8 +11,8 @@
 //! except dropout, whose bits are equal.
 //!
 //! Launches are asynchronous on one stream, so a fault of the device shows at a later call. A device
-//! that fails ends the rank: operations panic with what the driver said, as the CPU kernels do where
-//! memory runs out.
+//! that fails ends the rank: operations panic with what the driver said. Where memory runs out the panic's payload
+//! is the [`Error`] itself, so that whoever has a hook, or catches it, can tell a lack from a fault.
 //!
 //! # Not done
 //! cuSPARSE, which was measured against these only by way of PyG.
@@ -25,6 +25,7 @@ mod cxx;
 mod device;
 mod driver;
 mod error;
+pub mod fit;
 mod memory;
 #[cfg(feature = "cuda")]
 pub mod nccl;
@@ -37,6 +38,7 @@ mod queue;
 mod shim;
 mod source;
 mod sparse;
+mod stand_in;
 #[cfg(test)]
 mod tests;
 
@@ -53,15 +55,23 @@ pub use source::{FAMILIES, Family};
 pub use sparse::{Moves, Pieces, SparseNeed, SparseOn};
 
 /// How many GPUs there are, with all that training on one needs: driver, cuBLAS, NVRTC. Starts
-/// nothing on them.
+/// nothing on them. `HALOBOOK_CUDA=shim:4` lets the host stand in for four ([`Shim`]).
 ///
 /// # Errors
 /// [`Error::Missing`] with what is not there and what to do.
 pub fn gpus() -> Result<usize, Error> {
+    if let Some(stand_in) = stand_in::StandIn::asked()? {
+        return Ok(stand_in.devices);
+    }
     #[cfg(feature = "cuda")]
     return Nvidia::count().and_then(|n| nvrtc::Nvrtc::find().map(|_| n));
     #[cfg(not(feature = "cuda"))]
     Err(WITHOUT)
+}
+
+/// Whether the host stands in for GPUs (`HALOBOOK_CUDA`).
+pub fn stands_in() -> bool {
+    matches!(stand_in::StandIn::asked(), Ok(Some(_)))
 }
 
 /// Opens GPU `ordinal`.
@@ -69,6 +79,9 @@ pub fn gpus() -> Result<usize, Error> {
 /// # Errors
 /// [`Error::Missing`] when something is not there; nothing has been started then.
 pub fn open(ordinal: usize) -> Result<std::sync::Arc<Device>, Error> {
+    if let Some(stand_in) = stand_in::StandIn::asked()? {
+        return stand_in.open(ordinal);
+    }
     #[cfg(feature = "cuda")]
     return Ok(Device::new(Box::new(Nvidia::open(ordinal)?)));
     #[cfg(not(feature = "cuda"))]

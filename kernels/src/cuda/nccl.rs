@@ -5,10 +5,13 @@
 //!
 //! A pair's messages are matched in the order in which they are asked for: there are no tags.
 
+mod build;
 mod shim;
 
+pub use self::build::built_with;
 pub use self::shim::load_shim;
 
+use super::stand_in::StandIn;
 use super::{Error, Side};
 use cudarc::nccl::{result, sys};
 use std::ffi::{CStr, c_int, c_void};
@@ -57,6 +60,9 @@ fn failed(op: &str, code: sys::ncclResult_t) -> Error {
 /// # Errors
 /// [`Error::Missing`] without it, or where it is too old.
 pub fn version() -> Result<u32, Error> {
+    if StandIn::asked()?.is_some() {
+        load_shim()?;
+    }
     // SAFETY: loads NVIDIA's own library if there is one.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::Missing {

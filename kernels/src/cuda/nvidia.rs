@@ -6,6 +6,7 @@ mod staging;
 
 use self::side::{OnSide, run};
 use self::staging::Staging;
+use super::fit::Parts;
 use super::nvrtc::Nvrtc;
 use super::source::FAMILIES;
 use super::{Driver, Error, Gemm, Launch, Mark, Side, cache};
@@ -70,10 +71,7 @@ impl Nvidia {
     pub fn open(ordinal: usize) -> Result<Nvidia, Error> {
         let count = Nvidia::count()?;
         if ordinal >= count {
-            return Err(Error::Missing {
-                what: "no such GPU",
-                reason: format!("expected one of {count}, got number {ordinal}"),
-            });
+            return Err(Error::no_such_gpu(ordinal, count));
         }
         let context = CudaContext::new(ordinal).map_err(failed("opening the GPU"))?;
         let stream = context.new_stream().map_err(failed("making a stream"))?;
@@ -162,23 +160,60 @@ fn probe() -> Result<(), Error> {
     })
 }
 
+/// What fits or does not: driver, cuBLAS and GPUs, as far as they are there.
+pub(super) fn parts() -> Parts {
+    let mut parts = Parts::default();
+    let version = |v: c_int| (v as u32 / 1000, v as u32 % 1000 / 10);
+    // SAFETY: loads NVIDIA's own library if there is one; both out-pointers are valid for the calls.
+    unsafe {
+        let mut found: c_int = 0;
+        if sys::is_culib_present() && sys::cuDriverGetVersion(&mut found).result().is_ok() {
+            parts.driver = Some(version(found));
+        }
+        if blas::is_culib_present() {
+            let number = |which| {
+                let mut found: c_int = 0;
+                let asked = blas::cublasGetProperty(which, &mut found).result();
+                asked.ok().map(|()| found as u32)
+            };
+            use blas::libraryPropertyType::{MAJOR_VERSION, MINOR_VERSION};
+            parts.cublas = number(MAJOR_VERSION).zip(number(MINOR_VERSION));
+        }
+    }
+    if parts.driver.is_some() && result::init().is_ok() {
+        use sys::CUdevice_attribute::{
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+        };
+        let sm = |k| {
+            let device = result::device::get(k).ok()?;
+            // SAFETY: the device was found one line above.
+            let number = |what| unsafe { result::device::get_attribute(device, what) }.ok();
+            Some((number(MAJOR)? * 10 + number(MINOR)?) as u32)
+        };
+        let count = result::device::get_count().unwrap_or(0);
+        parts.gpus = (0..count).filter_map(sm).collect();
+    }
+    parts
+}
+
 /// Every kernel, compiled for `sm`.
 fn load(context: &Arc<CudaContext>, sm: u32) -> Result<Kernels, Error> {
     let mut compiler = None;
     let mut kernels = HashMap::new();
     for family in FAMILIES {
-        let name = format!(
-            "{}-sm_{sm}-{}.cubin",
-            family.name,
-            cache::key(&[&family.program()])
-        );
+        let key = cache::key(&[&family.program()]);
+        let name = format!("{}-sm_{sm}-{key}.cubin", family.name);
         let path = cache::file(&name, |to| -> Result<(), Error> {
             if compiler.is_none() {
-                compiler = Some(Nvrtc::find()?);
+                let found = Nvrtc::find()?;
+                let target = found.target(sm)?;
+                compiler = Some((found, target));
             }
-            let compiler = compiler.as_ref().expect("set one line above");
-            Ok(std::fs::write(to, compiler.compile(family, sm)?)?)
+            let (compiler, target) = compiler.as_ref().expect("set above");
+            Ok(std::fs::write(to, compiler.compile(family, *target)?)?)
         })?;
+        // Whether a GPU's own code or a text: the driver sees which it is.
         let code = cudarc::nvrtc::Ptx::from_binary(std::fs::read(path)?);
         let module = context
             .load_module(code)
@@ -206,7 +241,14 @@ impl Driver for Nvidia {
         self.here()?;
         // SAFETY: the size is not zero, and the memory is read only after it was written.
         let at = unsafe { result::malloc_sync(bytes) };
-        at.map_err(|e| Error::call(format!("alloc of {bytes} bytes"), format!("{e:?}")))
+        at.map_err(|e| match (e.0, self.context.mem_get_info()) {
+            (sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, Ok((free, limit))) => Error::Memory {
+                asked: bytes,
+                free,
+                limit,
+            },
+            _ => Error::call(format!("alloc of {bytes} bytes"), format!("{e:?}")),
+        })
     }
 
     unsafe fn free(&self, at: u64) {

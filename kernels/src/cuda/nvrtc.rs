@@ -10,13 +10,43 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
 /// The architectures that every kernel is checked for, from V100 and T4 by A100, RTX 30, L4 and H100 to
-/// Blackwell's B200 and RTX 50. CUDA 13 knows them from sm_75 on ([`Nvrtc::knows`]).
+/// Blackwell's B200 and RTX 50. CUDA 13 knows them from sm_75 on ([`Nvrtc::architectures`]).
 pub const ARCHITECTURES: [u32; 8] = [70, 75, 80, 86, 89, 90, 100, 120];
 
 /// The library's names: CUDA 12 first, which knows all of [`ARCHITECTURES`].
 const NAMES: [&str; 2] = ["libnvrtc.so.12", "libnvrtc.so.13"];
 
 type Program = *mut c_void;
+
+/// What is compiled. Its `Display` is the compiler's word for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A GPU's own code (a cubin).
+    Machine(u32),
+    /// What the driver of a GPU that is at least as new translates (PTX).
+    Portable(u32),
+}
+
+impl Target {
+    /// For a GPU of architecture `sm` by a compiler that knows some, ascending: its own code, or of the newest known
+    /// one what its driver translates; none where it is older than all.
+    pub fn of(sm: u32, known: &[u32]) -> Option<Target> {
+        let newest = *known.iter().rfind(|&&k| k <= sm)?;
+        match newest == sm {
+            true => Some(Target::Machine(sm)),
+            false => Some(Target::Portable(newest)),
+        }
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Target::Machine(sm) => write!(f, "sm_{sm}"),
+            Target::Portable(sm) => write!(f, "compute_{sm}"),
+        }
+    }
+}
 
 /// The compiler.
 pub struct Nvrtc {
@@ -87,16 +117,53 @@ impl Nvrtc {
         format!("{}.{}", self.version.0, self.version.1)
     }
 
-    /// Whether it still compiles for `sm`: CUDA 13 dropped what came before sm_75.
-    pub fn knows(&self, sm: u32) -> bool {
-        self.version.0 < 13 || sm >= 75
+    /// Its version as numbers.
+    pub fn cuda(&self) -> (u32, u32) {
+        (self.version.0 as u32, self.version.1 as u32)
     }
 
-    /// The machine code (a cubin) of `family` for the architecture `sm`, 90 for `sm_90`.
+    /// The architectures that it compiles for, ascending.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub fn architectures(&self) -> Result<Vec<u32>, Error> {
+        let mut len: c_int = 0;
+        let count: Symbol<unsafe extern "C" fn(*mut c_int) -> c_int> =
+            self.symbol("nvrtcGetNumSupportedArchs")?;
+        // SAFETY: `len` is an int.
+        self.check("nvrtcGetNumSupportedArchs", unsafe { count(&mut len) })?;
+        let mut all: Vec<c_int> = vec![0; len as usize];
+        let get: Symbol<unsafe extern "C" fn(*mut c_int) -> c_int> =
+            self.symbol("nvrtcGetSupportedArchs")?;
+        // SAFETY: `all` has as many as were counted.
+        self.check("nvrtcGetSupportedArchs", unsafe { get(all.as_mut_ptr()) })?;
+        let mut all: Vec<u32> = all.into_iter().map(|sm| sm as u32).collect();
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    /// What it compiles for a GPU of architecture `sm`, 90 for `sm_90`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where it no longer knows a GPU that old.
+    pub fn target(&self, sm: u32) -> Result<Target, Error> {
+        let known = self.architectures()?;
+        Target::of(sm, &known).ok_or_else(|| Error::Missing {
+            what: "NVRTC is too new for this GPU",
+            reason: format!(
+                "version {} compiles for sm_{} and newer, this GPU is sm_{sm}. Install CUDA 12's (the package \
+                 nvidia-cuda-nvrtc-cu12), or name it in HALOBOOK_NVRTC",
+                self.version(),
+                known.first().copied().unwrap_or(0),
+            ),
+        })
+    }
+
+    /// The code of `family` for a target.
     ///
     /// # Errors
     /// [`Error::Compile`] with the compiler's log.
-    pub fn compile(&self, family: &Family, sm: u32) -> Result<Vec<u8>, Error> {
+    pub fn compile(&self, family: &Family, target: Target) -> Result<Vec<u8>, Error> {
         let text = CString::new(family.program()).expect("sources have no zero bytes");
         let name = CString::new(format!("{}.cu", family.name)).expect("names have no zero bytes");
         let mut program: Program = std::ptr::null_mut();
@@ -113,7 +180,7 @@ impl Nvrtc {
         // SAFETY: both texts are terminated and outlive the call, which copies them; no headers.
         let rc = unsafe { create(&mut program, text.as_ptr(), name.as_ptr(), 0, none, none) };
         self.check("nvrtcCreateProgram", rc)?;
-        let code = self.build(program, family, sm);
+        let code = self.build(program, family, target);
         let destroy: Symbol<unsafe extern "C" fn(*mut Program) -> c_int> =
             self.symbol("nvrtcDestroyProgram")?;
         // SAFETY: the program was created above and is not used again.
@@ -121,9 +188,9 @@ impl Nvrtc {
         code
     }
 
-    fn build(&self, program: Program, family: &Family, sm: u32) -> Result<Vec<u8>, Error> {
+    fn build(&self, program: Program, family: &Family, to: Target) -> Result<Vec<u8>, Error> {
         let options = [
-            format!("--gpu-architecture=sm_{sm}"),
+            format!("--gpu-architecture={to}"),
             "--std=c++14".into(),
             "-default-device".into(),
         ];
@@ -137,11 +204,15 @@ impl Nvrtc {
             let log = self.bytes(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")?;
             let log = String::from_utf8_lossy(&log);
             return Err(Error::Compile {
-                compiler: format!("NVRTC {} (sm_{sm}, {}.cu)", self.version(), family.name),
+                compiler: format!("NVRTC {} ({to}, {}.cu)", self.version(), family.name),
                 log: log.trim_end_matches('\0').to_string(),
             });
         }
-        self.bytes(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+        match to {
+            Target::Machine(_) => self.bytes(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN"),
+            // With the zero byte at its end, by which a driver knows a text.
+            Target::Portable(_) => self.bytes(program, "nvrtcGetPTXSize", "nvrtcGetPTX"),
+        }
     }
 
     /// What `get` writes, as long as `size` says.

@@ -29,6 +29,8 @@ pub struct Shim {
     kernels: Arc<Kernels>,
     /// Sizes of what was allocated.
     sizes: Mutex<HashMap<u64, usize>>,
+    /// Bytes that can be allocated; as many as the host has where none are named.
+    memory: Option<usize>,
     /// Copies that were asked for beside the work, each with its end: as late as can be, they are made when
     /// somebody waits for them, so that whoever forgets to meets NaN.
     beside: Mutex<Vec<Beside>>,
@@ -60,9 +62,24 @@ impl Shim {
         Ok(Shim {
             kernels: Arc::new(Kernels { library, reverse }),
             sizes: Mutex::default(),
+            memory: None,
             beside: Mutex::default(),
             start: Instant::now(),
         })
+    }
+
+    /// The same with so many bytes of memory.
+    pub fn of_memory(self, bytes: usize) -> Shim {
+        Shim {
+            memory: Some(bytes),
+            ..self
+        }
+    }
+
+    /// What is left of its memory where it is limited.
+    fn free(&self, sizes: &HashMap<u64, usize>) -> Option<usize> {
+        let used = sizes.values().sum();
+        self.memory.map(|all| all.saturating_sub(used))
     }
 }
 
@@ -103,7 +120,19 @@ impl Driver for Shim {
         false
     }
 
+    fn free_bytes(&self) -> Result<Option<usize>, Error> {
+        let sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.free(&sizes))
+    }
+
     fn alloc(&self, bytes: usize) -> Result<u64, Error> {
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((limit, free)) = self.memory.zip(self.free(&sizes))
+            && free < bytes
+        {
+            let asked = bytes;
+            return Err(Error::Memory { asked, free, limit });
+        }
         // SAFETY: the size is not zero.
         let at = unsafe { std::alloc::alloc(layout(bytes)) };
         if at.is_null() {
@@ -115,7 +144,6 @@ impl Driver for Shim {
             at.add(GUARD).write_bytes(0xff, bytes);
         }
         let at = at as u64 + GUARD as u64;
-        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
         sizes.insert(at, bytes);
         Ok(at)
     }

@@ -4,7 +4,9 @@ use super::Program;
 use super::words::Words;
 use crate::rank_error::{self, Kind};
 use crate::{Error, Result, sys};
+use gnn_core::backend::lack_of_memory;
 use gnn_core::plan::Plan;
+use gnn_core::record::state;
 use gnn_core::{World, work};
 use std::path::{Path, PathBuf};
 
@@ -88,6 +90,15 @@ fn report_panics(run_dir: &Path, plan: &Plan, rank: u32) {
         } else {
             rank
         };
+        // A device without memory is no fault of the program.
+        if let Some(error) = lack_of_memory(info.payload()) {
+            let at = state::read(&run_dir.join(format!("state/rank-{rank}")));
+            let layer = at.map_or(String::new(), |at| format!("layer {}, ", at.layer));
+            let said = format!("{layer}{error}");
+            eprintln!("error: {said}\nhelp: {}", error.help());
+            let _ = rank_error::write(&run_dir, rank, Kind::Error, &said);
+            sys::exit_now(1)
+        }
         let text = info.payload_as_str().unwrap_or("a panic without a message");
         let place = info.location().map_or(String::new(), |at| {
             format!(" ({}:{})", at.file(), at.line())
