@@ -71,6 +71,11 @@ impl Store {
         Ok(Some(store))
     }
 
+    /// One more variable of every command.
+    pub fn set(&mut self, name: &'static str, value: String) {
+        self.variables.push((name, value));
+    }
+
     /// Its folder, which no other process names.
     pub fn home(&self) -> &Path {
         self.home.path()

@@ -6,6 +6,7 @@
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
 use tests::runs::Store;
 use tests::{Outcome, skip};
 
@@ -94,5 +95,52 @@ fn a_gpu_without_memory_ends_the_run_with_what_was_to_be_there_and_what_is_free(
     ensure!(wrong.contains("rank 0 failed"), "{wrong}");
     ensure!(wrong.contains("of the device"), "{wrong}");
     ensure!(wrong.contains("of 20000 are free"), "{wrong}");
+    Ok(())
+}
+
+/// A memory checker that finds nothing, with the options and the words of NVIDIA's.
+const CHECKER: &str = "#!/bin/sh
+tool=$2
+while [ \"${1#--}\" != \"$1\" ]; do shift 2; done
+\"$@\" || exit 1
+echo \"========= $tool\"
+echo '========= ERROR SUMMARY: 0 errors'
+";
+
+#[test]
+fn a_rehearsal_of_what_a_gpu_shows_fills_every_part_of_its_file() -> Outcome {
+    let Some(mut store) = Store::with_gpus(2, "")? else {
+        return Ok(());
+    };
+    let bin = store.home().join("bin");
+    std::fs::create_dir(&bin)?;
+    let checker = bin.join("compute-sanitizer");
+    std::fs::write(&checker, CHECKER)?;
+    std::fs::set_permissions(&checker, std::fs::Permissions::from_mode(0o755))?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    store.set("PATH", format!("{}:{path}", bin.display()));
+    let ended = store.halobook(
+        "bench gpu --scale 4 --data sbm:nodes=60,classes=4,feat=4 --epochs 1 --out found.md",
+    )?;
+    ensure!(ended.status.success(), "{ended}");
+    let page = std::fs::read_to_string(store.home().join("found.md"))?;
+    ensure!(ended.stdout.starts_with(&page), "{ended}");
+    for part in [
+        "this is a rehearsal",
+        "| `hongtu` | gcn | 2 |",
+        "| `single` | gat | 1 |",
+        "| memcheck | gcn | 0 |",
+        "| initcheck | rgcn | 0 |",
+        "| sums of rows of 128 |",
+        "halobook-once",
+        "| `neutrontp` | 2 | NCCL |",
+    ] {
+        ensure!(page.contains(part), "no {part} in {page}");
+    }
+    ensure!(
+        !page.contains("**wrong**") && !page.contains("**failed**"),
+        "{page}"
+    );
+    ensure!(store.runs().is_empty(), "runs are left: {:?}", store.runs());
     Ok(())
 }

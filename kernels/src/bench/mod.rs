@@ -6,6 +6,7 @@
 //! | `memory` | copy and triad bandwidth by working set |
 //! | `flops` | multiply-adds a second, by SIMD level and on tiles |
 //! | `gather` | fetching rows in the order of a graph's edges |
+//! | `gpu` | the CUDA kernels beside a GPU's own copies |
 //! | `limits` | both together: which one binds a kernel, and what share of it was reached |
 //! | `cases` | one entry a kernel: its inputs, its answer checked, its work counted |
 //!
@@ -20,6 +21,7 @@ mod cases;
 mod clock;
 mod flops;
 mod gather;
+mod gpu;
 mod limits;
 mod memory;
 
@@ -27,5 +29,6 @@ pub use cases::{Input, KERNELS, Line, Outcome, kernels};
 pub use clock::{Clock, Spread};
 pub use flops::peak as peak_gflops;
 pub use gather::gather;
+pub use gpu::{GpuKernels, OnGpu, gpu_kernels};
 pub use limits::{Bound, Limits};
 pub use memory::{Bandwidth, bandwidth, working_sets};

@@ -23,6 +23,7 @@
 
 pub mod epoch;
 pub mod export;
+pub mod gpu;
 pub mod grid;
 pub mod heat;
 pub mod others;

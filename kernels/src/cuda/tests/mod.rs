@@ -4,7 +4,7 @@
 //! They catch wrong numbers, wrong indices, a dependence on the order of threads, writes outside a
 //! buffer and reads of what nobody wrote. They cannot catch what only real parallelism shows, such
 //! as a missing barrier between warps that the fibres never interleave; a GPU and its memory
-//! checker do (`kernels/cuda/gpu.sh`).
+//! checker do (`halobook bench gpu`).
 
 mod attention;
 mod compile;

@@ -146,7 +146,8 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-fn text(outcome: &Outcome) -> String {
+/// The tables.
+pub(super) fn text(outcome: &Outcome) -> String {
     let spec = &outcome.spec;
     let [nodes, edges, features, classes] = outcome.size;
     // Writing to a String cannot fail.

@@ -4,6 +4,7 @@
 mod cache;
 mod data;
 mod epoch;
+mod gpu;
 mod grid;
 mod kernels;
 mod machine;
@@ -21,8 +22,8 @@ use std::path::PathBuf;
 use ::kernels::bench as kernels_bench;
 
 /// Names of the benchmarks.
-const NAMES: [&str; 8] = [
-    "machine", "kernels", "epoch", "sample", "cache", "data", "notebook", "polars",
+const NAMES: [&str; 9] = [
+    "machine", "kernels", "epoch", "sample", "gpu", "cache", "data", "notebook", "polars",
 ];
 
 /// Runs the command.
@@ -37,6 +38,7 @@ pub fn bench(words: &[String]) -> Result<i32> {
         "kernels" => kernels::run(rest),
         "epoch" => epoch::run(rest),
         "sample" => sample::run(rest),
+        "gpu" => gpu::run(rest),
         "cache" => cache::run(rest),
         "data" => data::run(rest),
         "notebook" => super::commands::bench_in_kernel(rest),
@@ -103,6 +105,18 @@ pub fn help() -> &'static str {
       --rounds N         how often, by turns with --against [3]
       --seconds S        timed seconds of a round of each [3]
 
+  bench gpu                            all that a GPU shows, in one go and one file to keep or send in: losses of every
+                                       strategy beside the CPU's, the memory checker, kernels beside the GPU's
+                                       copies, epochs (beside libraries), one to all GPUs
+      --out FILE         the file, written anew behind each part [gpu-DATE.md]
+      --gpus N           so many GPUs at most [all]
+      --scale S          the kernels' R-MAT graph has 2^S vertices [20]
+      --data DATA        what epochs train on [rmat:scale=18,edge-factor=16,feat=128,classes=32]
+      --epochs N         timed epochs of a training [20]
+      --rounds N         how often every form trains [1]
+      --seconds S        timed seconds of a round of theirs [10]
+                         (HALOBOOK_CUDA=shim:2 lets the host stand in for two GPUs: a rehearsal)
+
   bench cache                          a historical cache: search and load, and store, beside a copy
       --lines N          lines, all in use [200000]
       --width N          floats of a row [128]
@@ -127,7 +141,7 @@ pub fn help() -> &'static str {
       --python PATH      a Python that has polars [the project's own]
 
   the others
-      --against python   time PyTorch, PyTorch Geometric and DGL by turns (kernels, epoch, sample)
+      --against python   time PyTorch, PyTorch Geometric and DGL by turns (kernels, epoch, sample, gpu)
       --python PATH      a Python that has them; repeat it for several [$HALOBOOK_PEERS]
       --patience S       wait so long at most for others to leave the machine [0]
       --json             end with one JSON object on standard output
@@ -197,7 +211,7 @@ mod tests {
         assert!(
             error("epochs")
                 .help()
-                .contains("machine, kernels, epoch, sample, cache, data, notebook, polars")
+                .contains("machine, kernels, epoch, sample, gpu, cache, data, notebook, polars")
         );
     }
 
@@ -217,6 +231,9 @@ mod tests {
             ("sample --batch 0", "batch: expected at least 1"),
             ("sample --fan-outs 10,x", "fan-outs: expected numbers"),
             ("sample --python /nowhere/python", "/nowhere/python"),
+            ("gpu --gpus 0", "gpus: expected at least 1"),
+            ("gpu --scale 40", "scale: expected 4 to 26"),
+            ("gpu --rounds x", "rounds"),
             ("cache --rows 0", "rows: expected at least 1"),
             ("cache --lines 5", "do not fit into 5 lines"),
             ("data --parts 0", "parts: expected at least 1"),
