@@ -4,7 +4,7 @@
 //! lists are copied to the device at first use and stay there with their owners.
 //!
 //! # Not done
-//! Letters of background threads (sampling) and gradients for parameter servers are staged through host
+//! Mini-batches are drawn by the host. What its threads fetch of other ranks (letters) and gradients for parameter servers are staged through host
 //! memory; other messages are where ranks share a device, or where there is no NCCL.
 
 mod kept;
@@ -150,6 +150,13 @@ impl Backend for Cuda {
         let x = x.as_standard_layout();
         let data = x.as_slice().expect("made standard one line above");
         Mat::on_device(rows, cols, self.device.upload(data))
+    }
+
+    fn share(&self, x: &Arc<kernels::Mat>) -> Mat {
+        match x.as_slice() {
+            Some(data) => Mat::on_device(x.nrows(), x.ncols(), self.device.upload(data)),
+            None => self.upload(kernels::Mat::clone(x)),
+        }
     }
 
     fn download(&self, x: &Mat) -> kernels::Mat {

@@ -32,6 +32,9 @@ pub(crate) struct Wants {
     pub(crate) features: bool,
     /// Some of the input is learnt.
     pub(crate) learnt: bool,
+    /// Features lie on a device of the rank's, those of others that it keeps too: rows are put together there, so
+    /// that only those that are fetched have to be copied to it.
+    pub(crate) placed: bool,
 }
 
 impl Wants {
@@ -51,8 +54,9 @@ impl MadeInput {
             }
             MadeInput::InPlace(parts, fetched, own) => {
                 let edges: usize = parts.iter().map(|(_, a)| a.bytes()).sum();
-                edges + fetched.bytes() + own.as_ref().map_or(0, RowData::bytes)
+                edges + fetched.bytes() + own.as_ref().map_or(0, Rows::bytes)
             }
+            MadeInput::Placed(places, fetched) => size_of_val(&places[..]) + fetched.bytes(),
         }
     }
 }
@@ -68,6 +72,24 @@ pub(crate) enum Source {
     Fetched,
 }
 
+/// For each row where it lies (a [`Source`]), and its row there.
+pub(crate) type Places = Vec<(u32, u32)>;
+
+/// Rows of a batch: there, or to be put together where they lie.
+pub(crate) enum Rows {
+    There(RowData),
+    Placed(Places),
+}
+
+impl Rows {
+    fn bytes(&self) -> usize {
+        match self {
+            Rows::There(rows) => rows.bytes(),
+            Rows::Placed(places) => size_of_val(&places[..]),
+        }
+    }
+}
+
 /// Features of a batch.
 pub(crate) enum MadeInput {
     /// None: all of the input is learnt.
@@ -76,7 +98,9 @@ pub(crate) enum MadeInput {
     Rows(RowData, Option<CsrBuf>),
     /// The first layer's in-edges by where their sources lie, the rows that were fetched, and those of
     /// the destinations where they are wanted.
-    InPlace(Vec<(Source, Sparse)>, RowData, Option<RowData>),
+    InPlace(Vec<(Source, Sparse)>, RowData, Option<Rows>),
+    /// The rows of the first block's columns, to be put together where they lie, and those that were fetched.
+    Placed(Places, RowData),
 }
 
 /// A hop's block with the numbers of its columns.
@@ -269,9 +293,9 @@ pub(super) struct Collecting {
 
 /// How rows become the layer's input, by where they lie and their row there.
 pub(super) enum As {
-    Rows(Vec<(u32, u32)>),
+    Rows(Places),
     /// The layer's in-edges by source, and the destinations' own rows where they are wanted.
-    InPlace(Box<[CsrBuf; 3]>, Option<Vec<(u32, u32)>>),
+    InPlace(Box<[CsrBuf; 3]>, Option<Places>),
 }
 
 impl Collecting {
@@ -299,9 +323,13 @@ impl As {
     /// [`crate::Error::Shape`] for edges that leave the rows.
     fn input(self, by: &Collector, fetched: RowData) -> Result<MadeInput> {
         match self {
+            As::Rows(places) if by.wants.placed => Ok(MadeInput::Placed(places, fetched)),
             As::Rows(places) => Ok(by.rows_input(by.pick(&[&fetched], &places))),
             As::InPlace(parts, own) => {
-                let own = own.map(|places| by.pick(&[&fetched], &places));
+                let own = own.map(|places| match by.wants.placed {
+                    true => Rows::Placed(places),
+                    false => Rows::There(by.pick(&[&fetched], &places)),
+                });
                 let mut of = Vec::with_capacity(3);
                 let kinds = [Source::Store, Source::Cache, Source::Fetched];
                 for (kind, part) in kinds.into_iter().zip(*parts) {
@@ -327,6 +355,20 @@ impl As {
         lies: impl FnOnce() -> Vec<(u32, u32)>,
     ) -> Result<MadeInput> {
         match self {
+            As::Rows(mut places) if by.wants.placed => {
+                let first = |part: u32| -> u32 {
+                    parts[..part as usize].iter().map(|p| p.len() as u32).sum()
+                };
+                let firsts: Vec<u32> = (0..parts.len() as u32).map(first).collect();
+                let lies = lies();
+                for place in &mut places {
+                    if place.0 == Source::Fetched as u32 {
+                        let (part, row) = lies[place.1 as usize];
+                        place.1 = firsts[part as usize] + row;
+                    }
+                }
+                Ok(MadeInput::Placed(places, by.reach.rows.joined(parts)))
+            }
             As::Rows(mut places) => {
                 let lies = lies();
                 for place in &mut places {

@@ -63,6 +63,8 @@ impl Layerwise {
             leaves_apart: false,
             features: true,
             learnt: false,
+            // What a layer reads is often what the one before has made, and is there for one layer.
+            placed: false,
         };
         Layerwise {
             features: reach.rows.clone(),

@@ -190,6 +190,7 @@ fn wants(cx: &Ctx, settings: &Settings, model: &Model, data: &RowData) -> Wants 
         leaves_apart: model.aggregates_features(),
         features: !learns_alone(settings),
         learnt,
+        placed: cx.backend.memory().is_some() && matches!(data, RowData::Dense(_)) && !learnt,
     }
 }
 

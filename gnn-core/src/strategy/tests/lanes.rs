@@ -5,6 +5,7 @@
 use super::*;
 use crate::backend::Cuda;
 use crate::spec::TransportKind;
+use crate::strategy::find;
 use crate::testing::shim;
 use kernels::cuda::nccl;
 
@@ -26,6 +27,53 @@ fn on_devices(
         Box::new(Metered::new(Cuda::new(device), meter)) as Box<dyn Backend>
     };
     train_on(entry, &spec, data, Some(owner.to_vec()), (ranks, 2), open)
+}
+
+/// Rows of features lie on the device, and copies of others' beside them: what a batch reads is put together
+/// there, and is what the processor reads. Attention reads rows, GraphSAGE sums and its own, after dropout rows.
+#[test]
+fn batches_are_put_together_on_the_device_as_on_the_host() {
+    if shim().is_none() {
+        return;
+    }
+    let data = Arc::new(random_dataset(40, 150, 6, 4, false, 5));
+    let owner = random_owner(40, 2, true, 5);
+    for (name, more) in [
+        ("distdgl", &[("prefetch", 0)][..]),
+        ("bytegnn", &[("grain", 2), ("sample_threads", 2)]),
+        ("distgnn-mb", &[]),
+    ] {
+        let entry = find(name).expect("registered");
+        for (model, dropout, cache) in [
+            (ModelKind::Gat, 0.4, 6),
+            (ModelKind::Sage, 0.0, 6),
+            (ModelKind::Sage, 0.4, 0),
+        ] {
+            let mut pairs = spec(entry, model, 2, 8).to_pairs();
+            pairs.retain(|(key, _)| !["fanout", "batch", "dropout"].contains(&key.as_str()));
+            let mut set = |key: &str, value| pairs.push((key.into(), value));
+            set("fanout", Value::Str("3,4".into()));
+            set("batch", Value::Int(7));
+            set("dropout", Value::Float(dropout));
+            if name != "distgnn-mb" {
+                set("cache", Value::Int(cache));
+            }
+            more.iter().for_each(|&(key, n)| set(key, Value::Int(n)));
+            let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
+            let what = format!("{name} {model}, dropout {dropout}, {cache} rows kept");
+            let host = train_epochs(entry, &spec, &data, Some(owner.clone()), 2, 2);
+            let host_way = TransportKind::Host;
+            let device = on_devices(entry, &spec, &data, (&owner, 2), host_way);
+            for (host, device) in host.iter().zip(&device) {
+                assert_eq!(host.losses.len(), device.losses.len(), "{what}");
+                for (a, b) in host.losses.iter().zip(&device.losses) {
+                    assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0), "{what}: {a} {b}");
+                }
+                assert_eq!(host.sent, device.sent, "{what}");
+                assert_eq!(host.cached, device.cached, "{what}");
+            }
+        }
+    }
 }
 
 #[test]
