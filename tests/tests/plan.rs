@@ -104,7 +104,16 @@ fn a_plan_says_what_is_counted_and_leaves_out_what_nobody_knows() -> Outcome {
         ensure!(item(&rows, count, 1, "partitioner").is_none(), "one cut");
     }
     for row in &rows {
-        let exact = ["graph", "features", "halo", "optimizer", "epoch_bytes"];
+        let exact = [
+            "graph",
+            "features",
+            "halo",
+            "optimizer",
+            "epoch_bytes",
+            "dense",
+            "along_edges",
+            "beside",
+        ];
         let is_exact = exact.iter().any(|name| row["item"] == *name);
         let basis = if is_exact { "exact" } else { "modelled" };
         ensure!(
@@ -117,7 +126,7 @@ fn a_plan_says_what_is_counted_and_leaves_out_what_nobody_knows() -> Outcome {
         &store,
         &format!("--data {GRAPH} -s distdgl --model gat -n 2 --launch threads"),
     )?;
-    for name in ["memory", "activations", "epoch_time"] {
+    for name in ["memory", "activations", "epoch_time", "dense"] {
         ensure!(item(&rows, 2, 0, name).is_none(), "{name} is invented");
     }
     ensure!(item(&rows, 2, 0, "epoch_bytes") > Some(0.0));

@@ -36,6 +36,8 @@ whose matrices have no elements, so bytes are those that training sends in its f
   memory                              bytes of the rank at its fullest: what --limit is held against
   partitioner                         bytes of the cut, where ranks are started
   epoch_bytes                         bytes that the rank sends in its first epoch, counted
+  dense, along_edges, beside          operations of dense products, elements added up along edges, and bytes that all
+                                      else reads and writes in an epoch, counted
   epoch_time                          milliseconds, by rates measured once on this class of machine
 What nobody can say is left out. With --forecast, generated data (like:, sbm:, rmat:) is not made: two small graphs
 of its kind are, and their items extended to its size, in a few seconds.

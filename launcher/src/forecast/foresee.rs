@@ -42,9 +42,33 @@ pub struct Foreseen {
     pub bubble: Option<f64>,
     /// Bytes that the rank sends in its first epoch.
     pub bytes: u64,
+    /// What it computes in an epoch; none where drawing, which is not counted, is part of it.
+    #[serde(default)]
+    pub work: Option<Work>,
     /// Milliseconds of an epoch; none where the machine was not measured, or much of the time is spent
     /// on what is not counted.
     pub wall_ms: Option<f64>,
+}
+
+/// What an epoch computes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Operations of dense products; a multiply-add is two.
+    pub flops: f64,
+    /// Elements of rows that are added up along edges.
+    pub elements: f64,
+    /// Bytes that everything else reads and writes.
+    pub moved: f64,
+}
+
+impl Work {
+    fn of(seen: &Rehearsed) -> Work {
+        Work {
+            flops: seen.asked.flops,
+            elements: seen.work.edge_elements as f64,
+            moved: seen.asked.moved,
+        }
+    }
 }
 
 impl Foreseen {
@@ -115,6 +139,7 @@ pub fn foresee(
             device: seen.device,
             bubble: seen.facts.bubble,
             bytes: seen.bytes(),
+            work: (!resolved.entry.background).then(|| Work::of(seen)),
             wall_ms: machine.and_then(|m| wall_ms(resolved, seen, m)),
         }
     };
@@ -155,9 +180,9 @@ fn wall_ms(resolved: &Resolved, seen: &Rehearsed, machine: &Machine) -> Option<f
         _ => resolved.host.cores as f64,
     };
     let threads = plan.threads as f64 * (cores / wanted).min(1.0);
-    let work = seen.asked.flops / machine.flops
-        + seen.work.edge_elements as f64 / machine.elements
-        + seen.asked.moved / machine.bytes;
+    let work = Work::of(seen);
+    let work =
+        work.flops / machine.flops + work.elements / machine.elements + work.moved / machine.bytes;
     // A message is copied out and in.
     let moved = 2.0 * seen.bytes() as f64 / machine.bytes;
     let messages = seen.messages() as f64 * machine.message_ms;

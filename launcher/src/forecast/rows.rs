@@ -1,6 +1,6 @@
 //! The rows of the `plan` frame.
 
-use super::foresee::Foreseen;
+use super::foresee::{Foreseen, Work};
 use crate::resolve::Resolved;
 use gnn_core::record::rows::PlanRow;
 
@@ -57,6 +57,10 @@ pub fn rows(resolved: &Resolved, seen: &[Foreseen]) -> Vec<PlanRow> {
         }
         add("epoch_time", rank.wall_ms, "ms", MODELLED);
         add("bubble", rank.bubble, "share", MODELLED);
+        let work = |of: fn(Work) -> f64| rank.work.map(of);
+        add("dense", work(|w| w.flops), "operations", EXACT);
+        add("along_edges", work(|w| w.elements), "elements", EXACT);
+        add("beside", work(|w| w.moved), "bytes", EXACT);
         add("epoch_bytes", Some(rank.bytes as f64), "bytes", EXACT);
     }
     rows

@@ -26,6 +26,7 @@
 //! | what must be sent or kept | [`closed`]: forms by strategy |
 //! | a figure | [`bars()`], [`lines()`], [`scatter()`] over any of these or any frame; a `Plot` when shown or `.plot()` |
 //! | published beside measured | `claims("Table 6").printed(table, ..)` must meet every number, `.beside(table, ..)` shows ratios |
+//! | times that rest on GPUs | `on_gpus(table, \|labels, column\| ..)`: published, predicted by a plan at a [`Gpu`]'s printed rates, not measured here |
 //! | claims | `claims("Figure 21").claim("words", a, "<", b).check()`; or `bind("fig21", &table)` and a `%%check` cell |
 //!
 //! What can fail is a claim that must: bytes, rounds, edges, memory, accuracy. Times can fail where the
@@ -42,6 +43,7 @@ mod data;
 mod decides;
 mod draft;
 mod figure;
+mod gpus;
 mod measured;
 mod named;
 pub(crate) mod numbers;
@@ -56,6 +58,7 @@ pub use bind::{Kept, bind};
 pub use claims::{Claims, claims};
 pub use data::real;
 pub use figure::{Figure, bars, lines, scatter};
+pub use gpus::{Gpu, OnGpus, on_gpus};
 pub use measured::{Listed, Measured};
 pub use named::Named;
 pub use numbers::{distances, least, most, uneven};
