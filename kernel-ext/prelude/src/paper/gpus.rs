@@ -37,28 +37,6 @@ impl Gpu {
         bytes: 768e9,
         link: 32e9,
     };
-    /// A100 with 80 GB: 19.5 TFLOP/s, 2039 GB/s; NVLink to one other.
-    pub const A100: Gpu = Gpu {
-        name: "A100",
-        flops: 19.5e12,
-        bytes: 2039e9,
-        link: 200e9,
-    };
-    /// V100: 15.7 TFLOP/s, 900 GB/s; NVLink to one other.
-    pub const V100: Gpu = Gpu {
-        name: "V100",
-        flops: 15.7e12,
-        bytes: 900e9,
-        link: 50e9,
-    };
-    /// T4: 8.1 TFLOP/s, 320 GB/s; PCI Express 3.
-    pub const T4: Gpu = Gpu {
-        name: "T4",
-        flops: 8.1e12,
-        bytes: 320e9,
-        link: 16e9,
-    };
-
     /// The same with another way between them, in bytes a second of one GPU.
     #[must_use]
     pub fn joined_by(self, link: f64) -> Gpu {

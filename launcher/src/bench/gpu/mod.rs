@@ -21,6 +21,7 @@ use gnn_core::spec::RunSpec;
 use gnn_core::strategy::STRATEGIES;
 use kernels::bench::{GpuKernels, gpu_kernels};
 use kernels::cuda::fit::{Clash, Parts};
+use kernels::cuda::nccl;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -172,7 +173,7 @@ pub fn run(
         found.epochs.push(outcome.map_err(|e| e.to_string()));
         save(&found)?;
     }
-    for case in scaling::cases(gpus.min(request.gpus)) {
+    for case in scaling::cases(gpus.min(request.gpus), nccl::version().is_ok()) {
         if over(&mut found) {
             return Ok(found);
         }

@@ -65,8 +65,8 @@ pub fn run(words: &[String]) -> Result<i32> {
         return Ok(130);
     }
     if !found.right() {
-        eprintln!("error: wrong answers: see {}", out.display());
-        eprintln!("help: this is a fault of Halobook: please report it with the file");
+        eprintln!("error: not everything is right: see {}", out.display());
+        eprintln!("help: please report it with the file");
     }
     Ok(i32::from(!found.right()))
 }
