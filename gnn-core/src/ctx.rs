@@ -14,7 +14,7 @@ use crate::record::{
     Direction, Label, Lane, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic,
     now_ns,
 };
-use crate::spec::TransportKind;
+use crate::spec::{SumOrder, TransportKind};
 use kernels::{Busy, Par};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -87,7 +87,10 @@ impl Ctx {
     pub fn connect(&mut self) -> Result<()> {
         let asked = self.plan.spec.transport == TransportKind::Nccl && self.size() > 1;
         match self.backend.memory().filter(|_| asked).map(Arc::clone) {
-            Some(device) => self.comm.between_devices(&device),
+            Some(device) => {
+                let ordered = self.plan.spec.sums != SumOrder::Any;
+                self.comm.between_devices(&device, ordered)
+            }
             None => Ok(()),
         }
     }

@@ -19,7 +19,9 @@
 #include <cstring>
 #include <deque>
 #include <fcntl.h>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <poll.h>
 #include <string>
@@ -131,11 +133,14 @@ void move_all(Comm *comm, const std::vector<Op> &ops) {
 struct Job {
     Comm *comm;
     std::vector<Op> ops;
+    // What is done with what came.
+    std::function<void()> then;
 };
 
 void run(void *with) {
     Job *job = static_cast<Job *>(with);
     move_all(job->comm, job->ops);
+    if (job->then && !job->comm->aborted) job->then();
     {
         std::lock_guard<std::mutex> held(job->comm->lock);
         job->comm->pending--;
@@ -144,12 +149,12 @@ void run(void *with) {
     delete job;
 }
 
-Result hand_over(Comm *comm, const Stream *stream, std::vector<Op> ops) {
+Result hand_over(Comm *comm, const Stream *stream, std::vector<Op> ops, std::function<void()> then = nullptr) {
     {
         std::lock_guard<std::mutex> held(comm->lock);
         comm->pending++;
     }
-    stream->enqueue(stream, run, new Job{comm, std::move(ops)});
+    stream->enqueue(stream, run, new Job{comm, std::move(ops), std::move(then)});
     return success;
 }
 
@@ -361,6 +366,25 @@ int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, 
             if (peer != root) ops.push_back({true, static_cast<char *>(to), bytes, peer});
     }
     return hand_over(comm, stream, std::move(ops));
+}
+
+// Sums of floats, from the last rank to the first: another order than that of the ranks, as NCCL may have.
+int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, Comm *comm, const Stream *stream) {
+    if (!comm || !stream || type != 7 || op != 0) return invalid_argument;
+    auto parts = std::make_shared<std::vector<std::vector<float>>>(comm->ranks, std::vector<float>(count));
+    std::vector<Op> ops;
+    for (int peer = 0; peer < comm->ranks; peer++) {
+        if (peer == comm->rank) continue;
+        ops.push_back({true, static_cast<char *>(const_cast<void *>(from)), count * 4, peer});
+        ops.push_back({false, reinterpret_cast<char *>((*parts)[peer].data()), count * 4, peer});
+    }
+    return hand_over(comm, stream, std::move(ops), [=] {
+        memcpy((*parts)[comm->rank].data(), from, count * 4);
+        float *sum = static_cast<float *>(to);
+        memcpy(sum, parts->back().data(), count * 4);
+        for (int rank = comm->ranks - 2; rank >= 0; rank--)
+            for (size_t k = 0; k < count; k++) sum[k] += (*parts)[rank][k];
+    });
 }
 
 } // extern "C"

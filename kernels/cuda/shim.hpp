@@ -218,6 +218,8 @@ template <class T> inline T __shfl_sync(unsigned mask, T value, unsigned lane) {
 template <class T> inline T __shfl_xor_sync(unsigned mask, T value, unsigned lanes) {
     return shim::exchange(mask, value, (threadIdx.x & 31) ^ lanes);
 }
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) { return (unsigned __int128)a * b >> 64; }
+inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
 inline unsigned __float_as_uint(float x) {
     unsigned bits;
     memcpy(&bits, &x, 4);

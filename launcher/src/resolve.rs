@@ -230,6 +230,7 @@ impl Decided {
         let spec = RunSpec {
             data: absolute(&spec.data),
             transport: between.kind,
+            sums: transport::sums(spec.sums, between.kind, (entry.determinism)(&spec)),
             ..spec
         };
         let digest = checkpoint::digest(&spec, data);
@@ -248,6 +249,12 @@ impl Decided {
         ));
         }
         notes.extend(between.note);
+        if transport::sums_in_any_order(&spec) {
+            notes.push(
+                "sums over ranks are in NCCL's own order: last bits may differ when the run is done again"
+                    .into(),
+            );
+        }
         if spec.backend == "cuda" && kernels::cuda::stands_in() {
             let why = "the host stands in for GPUs (HALOBOOK_CUDA)";
             notes.push(format!("{why}: times are not those of a GPU"));
@@ -424,6 +431,7 @@ fn short(digest: &[u8]) -> String {
 /// The word for a promise about repeating a run.
 pub fn determinism(entry: &Entry, spec: &RunSpec) -> &'static str {
     match (entry.determinism)(spec) {
+        _ if transport::sums_in_any_order(spec) => "statistical",
         Determinism::Bitwise => "bitwise",
         Determinism::SameRanks => "same_ranks",
         Determinism::Statistical => "statistical",

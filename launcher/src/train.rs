@@ -198,6 +198,7 @@ fn manifest(announced: Manifest, resolved: &Resolved) -> Manifest {
         spec: pairs.into_iter().collect(),
         data: resolved.data_name.clone(),
         synthetic: resolved.data.synthetic,
+        determinism: determinism(resolved.entry, spec).to_owned(),
         launch: resolved.starter.label().to_owned(),
         threads_per_rank: plan.threads as u32,
         oversubscribed: plan.oversubscribed,

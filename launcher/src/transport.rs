@@ -1,7 +1,8 @@
 //! How rows pass between ranks: decided before they start, and said.
 
 use gnn_core::error::Error;
-use gnn_core::spec::{RunSpec, TransportKind};
+use gnn_core::spec::{RunSpec, SumOrder, TransportKind};
+use gnn_core::strategy::Determinism;
 use kernels::cuda::{gpus, nccl};
 
 /// What a machine has for messages between devices.
@@ -101,6 +102,22 @@ pub fn choose(
     }
 }
 
+/// In which order sums are added up by `kind`, for a run that promises so much where they are in the order of ranks.
+pub fn sums(asked: SumOrder, kind: TransportKind, promised: Determinism) -> SumOrder {
+    match (asked, kind) {
+        (SumOrder::Auto, TransportKind::Nccl) if promised == Determinism::Statistical => {
+            SumOrder::Any
+        }
+        (SumOrder::Auto, TransportKind::Nccl) => SumOrder::Ranks,
+        _ => asked,
+    }
+}
+
+/// Whether a run's sums promise no bits.
+pub fn sums_in_any_order(spec: &RunSpec) -> bool {
+    spec.sums == SumOrder::Any && spec.transport == TransportKind::Nccl && spec.ranks > 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +175,29 @@ mod tests {
             let refused = decided(Nccl, request, false, facts).expect_err("refused");
             assert!(refused.contains(why), "{refused}");
         }
+    }
+
+    #[test]
+    fn sums_are_nccls_own_only_where_no_bits_are_promised_or_it_is_asked_for() {
+        use Determinism::{Bitwise, SameRanks, Statistical};
+        use TransportKind::{Host, Nccl};
+        for (asked, kind, promised, want) in [
+            (SumOrder::Auto, Nccl, SameRanks, SumOrder::Ranks),
+            (SumOrder::Auto, Nccl, Bitwise, SumOrder::Ranks),
+            (SumOrder::Auto, Nccl, Statistical, SumOrder::Any),
+            (SumOrder::Any, Nccl, SameRanks, SumOrder::Any),
+            (SumOrder::Ranks, Nccl, Statistical, SumOrder::Ranks),
+            (SumOrder::Auto, Host, Statistical, SumOrder::Auto),
+        ] {
+            assert_eq!(sums(asked, kind, promised), want, "{asked:?} {promised:?}");
+        }
+        let spec = |transport, ranks| RunSpec {
+            sums: SumOrder::Any,
+            transport,
+            ranks,
+            ..RunSpec::default()
+        };
+        assert!(sums_in_any_order(&spec(Nccl, 2)));
+        assert!(!sums_in_any_order(&spec(Host, 2)) && !sums_in_any_order(&spec(Nccl, 1)));
     }
 }

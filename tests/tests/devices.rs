@@ -69,6 +69,94 @@ fn processes_learn_the_same_from_gpu_to_gpu_as_through_the_host() -> Outcome {
     Ok(())
 }
 
+/// With sums in NCCL's own order a run promises no bits, and says so; through the host the order is the ranks'.
+#[test]
+fn sums_in_any_order_are_asked_for_and_promise_no_bits() -> Outcome {
+    let Some(store) = Store::with_gpus(3, "")? else {
+        return Ok(());
+    };
+    let run = |more: &str| -> anyhow::Result<(Value, String)> {
+        let said = store.train(&format!(
+            "-n 3 -s halo --launch threads --backend cuda {GRAPH} {more}"
+        ))?;
+        let id = said["run_id"].as_str().context("a run")?;
+        let manifest = store.manifest(id)?;
+        Ok((
+            manifest["determinism"].clone(),
+            manifest["notes"].to_string(),
+        ))
+    };
+    let own = "NCCL's own order";
+    for (more, class, noted) in [
+        ("", "same_ranks", false),
+        ("--sums any", "statistical", true),
+        ("--sums any --transport host", "same_ranks", false),
+    ] {
+        let (got, notes) = run(more)?;
+        ensure!(got == class, "{more}: {got}");
+        ensure!(notes.contains(own) == noted, "{more}: {notes}");
+    }
+    Ok(())
+}
+
+/// Features that do not fit beside the rest stay in the host's memory, and what a device draws is what the host
+/// draws. The device says what it holds.
+#[test]
+fn features_that_do_not_fit_stay_with_the_host_and_devices_draw_the_same() -> Outcome {
+    let batches = "-s distdgl --launch threads --set fanout=4 --set batch=30 --model sage";
+    let graph = "--data sbm:nodes=120,classes=4,feat=400 --hidden 8 --epochs 2";
+    let Some(wide) = Store::with_gpus(1, "")? else {
+        return Ok(());
+    };
+    let losses = |store: &Store, more: &str| -> anyhow::Result<Vec<f64>> {
+        let said = store.train(&format!("{batches} {graph} {more}"))?;
+        let id = said["run_id"].as_str().context("a run")?;
+        if more.contains("cuda") {
+            for row in store.frame(id, "ranks")? {
+                let of = |column: &str| row[column].as_f64().context("a number");
+                ensure!(of("dev_mem_used_bytes")? > 0.0, "{row}");
+                ensure!(of("dev_mem_idle_bytes")? >= 0.0, "{row}");
+            }
+        }
+        let rows = store.frame(id, "epochs")?;
+        rows.iter()
+            .map(|row| row["train_loss"].as_f64().context("a loss"))
+            .collect()
+    };
+    let want = losses(&wide, "")?;
+    let same = |got: Vec<f64>| {
+        let mut both = got.iter().zip(&want);
+        got.len() == want.len() && both.all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs().max(1.0))
+    };
+    for draw_on in ["host", "device"] {
+        let got = losses(&wide, &format!("--backend cuda --set draw_on={draw_on}"))?;
+        ensure!(same(got), "{draw_on}: not {want:?}");
+    }
+    // 192 000 bytes of features.
+    let Some(narrow) = Store::with_gpus(1, ":240000")? else {
+        return Ok(());
+    };
+    let got = losses(&narrow, "--backend cuda --set draw_on=device")?;
+    ensure!(same(got), "not {want:?}");
+    let ended = narrow.halobook(&format!(
+        "train {batches} {graph} --backend cuda --set features_on=device"
+    ))?;
+    ensure!(ended.status.code() == Some(1), "{ended}");
+    for (more, why) in [
+        ("--set draw_on=device", "there is no device"),
+        ("--set features_on=host", "nowhere else"),
+        (
+            "--backend cuda --set draw_on=device --set bias=degree",
+            "draws uniformly",
+        ),
+    ] {
+        let refused = wide.halobook(&format!("train {batches} {graph} {more}"))?;
+        ensure!(refused.status.code() == Some(2), "{more}: {refused}");
+        ensure!(refused.stderr.contains(why), "{more}: {refused}");
+    }
+    Ok(())
+}
+
 #[test]
 fn ranks_that_share_a_gpu_are_told_so() -> Outcome {
     let Some(store) = Store::with_gpus(1, "")? else {

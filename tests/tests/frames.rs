@@ -256,6 +256,8 @@ fn every_frame_has_the_columns_of_the_contract() -> Outcome {
                 "halo_reused",
                 "mem_peak_bytes",
                 "dev_mem_peak_bytes",
+                "dev_mem_used_bytes",
+                "dev_mem_idle_bytes",
                 "predicted_mem_bytes",
                 "predicted_wall_ms",
             ],

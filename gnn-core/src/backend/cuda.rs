@@ -4,7 +4,7 @@
 //! lists are copied to the device at first use and stay there with their owners.
 //!
 //! # Not done
-//! Mini-batches are drawn by the host. What its threads fetch of other ranks (letters) and gradients for parameter servers are staged through host
+//! Blocks of mini-batches are put together by the host. What its threads fetch of other ranks (letters) and gradients for parameter servers are staged through host
 //! memory; other messages are where ranks share a device, or where there is no NCCL.
 
 mod kept;
@@ -21,7 +21,7 @@ use kernels::adam::AdamParams;
 use kernels::cuda::ops::{
     ActOn, AttentionOn, CornerOn, DropOn, DropoutOn, GateOn, PickedOn, Reduce, ThenOn, TypesOn,
 };
-use kernels::cuda::{Device, Mark, ops};
+use kernels::cuda::{Device, Error, Mark, ops};
 use kernels::pairs::Pairs;
 use kernels::sgd::SgdParams;
 use std::ops::Range;
@@ -157,6 +157,11 @@ impl Backend for Cuda {
             Some(data) => Mat::on_device(x.nrows(), x.ncols(), self.device.upload(data)),
             None => self.upload(kernels::Mat::clone(x)),
         }
+    }
+
+    fn mapped(&self, x: &Arc<kernels::Mat>) -> Result<Mat, Error> {
+        let data = self.device.mapped(x)?;
+        Ok(Mat::on_device(x.nrows(), x.ncols(), data))
     }
 
     fn download(&self, x: &Mat) -> kernels::Mat {

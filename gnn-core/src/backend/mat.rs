@@ -197,9 +197,17 @@ impl Mat {
     pub(crate) fn buf_mut(&mut self) -> &mut Buf<f32> {
         let shape = self.dim();
         match &mut self.at {
+            Storage::Device(data) if data.is_mapped() => {
+                panic!("Mat {shape:?}: the host's rows are only read")
+            }
             Storage::Device(data) => data,
             _ => panic!("Mat {shape:?}: expected a matrix on the device"),
         }
+    }
+
+    /// Whether a device reads the elements in the host's memory.
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(&self.at, Storage::Device(data) if data.is_mapped())
     }
 
     /// Whether the elements are in a device's memory.

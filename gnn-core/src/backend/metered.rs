@@ -158,6 +158,11 @@ impl<B: Backend> Backend for Metered<B> {
         self.timed(Phase::Copy, |b| b.share(x)).told(&self.meter)
     }
 
+    fn mapped(&self, x: &Arc<kernels::Mat>) -> Result<Mat, kernels::cuda::Error> {
+        // It takes no memory that its owner does not have.
+        self.timed(Phase::Copy, |b| b.mapped(x))
+    }
+
     fn upload_rounded(&self, x: kernels::Mat) -> Mat {
         let rounded = self.timed(Phase::Copy, |b| b.upload_rounded(x));
         rounded.told(&self.meter)

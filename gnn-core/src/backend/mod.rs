@@ -76,6 +76,7 @@ pub fn open(plan: &Plan, rank: usize, meter: Rc<Meter>) -> Result<Box<dyn Backen
     }
     let open = || kernels::cuda::open(rank % kernels::cuda::gpus()?);
     let device = open().map_err(|e| no_cuda(&e))?;
+    meter.has_device(&device);
     let cuda = Metered::new(Cuda::new(device), meter);
     Ok(Box::new(cuda.waiting(plan.spec.sync)))
 }
@@ -142,6 +143,14 @@ pub trait Backend {
     /// A matrix that is only read, and that other threads of the rank read in this process's memory.
     fn share(&self, x: &Arc<kernels::Mat>) -> Mat {
         self.upload(kernels::Mat::clone(x))
+    }
+
+    /// `x` where it lies, in this process's memory, to be read by the device; nobody writes it.
+    ///
+    /// # Errors
+    /// What the device says where it refuses.
+    fn mapped(&self, x: &Arc<kernels::Mat>) -> std::result::Result<Mat, kernels::cuda::Error> {
+        Ok(self.share(x))
     }
 
     /// A copy of `x` in this process's memory.

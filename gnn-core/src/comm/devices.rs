@@ -1,7 +1,7 @@
 //! What a communicator has to do with devices: how messages of rows come to stay there.
 
 use super::communicator::Communicator;
-use super::lane::Lane;
+use super::lane::{Lane, Manner};
 use crate::error::{Error, Result};
 use crate::record::{Direction, Label};
 use kernels::cuda::Device;
@@ -38,19 +38,23 @@ fn id_of(words: &[f32]) -> Id {
 
 impl Communicator {
     /// From now on messages of rows stay on `device`, which is this rank's own, and go from there to the
-    /// other ranks' devices by NCCL. Collective.
+    /// other ranks' devices by NCCL. Sums are in the order of ranks where they are to be `ordered`, else in
+    /// NCCL's own. Collective.
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone, or NCCL refuses.
-    pub fn between_devices(&mut self, device: &Arc<Device>) -> Result<()> {
+    pub fn between_devices(&mut self, device: &Arc<Device>, ordered: bool) -> Result<()> {
         let words = match self.rank() {
             0 => words_of(&made()?),
             _ => Vec::new(),
         };
         let words = self.broadcast(SETUP, 0, words, Id::BYTES / 4)?;
         let meter = Rc::clone(&self.wire().meter);
-        let at_once = self.wire().at_once;
-        let lane = Lane::join(device, meter, self.members(), id_of(&words), at_once)?;
+        let manner = Manner {
+            at_once: self.wire().at_once,
+            ordered,
+        };
+        let lane = Lane::join(device, meter, self.members(), id_of(&words), manner)?;
         self.set_lane(Some(lane));
         Ok(())
     }

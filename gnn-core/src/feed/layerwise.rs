@@ -153,7 +153,9 @@ impl Layerwise {
     /// What a layer makes of all of this rank's vertices, out of `store` and others' rows.
     fn layer(&mut self, cx: &mut Ctx, model: &Model, layer: usize, store: &Input) -> Result<Mat> {
         let dense = matches!(self.collector.reach.rows, RowData::Dense(_));
-        self.collector.wants.in_place = dense && model.layer(layer).aggregates_features();
+        // Rows in the host's memory are brought once a piece, not once an edge.
+        let apart = store.dense().is_some_and(|x| x.is_mapped());
+        self.collector.wants.in_place = dense && model.layer(layer).aggregates_features() && !apart;
         self.collector.wants.own = model.kind().reads_own_rows();
         let kept = self.collector.reach.fetch(&self.pieces.kept)?;
         let cached = match &kept {

@@ -8,9 +8,11 @@ use super::recorder::PredictedLane;
 use super::state::StatePage;
 use super::times::Times;
 use super::trace::{Span, Trace};
+use kernels::cuda::Device;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Traffic key: layer, direction, operation, peer.
 pub type Lane = (u16, Direction, Op, u32);
@@ -105,6 +107,8 @@ pub struct Meter {
     most_held: Cell<u64>,
     largest: Cell<u64>,
     most_on_device: Cell<Option<u64>>,
+    /// The rank's device, where it has one of its own.
+    device: RefCell<Option<Arc<Device>>>,
     route: Cell<Option<Route>>,
     copies: Cell<Copies>,
     /// Rows kept over epochs, in bytes on the host and on a device of its own.
@@ -419,6 +423,18 @@ impl Meter {
     /// The most bytes that a device with a budget held at one moment; none without such a device.
     pub fn most_on_device(&self) -> Option<u64> {
         self.most_on_device.get()
+    }
+
+    /// The rank has a device of its own, whose memory is told.
+    pub fn has_device(&self, device: &Arc<Device>) {
+        *self.device.borrow_mut() = Some(Arc::clone(device));
+    }
+
+    /// Bytes of that device's memory in use now, and those that are kept for whoever needs them next.
+    pub(super) fn device_memory(&self) -> Option<[u64; 2]> {
+        let device = self.device.borrow();
+        let device = device.as_ref()?;
+        Some([device.used_bytes(), device.idle_bytes()].map(|bytes| bytes as u64))
     }
 
     fn copies(&self, route: Route, change: impl FnOnce(&mut Copied)) {

@@ -192,6 +192,7 @@ impl Recorder {
         // `other`, and the sum is exact by construction of `other` alone.
         let times = times.within(closed.wall);
         let comm = times.hidden + times.xfer;
+        let on_device = self.meter.device_memory();
         let (compute, copy) = (ms(times.compute_total()), ms(times.copy));
         let (xfer, wait, wall) = (ms(times.xfer), ms(times.wait), ms(closed.wall));
         RankRow {
@@ -233,6 +234,8 @@ impl Recorder {
             dev_cache_bytes: *dev_cache_bytes,
             mem_peak_bytes: peak_memory_bytes(),
             dev_mem_peak_bytes: self.meter.most_on_device(),
+            dev_mem_used_bytes: on_device.map(|[used, _]| used),
+            dev_mem_idle_bytes: on_device.map(|[_, idle]| idle),
             predicted_mem_bytes: self.facts.memory.map(|m| m.total() as u64),
             predicted_wall_ms: None,
         }

@@ -133,6 +133,12 @@ row_struct! {
         mem_peak_bytes: u64,
         /// Peak memory of a device with a budget; none where there is no budget.
         dev_mem_peak_bytes: Option<u64>,
+        /// Memory in use on a device of its own when the epoch ended; none without such a device.
+        #[serde(default)]
+        dev_mem_used_bytes: Option<u64>,
+        /// Memory of it that nobody used then and that is kept for later: given back when it is needed.
+        #[serde(default)]
+        dev_mem_idle_bytes: Option<u64>,
         /// What a plan said of it before the run; without one, what training needs by formula and
         /// what the process held before. None where there is neither. A rank writes what training
         /// needs; frames have the rest too, where every rank has a process of its own.

@@ -6,6 +6,8 @@ use super::{Compact, FanOut, Hop, MiniBatch, Without};
 use crate::error::{Error, Result};
 use crate::graph::{Block, Relations};
 use crate::rng::{self, Purpose};
+use kernels::cuda::Device;
+use kernels::cuda::ops::{DrawHow, DrawnFrom};
 use kernels::hash::join;
 use kernels::par::Par;
 use std::sync::Arc;
@@ -23,8 +25,13 @@ pub struct Sampler {
     pub(super) ids: Option<Arc<Vec<u32>>>,
     /// A rule that is written elsewhere, and the in-degree of each column in the whole graph.
     pub(super) custom: Option<CustomRule>,
+    /// The graph on a device that draws.
+    pub(super) device: Option<Arc<DrawnFrom>>,
     pub(super) seed: u64,
 }
+
+/// Rows that are worth a device's launches: fewer are drawn by the host, which gives the same.
+const WORTH: usize = if cfg!(test) { 1 } else { 512 };
 
 /// A rule that is written elsewhere.
 #[derive(Clone)]
@@ -51,6 +58,7 @@ impl Sampler {
             bias: None,
             ids: None,
             custom: None,
+            device: None,
             seed,
         }
     }
@@ -138,6 +146,44 @@ impl Sampler {
             }
         }
         Ok(self)
+    }
+
+    /// `device` draws, where the graph is copied to: the same edges. What it cannot draw (in proportion to a bias, by
+    /// a rule that is written elsewhere, by type, without some edges), and a few rows, the host does.
+    pub(crate) fn on_device(mut self, device: &Arc<Device>) -> Sampler {
+        let a = self.graph.csr();
+        let types = self.graph.types().map(|t| &t[..]);
+        let ids = self.ids.as_ref().map(|ids| &ids[..]);
+        self.device = Some(Arc::new(DrawnFrom::new(device, a, types, ids)));
+        self
+    }
+
+    /// What the device draws of `rows`, if it does.
+    fn drawn_on_device(&self, rule: hop::Rule<'_>, rows: &[u32]) -> Option<Hop> {
+        let from = self.device.as_ref().filter(|_| rows.len() >= WORTH)?;
+        let k = match rule.fan_out {
+            FanOut::All => None,
+            FanOut::Of(k) => Some(*k),
+            FanOut::PerType(_) => return None,
+        };
+        if self.bias.is_some() || self.custom.is_some() {
+            return None;
+        }
+        let drawn = from.draw(
+            rows,
+            DrawHow {
+                k,
+                replace: rule.replace,
+                weigh: rule.weigh,
+                key: rule.key,
+            },
+        );
+        Some(Hop {
+            indptr: drawn.indptr,
+            sources: drawn.sources,
+            weights: drawn.weights,
+            types: drawn.types,
+        })
     }
 
     fn custom_at(&self, layer: usize) -> Option<Custom<'_>> {
@@ -300,6 +346,11 @@ impl Sampler {
         par: &Par,
     ) -> Hop {
         let (edges, rule) = self.rule(layer, (epoch, batch), without);
+        if without.is_none()
+            && let Some(hop) = self.drawn_on_device(rule, rows)
+        {
+            return hop;
+        }
         match self.custom_at(layer) {
             Some(custom) => custom.hop(par, edges, rule, rows),
             None => hop::hop(par, edges, rule, rows),

@@ -6,7 +6,7 @@ mod odds;
 
 use super::*;
 use crate::graph::Propagation;
-use crate::testing::{random_dataset, with_relations};
+use crate::testing::{random_dataset, shim, with_relations};
 use kernels::par::Par;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -153,6 +153,50 @@ fn part_of(whole: &Sampler, rows: usize, ids: Vec<u32>) -> Sampler {
 }
 
 /// What a thread draws by itself is what all threads draw together.
+/// What a device draws, through the host shim. It catches draws that are others than the host's.
+#[test]
+fn a_device_draws_what_the_host_draws() {
+    let Some(device) = shim() else { return };
+    let fan_outs = [FanOut::Of(4), FanOut::All, FanOut::Of(7), FanOut::Of(40)];
+    for (n, edges, seed) in [(1, 0, 1), (60, 500, 2), (300, 9000, 3)] {
+        let plain = sampler(n, edges, &fan_outs, seed);
+        let typed = with_relations(random_dataset(n, edges, 1, 2, false, seed), 3, seed);
+        let typed = typed.graph.propagation(Propagation::Mean);
+        let typed = Sampler::new(Arc::new(typed), fan_outs.to_vec(), seed);
+        let ids = (0..n as u32).map(|v| 5 * v + 2).collect();
+        for host in [
+            plain.clone().with_replacement(),
+            plain.clone().unweighted(),
+            plain.with_ids(ids).expect("one a column"),
+            typed,
+        ] {
+            let on = host.clone().on_device(&device);
+            let seeds: Vec<u32> = (0..n as u32).rev().step_by(2).collect();
+            let (got, want) = (drawn(&on, &seeds, 1), drawn(&host, &seeds, 2));
+            assert_eq!(got.inputs, want.inputs);
+            for (got, want) in got.blocks.iter().zip(&want.blocks) {
+                let lists = |b: &crate::graph::Block| {
+                    let a = b.csr();
+                    (
+                        a.indptr.to_vec(),
+                        a.indices.to_vec(),
+                        a.weights.map(<[f32]>::to_vec),
+                    )
+                };
+                assert_eq!(lists(got), lists(want));
+                assert_eq!(got.types().map(|t| &t[..]), want.types().map(|t| &t[..]));
+            }
+        }
+    }
+    // What it cannot draw is the host's.
+    let biased = sampler(60, 500, &[FanOut::Of(3)], 5).by_degree();
+    let on = biased.clone().on_device(&device);
+    assert_eq!(
+        drawn(&on, &[3, 1], 1).inputs,
+        drawn(&biased, &[3, 1], 1).inputs
+    );
+}
+
 #[test]
 fn batches_at_a_time_are_those_one_after_the_other() {
     let base = sampler(300, 3000, &[FanOut::Of(3), FanOut::Of(5)], 7);

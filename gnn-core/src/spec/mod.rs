@@ -119,6 +119,19 @@ pub enum TransportKind {
     Nccl,
 }
 
+/// In which order sums over ranks are added up where they pass from device to device. Through the host it is
+/// always that of the ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SumOrder {
+    /// That of the ranks where the run promises the same bits again, else any.
+    Auto,
+    /// That of the ranks.
+    Ranks,
+    /// NCCL's own, which depends on the machine and promises no bits.
+    Any,
+}
+
 /// A whole request, every key with its default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -206,6 +219,8 @@ pub struct RunSpec {
     pub backend: String,
     /// How rows pass between ranks.
     pub transport: TransportKind,
+    /// In which order sums over ranks are added up from device to device.
+    pub sums: SumOrder,
     /// Partitioner, with its knobs if any: `metis`, `metis:balance=train+edges`. A request that says
     /// `auto`, or nothing, has the strategy's own ([`Entry::partition`](crate::strategy::Entry::partition)).
     pub partition: String,
@@ -288,6 +303,7 @@ impl Default for RunSpec {
             launch: Launch::Auto,
             backend: "cpu".into(),
             transport: TransportKind::Auto,
+            sums: SumOrder::Auto,
             partition: "metis".into(),
             eval_every: 1,
             patience: 0,

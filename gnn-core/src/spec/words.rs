@@ -1,8 +1,8 @@
 //! The words of a request's enums, each written once.
 
 use super::{
-    AggregateWidth, Decay, FirstAggregate, Launch, ModelKind, OptimiserKind, Scorer, TransportKind,
-    VertexOrder,
+    AggregateWidth, Decay, FirstAggregate, Launch, ModelKind, OptimiserKind, Scorer, SumOrder,
+    TransportKind, VertexOrder,
 };
 use gnn_data::words;
 
@@ -22,6 +22,7 @@ words!(ModelKind {
     Resgcn "resgcn",
 });
 words!(TransportKind { Auto "auto", Host "host", Nccl "nccl" });
+words!(SumOrder { Auto "auto", Ranks "ranks", Any "any" });
 words!(Launch { Auto "auto", Threads "threads", Mpi "mpi", Slurm "slurm" });
 
 #[cfg(test)]
@@ -48,6 +49,7 @@ mod tests {
         same(VertexOrder::ALL, VertexOrder::NAMES);
         same(Launch::ALL, Launch::NAMES);
         same(TransportKind::ALL, TransportKind::NAMES);
+        same(SumOrder::ALL, SumOrder::NAMES);
         same(ModelKind::ALL, ModelKind::NAMES);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::memory::Memory;
 use super::{Arg, Driver, Error, Gemm, Launch, Mark};
+use crate::Mat;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -46,6 +47,15 @@ impl Device {
         })
     }
 
+    /// The same device with a stream and memory of its own: what is asked for there is done beside what is asked
+    /// for here.
+    ///
+    /// # Errors
+    /// When the device failed.
+    pub fn another(&self) -> Result<Arc<Device>, Error> {
+        self.driver.another().map(Device::new)
+    }
+
     /// From now on no more than `bytes` are taken from the driver at once, idle memory included: what
     /// would exceed them is refused. What was taken before counts.
     ///
@@ -60,6 +70,11 @@ impl Device {
         self.driver.keeps_memory()
     }
 
+    /// Bytes that could be taken from the driver now, where it knows.
+    pub fn free_bytes(&self) -> Option<usize> {
+        self.driver.free_bytes().ok().flatten()
+    }
+
     /// Bytes that a buffer of `bytes` takes.
     pub fn room(&self, bytes: usize) -> usize {
         super::memory::room(self.driver.keeps_memory(), bytes)
@@ -68,6 +83,11 @@ impl Device {
     /// Bytes in use now.
     pub fn used_bytes(&self) -> usize {
         self.memory.used()
+    }
+
+    /// Bytes that nobody uses now and that are kept for the next owner.
+    pub fn idle_bytes(&self) -> usize {
+        self.memory.idle()
     }
 
     /// The most bytes that were ever in use at once.
@@ -100,6 +120,34 @@ impl Device {
             at,
             bytes,
             len,
+            host: None,
+            plain: PhantomData,
+        })
+    }
+
+    /// The elements of `x` where they lie, in the host's memory, which the device reads from now on by itself:
+    /// they take none of its own. Kernels may only read them.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    ///
+    /// # Panics
+    /// For a matrix that is not in standard layout.
+    pub fn mapped(self: &Arc<Self>, x: &Arc<Mat>) -> Result<Buf<f32>, Error> {
+        let elements = x.as_slice().expect("mapped: a matrix in standard layout");
+        // SAFETY: floats have no padding.
+        let bytes = unsafe { bytes_of(elements) };
+        let at = match bytes.is_empty() {
+            true => 0,
+            // SAFETY: the matrix stays where it is for as long as the buffer has it, which reads it only.
+            false => unsafe { self.driver.map(bytes) }?,
+        };
+        Ok(Buf {
+            device: Arc::clone(self),
+            at,
+            bytes: 0,
+            len: elements.len(),
+            host: Some(Arc::clone(x)),
             plain: PhantomData,
         })
     }
@@ -226,13 +274,15 @@ impl std::fmt::Debug for Device {
     }
 }
 
-/// Memory on a device, for `len` numbers.
+/// Memory on a device, for `len` numbers; or the host's, which the device reads.
 pub struct Buf<T: Plain> {
     device: Arc<Device>,
     at: u64,
     /// What was taken.
     bytes: usize,
     len: usize,
+    /// Whose elements these are, where they lie in the host's memory.
+    host: Option<Arc<Mat>>,
     plain: PhantomData<T>,
 }
 
@@ -250,6 +300,11 @@ impl<T: Plain> Buf<T> {
     /// Bytes of the device's memory it takes.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether it lies in the host's memory, so that nobody may write it.
+    pub fn is_mapped(&self) -> bool {
+        self.host.is_some()
     }
 
     /// Where it is, for a kernel.
@@ -296,7 +351,7 @@ impl<T: Plain> Buf<T> {
             from.len
         );
         assert!(
-            to + n <= self.len,
+            to + n <= self.len && !self.is_mapped(),
             "copy: to elements {to}.. of {}",
             self.len
         );
@@ -323,6 +378,13 @@ impl<T: Plain> Buf<T> {
 impl<T: Plain> Drop for Buf<T> {
     fn drop(&mut self) {
         let (device, taken) = (&self.device, (self.at, self.bytes));
+        if let Some(host) = &self.host {
+            if let Some(elements) = host.as_slice().filter(|elements| !elements.is_empty()) {
+                // SAFETY: `Device::mapped` has mapped them, and nobody reads them there any more.
+                unsafe { device.driver.unmap(elements.as_ptr().cast()) };
+            }
+            return;
+        }
         // SAFETY: it was taken from this memory, and its owner is gone.
         unsafe { device.memory.put(device.driver.as_ref(), taken) };
     }

@@ -89,6 +89,20 @@ pub trait Driver: Send + Sync {
     /// `at` comes from `alloc` and is not used again.
     unsafe fn free(&self, at: u64);
 
+    /// Lets the device read memory of the host's where it lies: its address there.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    /// # Safety
+    /// The memory stays as it is until [`Driver::unmap`], and no kernel writes it.
+    unsafe fn map(&self, host: &[u8]) -> Result<u64, Error>;
+
+    /// Ends that, once everything before is done.
+    ///
+    /// # Safety
+    /// `host` is the beginning of what was mapped, and the device reads it no more.
+    unsafe fn unmap(&self, host: *const u8);
+
     /// Copies to the device; `from` may change after the call.
     ///
     /// # Errors
@@ -177,6 +191,12 @@ pub trait Driver: Send + Sync {
     /// # Errors
     /// When something was not.
     fn finish(&self) -> Result<(), Error>;
+
+    /// The same device with streams of its own.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn another(&self) -> Result<Box<dyn Driver>, Error>;
 
     /// A stream of its own, for messages.
     ///

@@ -61,6 +61,10 @@ impl Memory {
         self.books().used
     }
 
+    pub(super) fn idle(&self) -> usize {
+        self.books().idle_bytes
+    }
+
     pub(super) fn most(&self) -> usize {
         self.books().most
     }

@@ -245,6 +245,28 @@ impl Comm {
         asked.map(drop).map_err(|e| failed("broadcasting", e.0))
     }
 
+    /// The sum of all ranks' floats, in NCCL's own order.
+    ///
+    /// # Errors
+    /// What NCCL says.
+    /// # Safety
+    /// As [`Comm::exchange`]; they are sent and received.
+    pub(super) unsafe fn all_reduce(
+        &self,
+        side: &dyn Side,
+        at: u64,
+        count: usize,
+    ) -> Result<(), Error> {
+        side.here()?;
+        let handle = self.held();
+        let (comm, stream) = (alive(&handle)?, side.stream().cast());
+        let (float, sum) = (sys::ncclDataType_t::ncclFloat32, sys::ncclRedOp_t::ncclSum);
+        let (from, to) = (at as *const c_void, at as *mut c_void);
+        // SAFETY: the caller's; in place, as NCCL allows.
+        let asked = unsafe { result::all_reduce(from, to, count, float, sum, comm, stream) };
+        asked.map(drop).map_err(|e| failed("adding up", e.0))
+    }
+
     /// Whether something went wrong that no call has said.
     ///
     /// # Errors

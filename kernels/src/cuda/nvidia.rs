@@ -28,7 +28,8 @@ pub struct Nvidia {
     pinned: Mutex<Vec<Pinned>>,
     staging: Staging,
     kernels: Arc<Kernels>,
-    blas: Mutex<CudaBlas>,
+    /// For dense products, once there are any.
+    blas: Mutex<Option<CudaBlas>>,
 }
 
 /// Kernels by name.
@@ -74,21 +75,26 @@ impl Nvidia {
             return Err(Error::no_such_gpu(ordinal, count));
         }
         let context = CudaContext::new(ordinal).map_err(failed("opening the GPU"))?;
-        let stream = context.new_stream().map_err(failed("making a stream"))?;
-        let beside = context.new_stream().map_err(failed("making a stream"))?;
         let (major, minor) = context
             .compute_capability()
             .map_err(failed("asking the GPU"))?;
         let kernels = Arc::new(load(&context, (major * 10 + minor) as u32)?);
-        let handle = CudaBlas::new(Arc::clone(&stream)).map_err(failed("cuBLAS"))?;
-        // Full f32 products: TensorFloat-32, which rounds operands to ten bits, stays off.
-        // SAFETY: the handle was made one line above.
-        unsafe {
-            blas::cublasSetMathMode(*handle.handle(), blas::cublasMath_t::CUBLAS_DEFAULT_MATH)
-        }
-        .result()
-        .map_err(failed("cuBLAS"))?;
         let name = context.name().map_err(failed("asking the GPU"))?;
+        let opened = Nvidia::over(context, kernels, name)?;
+        // Whoever opens a GPU hears now whether it can multiply.
+        let products = opened.products()?;
+        *opened.blas.lock().unwrap_or_else(PoisonError::into_inner) = Some(products);
+        Ok(opened)
+    }
+
+    /// With streams of its own.
+    fn over(
+        context: Arc<CudaContext>,
+        kernels: Arc<Kernels>,
+        name: String,
+    ) -> Result<Nvidia, Error> {
+        let stream = context.new_stream().map_err(failed("making a stream"))?;
+        let beside = context.new_stream().map_err(failed("making a stream"))?;
         Ok(Nvidia {
             name,
             staging: Staging::new(Arc::clone(&context)),
@@ -97,8 +103,21 @@ impl Nvidia {
             beside,
             pinned: Mutex::default(),
             kernels,
-            blas: Mutex::new(handle),
+            blas: Mutex::default(),
         })
+    }
+
+    /// cuBLAS on its stream.
+    fn products(&self) -> Result<CudaBlas, Error> {
+        let handle = CudaBlas::new(Arc::clone(&self.stream)).map_err(failed("cuBLAS"))?;
+        // Full f32 products: TensorFloat-32, which rounds operands to ten bits, stays off.
+        // SAFETY: the handle was made one line above.
+        unsafe {
+            blas::cublasSetMathMode(*handle.handle(), blas::cublasMath_t::CUBLAS_DEFAULT_MATH)
+        }
+        .result()
+        .map_err(failed("cuBLAS"))?;
+        Ok(handle)
     }
 
     /// Pinned memory of at least `bytes` bytes that nobody reads any more, among `all` or new.
@@ -261,6 +280,31 @@ impl Driver for Nvidia {
         }
     }
 
+    unsafe fn map(&self, host: &[u8]) -> Result<u64, Error> {
+        self.here()?;
+        let at = host.as_ptr().cast_mut().cast();
+        let flags = sys::CU_MEMHOSTREGISTER_DEVICEMAP | sys::CU_MEMHOSTREGISTER_PORTABLE;
+        // SAFETY: the memory is there, and the caller keeps it; the out-pointer is valid for the call.
+        unsafe {
+            sys::cuMemHostRegister_v2(at, host.len(), flags)
+                .result()
+                .map_err(failed("pinning the host's memory"))?;
+            let mut there = 0;
+            let asked = sys::cuMemHostGetDevicePointer_v2(&mut there, at, 0).result();
+            asked.map_err(failed("mapping the host's memory"))?;
+            Ok(there)
+        }
+    }
+
+    unsafe fn unmap(&self, host: *const u8) {
+        // Errors are those of earlier work, or the process ends and the driver with it.
+        if self.here().is_ok() {
+            let _ = self.stream.synchronize();
+            // SAFETY: the caller's; the stream is done with it.
+            let _ = unsafe { sys::cuMemHostUnregister(host.cast_mut().cast()) };
+        }
+    }
+
     unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Error> {
         self.here()?;
         // SAFETY: the caller's.
@@ -326,7 +370,11 @@ impl Driver for Nvidia {
 
     unsafe fn gemm(&self, p: Gemm) -> Result<(), Error> {
         self.here()?;
-        let handle = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handle = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = match &mut *handle {
+            Some(handle) => handle,
+            none => none.insert(self.products()?),
+        };
         let size = |n: usize| {
             c_int::try_from(n).map_err(|_| Error::call("gemm", format!("a side of {n} elements")))
         };
@@ -386,6 +434,11 @@ impl Driver for Nvidia {
 
     fn is_done(&self, mark: &Mark) -> Result<bool, Error> {
         Ok(event(mark)?.is_complete())
+    }
+
+    fn another(&self) -> Result<Box<dyn Driver>, Error> {
+        let (context, kernels) = (Arc::clone(&self.context), Arc::clone(&self.kernels));
+        Ok(Box::new(Nvidia::over(context, kernels, self.name.clone())?))
     }
 
     fn side(&self) -> Result<Box<dyn Side>, Error> {

@@ -146,6 +146,20 @@ impl Queue {
         self.flight(begun, kept, vec![x])
     }
 
+    /// The sum over ranks of `x`, which is equally long on all, in whatever order NCCL adds. Nobody uses `x`, which
+    /// becomes the sum, before the flight has landed.
+    ///
+    /// # Errors
+    /// What NCCL says.
+    pub fn sum_in_any_order(&self, comm: &Comm, x: Arc<Buf<f32>>) -> Result<Flight, Error> {
+        let begun = self.begin()?;
+        if !x.is_empty() {
+            // SAFETY: as in `exchange`.
+            unsafe { comm.all_reduce(self.side(), x.at(0), x.len()) }?;
+        }
+        self.flight(begun, Vec::new(), vec![x])
+    }
+
     /// `to += from`, `n` floats each.
     ///
     /// # Safety

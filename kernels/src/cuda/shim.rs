@@ -27,8 +27,10 @@ const PATTERN: u8 = 0xa5;
 /// The host shim.
 pub struct Shim {
     kernels: Arc<Kernels>,
-    /// Sizes of what was allocated.
-    sizes: Mutex<HashMap<u64, usize>>,
+    /// Sizes of what was allocated, by whatever has this memory.
+    sizes: Arc<Mutex<HashMap<u64, usize>>>,
+    /// Memory of the host's that kernels may read, by its first byte.
+    mapped: Mutex<HashMap<usize, usize>>,
     /// Bytes that can be allocated; as many as the host has where none are named.
     memory: Option<usize>,
     /// Copies that were asked for beside the work, each with its end: as late as can be, they are made when
@@ -61,7 +63,8 @@ impl Shim {
             unsafe { Library::new(&path) }.map_err(|e| Error::call("loading the host shim", e))?;
         Ok(Shim {
             kernels: Arc::new(Kernels { library, reverse }),
-            sizes: Mutex::default(),
+            sizes: Arc::default(),
+            mapped: Mutex::default(),
             memory: None,
             beside: Mutex::default(),
             start: Instant::now(),
@@ -170,6 +173,25 @@ impl Driver for Shim {
         }
     }
 
+    unsafe fn map(&self, host: &[u8]) -> Result<u64, Error> {
+        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = host.as_ptr() as usize;
+        // As a GPU's driver does.
+        if mapped.insert(at, host.len()).is_some() {
+            return Err(Error::call("map", "this memory was mapped before"));
+        }
+        Ok(at as u64)
+    }
+
+    unsafe fn unmap(&self, host: *const u8) {
+        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = mapped.remove(&(host as usize));
+        assert!(
+            gone.is_some() || std::thread::panicking(),
+            "unmap: what was mapped"
+        );
+    }
+
     unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Error> {
         // SAFETY: the caller's.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) };
@@ -267,6 +289,17 @@ impl Driver for Shim {
 
     fn is_done(&self, mark: &Mark) -> Result<bool, Error> {
         Ok(mark.downcast_ref::<Moment>().is_none_or(Moment::is_done))
+    }
+
+    fn another(&self) -> Result<Box<dyn Driver>, Error> {
+        Ok(Box::new(Shim {
+            kernels: Arc::clone(&self.kernels),
+            sizes: Arc::clone(&self.sizes),
+            mapped: Mutex::default(),
+            memory: self.memory,
+            beside: Mutex::default(),
+            start: self.start,
+        }))
     }
 
     fn side(&self) -> Result<Box<dyn Side>, Error> {

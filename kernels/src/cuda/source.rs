@@ -51,6 +51,7 @@ families! {
         "edge_sum", "edge_softmax", "edge_softmax_backward", "edge_scores", "edge_slopes",
         "edge_dropout", "head_dots", "head_outer_add",
     ],
+    "draw": ["draw_count", "draw_ends", "draw_pick", "draw_fill"],
     "pairs": ["pair_products", "pair_gradients"],
     "rspmm": ["rspmm", "rspmm_t", "rspmm_coef", "rspmm_coef_sum"],
     "rows": ["copy_block_1", "copy_block_4", "scatter_add", "sparse_dropout"],

@@ -50,6 +50,8 @@ fn rank_row(epoch: u32, rank: u32) -> RankRow {
         dev_cache_bytes: 0,
         mem_peak_bytes: 1000 + u64::from(rank),
         dev_mem_peak_bytes: None,
+        dev_mem_used_bytes: None,
+        dev_mem_idle_bytes: None,
         predicted_mem_bytes: Some(900),
         predicted_wall_ms: None,
     }

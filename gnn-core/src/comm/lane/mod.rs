@@ -9,8 +9,9 @@
 //! of its events when the epoch closes ([`Lane::settle`]). NCCL does not tell a peer that is late from data
 //! that moves: both count as transfer.
 //!
-//! Sums are in the order of ranks, as everywhere: each rank adds its part on its own device and gives it to
-//! the others.
+//! Sums are in the order of ranks, as everywhere, where a run promises bits: each rank adds its part on its own
+//! device and gives it to the others. Where it promises none they are NCCL's own, and counted like the others:
+//! as many bytes as its ring moves, though not to whom.
 
 mod line;
 mod watch;
@@ -70,12 +71,20 @@ struct Landed {
     moved: [Mark; 2],
 }
 
+/// How collectives are done.
+#[derive(Clone, Copy)]
+pub(super) struct Manner {
+    /// They are waited for where they are posted, as long as there are no groups.
+    pub(super) at_once: bool,
+    /// Sums are in the order of ranks.
+    pub(super) ordered: bool,
+}
+
 /// What all lanes of a rank have in common.
 struct Shared {
     /// Lanes that were opened.
     lanes: Cell<usize>,
-    /// Whether collectives are waited for where they are posted, as long as there are no groups.
-    at_once: bool,
+    manner: Manner,
     device: Arc<Device>,
     meter: Rc<Meter>,
     watch: Watch,
@@ -103,7 +112,7 @@ impl Lane {
         meter: Rc<Meter>,
         members: &Members,
         id: Id,
-        at_once: bool,
+        manner: Manner,
     ) -> Result<Lane> {
         let failed = |e| broken("NCCL", e);
         let queue = Queue::of(device).map_err(failed)?;
@@ -111,7 +120,7 @@ impl Lane {
         let watch = Watch::over(id);
         let shared = Rc::new(Shared {
             lanes: Cell::new(0),
-            at_once,
+            manner,
             device: Arc::clone(device),
             meter,
             watch,
@@ -186,7 +195,7 @@ impl Lane {
         };
         if of.1 != Op::P2p {
             self.shared.meter.collective(of.0.direction);
-            let at_once = self.shared.at_once && self.shared.lanes.get() == 1;
+            let at_once = self.shared.manner.at_once && self.shared.lanes.get() == 1;
             while at_once && !flight.is_done().map_err(|e| broken(of.1.label(), e))? {
                 self.failure(of.1)?;
                 std::thread::sleep(ASKED_EVERY);
@@ -300,7 +309,7 @@ impl Lane {
         self.park(of, start, flight, vec![Given::Came])
     }
 
-    /// The sum of all ranks' `data`, in the order of ranks.
+    /// The sum of all ranks' `data`.
     pub(super) fn all_reduce(
         &self,
         members: &Members,
@@ -316,7 +325,10 @@ impl Lane {
                 self.sent(members, of, to, floats);
             }
         }
-        let flight = self.queue.sum(self.comm()?, x, &bounds);
+        let flight = match self.shared.manner.ordered {
+            true => self.queue.sum(self.comm()?, x, &bounds),
+            false => self.queue.sum_in_any_order(self.comm()?, x),
+        };
         self.park(of, start, flight, vec![Given::Came])
     }
 

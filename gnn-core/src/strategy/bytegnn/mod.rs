@@ -29,8 +29,8 @@ mod coarse;
 
 use super::distdgl;
 use super::mini_batch::{
-    self, Base, CACHE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, Settings, StepRow,
-    TRAINERS, is_flag, of_request,
+    self, Base, CACHE, DEVICE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, Settings,
+    StepRow, TRAINERS, is_flag, of_request,
 };
 use super::{Built, Entry, Knob, Setup};
 use crate::ctx::Ctx;
@@ -215,12 +215,13 @@ fn build_as(
     beside.finish(cx, Box::new(feed), of_request, memory)
 }
 
-const KNOBS: &[Knob] = &mini_batch::splice::<24>(&[
+const KNOBS: &[Knob] = &mini_batch::splice::<26>(&[
     &NEIGHBOURS,
     &TRAINERS,
     &SCHEDULE,
     &LINKS,
     &CACHE,
+    &DEVICE,
     &GRADIENTS,
     &EMBEDDINGS,
 ]);

@@ -39,8 +39,8 @@
 //! changed by hand, which is what the tests do.
 
 use super::mini_batch::{
-    self, Base, CACHE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, Settings,
-    StepRow, TRAINERS, WORKERS, learning, of_request,
+    self, Base, CACHE, DEVICE, EMBEDDINGS, Foreseen, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH,
+    Settings, StepRow, TRAINERS, WORKERS, learning, of_request,
 };
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
 use crate::ctx::Ctx;
@@ -88,12 +88,13 @@ pub(super) fn build_as(setup: Setup, cx: &mut Ctx, settings: Settings) -> Result
     beside.finish(cx, Box::new(feed), of_request, memory)
 }
 
-const KNOBS: &[Knob] = &mini_batch::splice::<17>(&[
+const KNOBS: &[Knob] = &mini_batch::splice::<19>(&[
     &NEIGHBOURS,
     &TRAINERS,
     &LINKS,
     &PREFETCH,
     &CACHE,
+    &DEVICE,
     &WORKERS,
     &GRADIENTS,
     &EMBEDDINGS,

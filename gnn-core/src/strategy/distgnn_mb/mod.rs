@@ -43,7 +43,7 @@ mod readers;
 mod timed;
 
 use super::mini_batch::{
-    self, Base, CACHE, CacheSettings, Foreseen, GRADIENTS, LinkSettings, NEIGHBOURS,
+    self, Base, CACHE, CacheSettings, DEVICE, Foreseen, GRADIENTS, LinkSettings, NEIGHBOURS,
     NeighbourSettings, Settings, StepRow, is_flag, of_request,
 };
 use super::{Built, Determinism, Entry, Exact, Knob, Setup};
@@ -320,7 +320,8 @@ fn build(setup: Setup, cx: &mut Ctx) -> Result<Built> {
     beside.finish(cx, Box::new(feed), of_request, memory)
 }
 
-const KNOBS: &[Knob] = &mini_batch::splice::<15>(&[&NEIGHBOURS, &HISTORY, &CACHE, &GRADIENTS]);
+const KNOBS: &[Knob] =
+    &mini_batch::splice::<17>(&[&NEIGHBOURS, &HISTORY, &CACHE, &DEVICE, &GRADIENTS]);
 
 /// Its entry.
 pub const ENTRY: Entry = Entry {

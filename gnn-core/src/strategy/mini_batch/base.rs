@@ -8,12 +8,12 @@
 use super::Settings;
 use super::beside::Beside;
 use super::part::Part;
-use super::settings::CacheBy;
+use super::settings::{CacheBy, FeaturesOn};
 use super::training::Training;
 use crate::comm::Post;
 use crate::ctx::Ctx;
 use crate::dataset::{Dataset, Features};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::feed::{Hidden, Pieces, RowData, SERVER, Served, Server, Shard, Table, Wants};
 use crate::model::{AggregateFirst, Input, Model, Shape};
 use crate::record::RankFacts;
@@ -30,8 +30,9 @@ pub(in crate::strategy) struct Base {
     pub(super) training: Training,
     pub(in crate::strategy) model: Model,
     pub(super) wants: Wants,
-    /// Its own rows.
+    /// Its own rows, and whether its device reads them in the host's memory.
     pub(in crate::strategy) data: RowData,
+    mapped: bool,
     /// How its rows are taken in pieces for evaluation.
     pub(super) pieces: Pieces,
     /// Rows of others that are kept, and those that are wanted most, by number, if they are known.
@@ -55,9 +56,14 @@ impl Base {
             true => RowData::Dense(Arc::default()),
             false => rows_of(&setup.data, &part.own),
         };
-        let wants = wants(cx, &settings, &model, &data);
-        let sampler = part.sampler(setup, cx, &settings)?;
+        let mapped = is_mapped(cx, &settings, &data);
+        let wants = wants(cx, &settings, &model, (&data, mapped));
+        let mut sampler = part.sampler(setup, cx, &settings)?;
         sampler.check_types()?;
+        if let Some(device) = cx.backend.memory().filter(|_| settings.device.draws) {
+            let beside = device.another().map_err(|e| refused("draw_on", &e))?;
+            sampler = sampler.on_device(&beside);
+        }
         let hot = match cx.size() > 1 && wants.features {
             true => settings.cache.room.rows(&data),
             false => 0,
@@ -76,6 +82,7 @@ impl Base {
             model,
             wants,
             data,
+            mapped,
             hot,
             wanted,
             sampler,
@@ -120,6 +127,10 @@ impl Base {
         };
         let server = post.as_ref().map(serve).transpose()?;
         let store = match &data {
+            RowData::Dense(x) if self.mapped => {
+                let rows = cx.backend.mapped(x);
+                Input::Dense(Rc::new(rows.map_err(|e| refused("features_on", &e))?))
+            }
             RowData::Dense(x) => Input::Dense(Rc::new(cx.backend.share(x))),
             // Only dense rows are read where they lie.
             RowData::Sparse(_) => Input::none(cx),
@@ -175,15 +186,43 @@ fn learns_alone(settings: &Settings) -> bool {
     settings.learning.is_some_and(|l| l.alone)
 }
 
+/// What a device cannot do that a setting asks for.
+fn refused(key: &str, why: &kernels::cuda::Error) -> Error {
+    Error::Spec {
+        key: key.into(),
+        reason: why.to_string(),
+        help: format!("leave {key} out"),
+    }
+}
+
+/// Whether this rank's device reads its features in the host's memory.
+fn is_mapped(cx: &Ctx, settings: &Settings, data: &RowData) -> bool {
+    let (Some(device), RowData::Dense(x)) = (cx.backend.memory(), data) else {
+        return false;
+    };
+    let learnt = settings.learning.is_some();
+    match settings.device.features {
+        // Features are brought to what is learnt, by the host.
+        _ if learnt => false,
+        FeaturesOn::Device => false,
+        FeaturesOn::Host => true,
+        FeaturesOn::Auto => {
+            let free = device.free_bytes();
+            free.is_some_and(|free| 4 * x.len() > free / 4 * 3)
+        }
+    }
+}
+
 /// What the model wants of a batch.
-fn wants(cx: &Ctx, settings: &Settings, model: &Model, data: &RowData) -> Wants {
+fn wants(cx: &Ctx, settings: &Settings, model: &Model, (data, mapped): (&RowData, bool)) -> Wants {
     let kind = model.kind();
     let learnt = settings.learning.is_some();
     // Weights of a first layer over sums of features need no gradient of a feature.
     let aggregates = matches!(data, RowData::Dense(_)) && !learnt && model.aggregates_features();
     Wants {
         layers: model.layers(),
-        in_place: aggregates && cx.plan.spec.dropout == 0.0,
+        // From the host's memory a row comes once a batch, not once an edge.
+        in_place: aggregates && cx.plan.spec.dropout == 0.0 && !mapped,
         own: kind.reads_own_rows(),
         backward: Some(usize::from(aggregates)),
         edge_places: kind.attends(),

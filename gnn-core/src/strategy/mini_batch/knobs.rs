@@ -95,6 +95,24 @@ pub(in crate::strategy) const CACHE: [Knob; 2] = [
     },
 ];
 
+/// What a device of its own does and holds, with `backend = cuda`.
+pub(in crate::strategy) const DEVICE: [Knob; 2] = [
+    Knob {
+        name: "draw_on",
+        default: "host",
+        doc: "who draws neighbours: host, or device for uniform draws on the rank's GPU (backend = cuda), which \
+              gives the same batches",
+        check: |v| matches!(v, Value::Str(s) if s == "host" || s == "device"),
+    },
+    Knob {
+        name: "features_on",
+        default: "auto",
+        doc: "where a rank's features lie with backend = cuda: device, or host for rows that its kernels gather from \
+              the host's memory; auto is device where they take no more than three quarters of what is free there",
+        check: |v| matches!(v, Value::Str(s) if ["auto", "device", "host"].contains(&s.as_str())),
+    },
+];
+
 /// The second level of the split.
 pub(in crate::strategy) const TRAINERS: [Knob; 1] = [Knob {
     name: "trainers",

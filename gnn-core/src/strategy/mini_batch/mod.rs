@@ -37,7 +37,8 @@ mod training;
 pub(in crate::strategy) use base::Base;
 pub(in crate::strategy) use foreseen::Foreseen;
 pub(in crate::strategy) use knobs::{
-    CACHE, EMBEDDINGS, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, is_flag, splice,
+    CACHE, DEVICE, EMBEDDINGS, GRADIENTS, LINKS, NEIGHBOURS, PREFETCH, TRAINERS, WORKERS, is_flag,
+    splice,
 };
 pub(in crate::strategy) use laps::StepRow;
 pub(in crate::strategy) use settings::{

@@ -1,7 +1,7 @@
 //! What the family's knobs say, read.
 
 #[cfg(doc)]
-use super::{CACHE, EMBEDDINGS, LINKS, NEIGHBOURS, TRAINERS};
+use super::{CACHE, DEVICE, EMBEDDINGS, LINKS, NEIGHBOURS, TRAINERS};
 use crate::error::{Error, Result};
 use crate::feed::{Halo, LEAST, Learning, Room, RowOptimiser, SeedsBy, Turn};
 use crate::sample::{FanOut, Neighbourhood};
@@ -29,6 +29,8 @@ pub(in crate::strategy) struct Settings {
     pub(in crate::strategy) grain: usize,
     /// Who of other ranks is answered first.
     pub(in crate::strategy) turn: Turn,
+    /// What a device of its own does and holds.
+    pub(in crate::strategy) device: DeviceSettings,
     /// What is learnt of vertices.
     pub(in crate::strategy) learning: Option<Learning>,
     /// Evaluation takes no fewer rows apart.
@@ -39,7 +41,7 @@ pub(in crate::strategy) struct Settings {
 }
 
 impl Settings {
-    /// What [`NEIGHBOURS`], [`TRAINERS`], [`LINKS`], [`CACHE`] and [`EMBEDDINGS`] say: seeds are shared out
+    /// What [`NEIGHBOURS`], [`TRAINERS`], [`LINKS`], [`CACHE`], [`DEVICE`] and [`EMBEDDINGS`] say: seeds are shared out
     /// evenly, owners draw, and a batch is made when it is needed.
     ///
     /// # Errors
@@ -58,6 +60,7 @@ impl Settings {
             room: None,
             grain: usize::MAX,
             turn: Turn::Arrival,
+            device: DeviceSettings::of(spec),
             learning: learning(spec),
             least: LEAST,
             #[cfg(test)]
@@ -111,6 +114,34 @@ impl Settings {
                 "set cache_by = presample, which counts",
             );
         }
+        if self.device.draws && spec.backend != "cuda" {
+            return unsupported(
+                "draw_on = device",
+                "there is no device with backend = cpu",
+                "set backend = cuda, or leave draw_on out",
+            );
+        }
+        if self.device.draws && (drawn.by_degree || self.links.exclude || by_type) {
+            return unsupported(
+                "draw_on = device and bias, exclude or fan-outs by type",
+                "a device draws uniformly, from all edges",
+                "leave draw_on out: the host draws them",
+            );
+        }
+        if self.device.draws && drawn.rule.is_some() {
+            return unsupported(
+                "draw_on = device",
+                "its sampling function is the host's",
+                "leave draw_on out",
+            );
+        }
+        if self.device.features == FeaturesOn::Host && spec.backend != "cuda" {
+            return unsupported(
+                "features_on = host",
+                "there is nowhere else with backend = cpu",
+                "set backend = cuda, or leave features_on out",
+            );
+        }
         if spec.task == TaskKind::Unsupervised && self.links.in_batch {
             return unsupported(
                 "negative = in-batch and task = unsupervised",
@@ -140,6 +171,36 @@ pub(in crate::strategy) struct NeighbourSettings {
     pub(in crate::strategy) by_degree: bool,
     /// They are drawn by a rule that is written elsewhere.
     pub(in crate::strategy) rule: Option<Arc<dyn Neighbourhood>>,
+}
+
+/// What [`DEVICE`] says.
+pub(in crate::strategy) struct DeviceSettings {
+    /// It draws neighbours.
+    pub(in crate::strategy) draws: bool,
+    pub(in crate::strategy) features: FeaturesOn,
+}
+
+/// Where a rank's features lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::strategy) enum FeaturesOn {
+    /// On the device where they fit, else in the host's memory.
+    Auto,
+    Device,
+    /// In the host's memory, which the device reads.
+    Host,
+}
+
+impl DeviceSettings {
+    pub(in crate::strategy) fn of(spec: &RunSpec) -> DeviceSettings {
+        DeviceSettings {
+            draws: spec.knobs.word("draw_on") == "device",
+            features: match spec.knobs.word("features_on") {
+                "device" => FeaturesOn::Device,
+                "host" => FeaturesOn::Host,
+                _ => FeaturesOn::Auto,
+            },
+        }
+    }
 }
 
 /// What [`LINKS`] say.

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::backend::Cuda;
-use crate::spec::TransportKind;
+use crate::spec::{SumOrder, TransportKind};
 use crate::strategy::find;
 use crate::testing::shim;
 use kernels::cuda::nccl;
@@ -29,8 +29,8 @@ fn on_devices(
     train_on(entry, &spec, data, Some(owner.to_vec()), (ranks, 2), open)
 }
 
-/// Rows of features lie on the device, and copies of others' beside them: what a batch reads is put together
-/// there, and is what the processor reads. Attention reads rows, GraphSAGE sums and its own, after dropout rows.
+/// Rows of features lie on the device, or in the host's memory that it reads, and copies of others' beside them: what
+/// a batch reads is put together there, and is what the processor reads, whoever draws. Attention reads rows, GraphSAGE sums and its own, after dropout rows.
 #[test]
 fn batches_are_put_together_on_the_device_as_on_the_host() {
     if shim().is_none() {
@@ -62,15 +62,22 @@ fn batches_are_put_together_on_the_device_as_on_the_host() {
             let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
             let what = format!("{name} {model}, dropout {dropout}, {cache} rows kept");
             let host = train_epochs(entry, &spec, &data, Some(owner.clone()), 2, 2);
-            let host_way = TransportKind::Host;
-            let device = on_devices(entry, &spec, &data, (&owner, 2), host_way);
-            for (host, device) in host.iter().zip(&device) {
-                assert_eq!(host.losses.len(), device.losses.len(), "{what}");
-                for (a, b) in host.losses.iter().zip(&device.losses) {
-                    assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0), "{what}: {a} {b}");
+            for (draw_on, features_on) in [("host", "device"), ("device", "host")] {
+                let mut spec = spec.clone();
+                let word = |word: &str| Value::Str(word.into());
+                spec.knobs.set("draw_on", word(draw_on));
+                spec.knobs.set("features_on", word(features_on));
+                let host_way = TransportKind::Host;
+                let device = on_devices(entry, &spec, &data, (&owner, 2), host_way);
+                let what = format!("{what}, drawn on {draw_on}, features on {features_on}");
+                for (host, device) in host.iter().zip(&device) {
+                    assert_eq!(host.losses.len(), device.losses.len(), "{what}");
+                    for (a, b) in host.losses.iter().zip(&device.losses) {
+                        assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0), "{what}: {a} {b}");
+                    }
+                    assert_eq!(host.sent, device.sent, "{what}");
+                    assert_eq!(host.cached, device.cached, "{what}");
                 }
-                assert_eq!(host.sent, device.sent, "{what}");
-                assert_eq!(host.cached, device.cached, "{what}");
             }
         }
     }
@@ -117,5 +124,33 @@ fn from_device_to_device_all_is_as_through_the_host() {
                 }
             }
         }
+    }
+}
+
+/// The twin adds from the last rank to the first, so that its bits are others on three ranks.
+#[test]
+fn sums_in_nccls_own_order_are_the_same_up_to_rounding() {
+    if shim().is_none() {
+        return;
+    }
+    nccl::load_shim().expect("there is a compiler");
+    let data = Arc::new(random_dataset(40, 150, 6, 4, false, 5));
+    let owner = random_owner(40, 3, false, 5);
+    let entry = find("halo").expect("registered");
+    let on = |sums| {
+        let spec = RunSpec {
+            sums,
+            ..spec(entry, ModelKind::Gcn, 2, 5)
+        };
+        on_devices(entry, &spec, &data, (&owner, 3), TransportKind::Nccl)
+    };
+    let (ranks, any) = (on(SumOrder::Ranks), on(SumOrder::Any));
+    assert!(ranks[0].gradients != any[0].gradients, "other last bits");
+    for (ranks, any) in ranks.iter().zip(&any) {
+        for (a, b) in ranks.losses.iter().zip(&any.losses) {
+            assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0), "{a} {b}");
+        }
+        assert_eq!(ranks.sent, any.sent);
+        any.assert_predicted("sums in any order");
     }
 }

@@ -6,6 +6,7 @@
 mod attention;
 mod coefficients;
 mod dense;
+mod draw;
 mod loss;
 mod norm;
 mod optim;
@@ -20,6 +21,7 @@ pub use attention::{
 };
 pub use coefficients::{Made, coefficients, coefficients_backward, edge_dropout};
 pub use dense::{ActOn, DropoutOn, GateOn, ThenOn, axpby, column_sums, gemm, head_gradient, then};
+pub use draw::{DrawHow, DrawnEdges, DrawnFrom};
 pub use loss::{dot, sigmoid_bce, softmax_xent};
 pub use norm::{layer_norm, layer_norm_backward};
 pub use optim::{adam, sgd, sparse_adagrad, sparse_adam};

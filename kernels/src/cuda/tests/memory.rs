@@ -25,6 +25,10 @@ impl Driver for Bare {
         Ok(1 << 20)
     }
     unsafe fn free(&self, _at: u64) {}
+    unsafe fn map(&self, _host: &[u8]) -> Result<u64, Error> {
+        Err(Error::call("map", "there is nothing to map to"))
+    }
+    unsafe fn unmap(&self, _host: *const u8) {}
     unsafe fn upload(&self, _from: &[u8], _to: u64) -> Result<(), Error> {
         Ok(())
     }
@@ -61,6 +65,10 @@ impl Driver for Bare {
     }
     fn finish(&self) -> Result<(), Error> {
         Ok(())
+    }
+    fn another(&self) -> Result<Box<dyn Driver>, Error> {
+        let Bare { keeps, free } = *self;
+        Ok(Box::new(Bare { keeps, free }))
     }
     fn side(&self) -> Result<Box<dyn Side>, Error> {
         Err(Error::call("side", "there is none"))
@@ -190,4 +198,61 @@ fn large_buffers_of_odd_lengths_come_back_as_they_went() {
         device.wait_for(&ended);
         assert!(beside.download() == bytes, "{}, beside", device.name());
     }
+}
+
+#[test]
+fn the_hosts_rows_are_read_where_they_lie_and_take_no_memory() {
+    on_every_device(|device| {
+        let before = device.used_bytes();
+        let x = Arc::new(matrix(50, 6, 3));
+        let mapped = device.mapped(&x).expect("the device reads them");
+        assert!(mapped.is_mapped() && device.used_bytes() == before);
+        if device.name() == "host shim" {
+            assert!(device.mapped(&x).is_err(), "twice");
+        }
+        let rows = device.upload(&[7u32, 0, 49, 7]);
+        let mut out = device.zeros::<f32>(4 * 6);
+        let from = CornerOn {
+            rows: PickedOn::List(&rows, 50),
+            col: 0,
+            d: 6,
+        };
+        let to = CornerOn {
+            rows: PickedOn::From(0),
+            ..from
+        };
+        ops::copy_block(&mapped, from, (4, 6), &mut out, to);
+        let got = out.download();
+        for (k, v) in [7usize, 0, 49, 7].into_iter().enumerate() {
+            assert_eq!(got[6 * k..6 * k + 6], x.row(v).to_vec()[..]);
+        }
+        drop(mapped);
+        // They may be mapped again, and none is nothing.
+        drop(device.mapped(&x).expect("after it was let go"));
+        let none = device.mapped(&Arc::new(matrix(0, 6, 3)));
+        assert!(none.expect("nothing to read").is_empty());
+        got.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+    });
+}
+
+#[test]
+fn another_stream_of_a_device_has_its_own_memory_and_the_same_kernels() {
+    for device in devices() {
+        let beside = device.another().expect("a stream");
+        let there = beside.upload(&[1u32, 2, 3]);
+        assert_eq!(there.download(), [1, 2, 3]);
+        assert!(beside.used_bytes() > 0);
+        assert_eq!(beside.name(), device.name());
+    }
+}
+
+#[test]
+fn what_is_kept_for_the_next_owner_is_told() {
+    let device = bare(true, None);
+    let x = device.fresh::<f32>(300);
+    assert_eq!((device.used_bytes(), device.idle_bytes()), (1536, 0));
+    drop(x);
+    assert_eq!((device.used_bytes(), device.idle_bytes()), (0, 1536));
+    let again = device.fresh::<f32>(300);
+    assert_eq!((again.bytes(), device.idle_bytes()), (1536, 0));
 }

@@ -9,6 +9,7 @@
 mod attention;
 mod compile;
 mod dense;
+mod draw;
 mod edges;
 mod memory;
 #[cfg(feature = "cuda")]

@@ -89,7 +89,7 @@ fn what_is_exchanged_comes_as_it_was() {
 }
 
 #[test]
-fn sums_are_in_the_order_of_ranks_and_roots_give_to_all() {
+fn sums_are_in_the_order_that_is_asked_for_and_roots_give_to_all() {
     for (ranks, n) in [(1, 5), (2, 1), (3, 2), (3, 100_003), (4, 30)] {
         let x = |rank: usize| -> Vec<f32> {
             let at = |k: usize| crate::hash::join(rank as u64, k as u64) as u32 as f32 * 1.7e-3;
@@ -114,17 +114,32 @@ fn sums_are_in_the_order_of_ranks_and_roots_give_to_all() {
                 assert!(came[0].download() == x(root));
             }
             let (sum, _) = sum.land().expect("well");
+            let x = Arc::new(device.upload(&x(comm.rank())));
+            let (other, _) = queue
+                .sum_in_any_order(&comm, x)
+                .expect("taken")
+                .land()
+                .expect("well");
             device.finish();
             comm.leave().expect("in peace");
-            sum[0].download()
+            [&sum[0], &other[0]].map(|sum| sum.download())
         });
-        let mut want = x(0);
-        for rank in 1..ranks {
-            want.iter_mut().zip(x(rank)).for_each(|(w, x)| *w += x);
-        }
-        for got in got.into_iter().flatten() {
+        let sum = |order: &mut dyn Iterator<Item = usize>| {
+            let mut sum = x(order.next().expect("a rank"));
+            for rank in order {
+                sum.iter_mut().zip(x(rank)).for_each(|(w, x)| *w += x);
+            }
+            sum
+        };
+        let (want, backwards) = (sum(&mut (0..ranks)), sum(&mut (0..ranks).rev()));
+        for [got, other] in got.into_iter().flatten() {
             assert!(got == want, "{ranks} ranks, {n} floats");
+            assert!(other == backwards, "{ranks} ranks, {n} floats");
         }
+        assert!(
+            n < 1000 || want != backwards,
+            "orders that can be told apart"
+        );
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Answer {
     pub model: ModelKind,
     /// Ranks, by turns on the GPUs there are.
     pub ranks: usize,
+    /// What the GPUs' training is asked for beside that.
+    pub settings: &'static str,
     /// How far the losses of the first and the last epoch are apart, as a part; or why they could not be had.
     pub apart: Result<f64, String>,
 }
@@ -39,7 +41,11 @@ pub(super) struct Case {
     strategy: &'static str,
     model: ModelKind,
     ranks: usize,
+    settings: &'static str,
 }
+
+/// The host's memory read by kernels, and draws by the GPU.
+const APART: &str = "draw_on = device; features_on = host";
 
 impl std::fmt::Display for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -47,17 +53,24 @@ impl std::fmt::Display for Case {
             strategy,
             model,
             ranks,
+            settings,
         } = self;
-        write!(f, "{strategy}, {}, {ranks} rank(s)", model.name())
+        write!(f, "{strategy}, {}, {ranks} rank(s)", model.name())?;
+        match *settings {
+            "" => Ok(()),
+            settings => write!(f, ", {settings}"),
+        }
     }
 }
 
-/// Every model alone, and every strategy with the first model it has on two ranks, and on all GPUs where those are more.
+/// Every model alone, and every strategy with the first model it has on two ranks, and on all GPUs where those are
+/// more; those that draw mini-batches also with draws on the GPU and features in the host's memory.
 pub(super) fn cases(gpus: usize) -> Vec<Case> {
     let alone = ModelKind::ALL.iter().map(|&model| Case {
         strategy: "single",
         model,
         ranks: 1,
+        settings: "",
     });
     let mut ranks = vec![2];
     ranks.extend((gpus > 2).then_some(gpus.min(8)));
@@ -67,9 +80,19 @@ pub(super) fn cases(gpus: usize) -> Vec<Case> {
             strategy: entry.name,
             model: ModelKind::Gcn,
             ranks,
+            settings: "",
         })
     });
-    alone.chain(several).collect()
+    let draws = STRATEGIES
+        .iter()
+        .filter(|e| e.knobs.iter().any(|k| k.name == "draw_on"));
+    let draws = draws.map(|entry| Case {
+        strategy: entry.name,
+        model: ModelKind::Sage,
+        ranks: 2,
+        settings: APART,
+    });
+    alone.chain(several).chain(draws).collect()
 }
 
 impl Case {
@@ -80,10 +103,13 @@ impl Case {
             strategy,
             model,
             ranks,
+            settings,
         } = self;
+        let settings = if backend == "cuda" { *settings } else { "" };
         let body = format!(
             "data = \"{DATA}\"; strategy = {strategy}; model = {}; ranks = {ranks}; backend = {backend}
-             layers = {layers}; hidden = 16; epochs = 4; eval_every = 4",
+             layers = {layers}; hidden = 16; epochs = 4; eval_every = 4
+             {settings}",
             model.name()
         );
         let spec = spec_of(&body).map_err(|e| e.to_string())?;
@@ -102,6 +128,7 @@ impl Case {
             strategy: self.strategy,
             model: self.model,
             ranks: self.ranks,
+            settings: self.settings,
             apart: both.map(|(cpu, gpu)| apart(cpu, gpu)),
         }
     }
@@ -125,7 +152,12 @@ mod tests {
         let two = cases(2);
         let one = cases(1);
         assert_eq!(one, two);
-        assert_eq!(two.len(), ModelKind::ALL.len() + STRATEGIES.len() - 1);
+        let apart = two.iter().filter(|c| c.settings == APART).count();
+        assert_eq!(apart, 3, "those that draw");
+        assert_eq!(
+            two.len(),
+            ModelKind::ALL.len() + STRATEGIES.len() - 1 + apart
+        );
         let four = cases(4);
         assert_eq!(four.len(), two.len() + STRATEGIES.len() - 1);
         assert!(four.iter().any(|c| c.ranks == 4));

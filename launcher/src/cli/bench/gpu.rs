@@ -149,10 +149,14 @@ fn answers(text: &mut String, found: &Findings) {
             Err(why) => (why.replace('|', "/"), "**failed**"),
         };
         let model = a.model.name();
+        let name = match a.settings {
+            "" => format!("`{}`", a.strategy),
+            settings => format!("`{}`, {settings}", a.strategy),
+        };
         let _ = writeln!(
             text,
-            "| `{}` | {model} | {} | {apart} | {verdict} |",
-            a.strategy, a.ranks
+            "| {name} | {model} | {} | {apart} | {verdict} |",
+            a.ranks
         );
     }
     let _ = writeln!(text);

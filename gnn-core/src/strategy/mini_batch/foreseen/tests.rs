@@ -6,7 +6,7 @@ use crate::sample::FanOut;
 use crate::spec::{RunSpec, Value};
 use crate::strategy::mini_batch::Settings;
 use crate::strategy::mini_batch::settings::{
-    CacheBy, CacheSettings, LinkSettings, NeighbourSettings,
+    CacheBy, CacheSettings, DeviceSettings, FeaturesOn, LinkSettings, NeighbourSettings,
 };
 use crate::testing::{random_dataset, world};
 use std::sync::Arc;
@@ -37,6 +37,10 @@ fn settings(workers: usize) -> Settings {
         room: None,
         grain: usize::MAX,
         turn: Turn::Arrival,
+        device: DeviceSettings {
+            draws: false,
+            features: FeaturesOn::Auto,
+        },
         learning: None,
         least: 8,
         delays: None,
