@@ -78,6 +78,20 @@ fn planned_bytes_are_those_that_a_run_sends() -> Outcome {
                 planned == Some(sent as f64),
                 "{setting}, rank {rank}: {planned:?} of {sent}"
             );
+            for (name, column) in [("to_device", "h2d_bytes"), ("to_host", "d2h_bytes")] {
+                let planned = item(&rows, count, rank, name);
+                ensure!(planned.is_some() == setting.contains("hongtu"), "{setting}");
+                let Some(planned) = planned else { continue };
+                let moved = store.frame(id, "transfers")?;
+                let first = moved
+                    .iter()
+                    .filter(|m| m["rank"] == rank && m["epoch"] == 0);
+                let copied: u64 = first.filter_map(|m| m[column].as_u64()).sum();
+                ensure!(
+                    planned == copied as f64 && copied > 0,
+                    "{setting}, rank {rank}, {name}: {planned} of {copied}"
+                );
+            }
         }
         if !setting.contains("batch=") {
             let predicted = |name: &str| ranks.iter().all(|row| row[name].as_f64() > Some(0.0));

@@ -19,11 +19,12 @@ use super::{Feed, Hidden, Hops, LayerBlock};
 use crate::backend::{Kept, Mat};
 use crate::comm::Post;
 use crate::ctx::Ctx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::Block;
 use crate::model::{Flow, Input, Model};
 use crate::record::give_back;
 use crate::sample::Hop;
+use ndarray::s;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,6 +43,21 @@ pub(crate) struct Layerwise {
     /// Features of this rank's vertices, and the same on its device.
     features: RowData,
     store: Input,
+}
+
+/// What a layer has made.
+enum Out {
+    Device(Mat),
+    Host(kernels::Mat),
+}
+
+impl Out {
+    fn of(cx: &Ctx, host: bool, (rows, cols): (usize, usize)) -> Out {
+        match host {
+            true => Out::Host(kernels::Mat::zeros((rows, cols))),
+            false => Out::Device(cx.backend.fresh(rows, cols)),
+        }
+    }
 }
 
 impl Layerwise {
@@ -117,10 +133,16 @@ impl Layerwise {
                     // A rank keeps what it frees, and training takes smaller pieces out of it.
                     give_back();
                 }
-                return Ok(out);
+                return Ok(match out {
+                    Out::Device(out) => out,
+                    Out::Host(out) => cx.backend.upload(out),
+                });
             }
             drop(store);
-            let out = Arc::new(cx.backend.take(out));
+            let out = Arc::new(match out {
+                Out::Device(out) => cx.backend.take(out),
+                Out::Host(out) => out,
+            });
             most = most.max(4 * out.len());
             (rows, store) = self.publish(cx, layer + 1, out)?;
             made = true;
@@ -135,12 +157,29 @@ impl Layerwise {
         layer: usize,
         x: Arc<kernels::Mat>,
     ) -> Result<(RowData, Input)> {
-        let store = Input::Dense(Rc::new(cx.backend.share(&x)));
+        let store = Input::Dense(Rc::new(self.there(cx, &x)?));
         let rows = RowData::Dense(x);
         self.hidden.put(layer, rows.clone());
         self.meet(cx)?;
         self.hidden.keep(layer);
         Ok((rows, store))
+    }
+
+    /// Rows for the device to read: there, or in the host's memory, as features are.
+    fn there(&self, cx: &Ctx, x: &Arc<kernels::Mat>) -> Result<Mat> {
+        match self.is_mapped() {
+            false => Ok(cx.backend.share(x)),
+            true => cx.backend.mapped(x).map_err(|e| Error::Unsupported {
+                what: "rows in the host's memory".into(),
+                reason: e.to_string(),
+                help: "set features_on = device".into(),
+            }),
+        }
+    }
+
+    /// Whether rows of layers stay in the host's memory, as features do, since they do not fit on the device.
+    fn is_mapped(&self) -> bool {
+        self.store.dense().is_some_and(|x| x.is_mapped())
     }
 
     fn meet(&self, cx: &mut Ctx) -> Result<()> {
@@ -151,19 +190,20 @@ impl Layerwise {
     }
 
     /// What a layer makes of all of this rank's vertices, out of `store` and others' rows.
-    fn layer(&mut self, cx: &mut Ctx, model: &Model, layer: usize, store: &Input) -> Result<Mat> {
+    fn layer(&mut self, cx: &mut Ctx, model: &Model, layer: usize, store: &Input) -> Result<Out> {
         let dense = matches!(self.collector.reach.rows, RowData::Dense(_));
-        // Rows in the host's memory are brought once a piece, not once an edge.
-        let apart = store.dense().is_some_and(|x| x.is_mapped());
-        self.collector.wants.in_place = dense && model.layer(layer).aggregates_features() && !apart;
+        // From the host's memory a row comes once a piece, not once an edge.
+        let mapped = self.is_mapped();
+        let sums = model.layer(layer).aggregates_features();
+        self.collector.wants.in_place = dense && sums && !mapped;
         self.collector.wants.own = model.kind().reads_own_rows();
         let kept = self.collector.reach.fetch(&self.pieces.kept)?;
         let cached = match &kept {
-            RowData::Dense(x) if x.nrows() > 0 => Some(cx.backend.share(x)),
+            RowData::Dense(x) if x.nrows() > 0 => Some(self.there(cx, x)?),
             _ => None,
         };
         self.collector.reach.cache = Arc::new(Cache::of(&self.pieces.kept, kept));
-        let mut out: Option<Mat> = None;
+        let mut out: Option<Out> = None;
         for k in 1..self.pieces.bounds.len() {
             let rows = self.pieces.bounds[k - 1]..self.pieces.bounds[k];
             let (input, mut hops, ids) = self.piece(layer, rows.clone())?;
@@ -176,10 +216,16 @@ impl Layerwise {
             let (made, _) = model.forward_layers(cx, hops, over, flow, &ids, false)?;
             let made = made.x.into_mat();
             if rows.len() == self.block.n_dst {
-                return Ok(made);
+                return Ok(Out::Device(made));
             }
-            let out = out.get_or_insert_with(|| cx.backend.fresh(self.block.n_dst, made.ncols()));
-            cx.backend.copy_rows(&made, 0, rows.len(), out, rows.start);
+            let shape = (self.block.n_dst, made.ncols());
+            match out.get_or_insert_with(|| Out::of(cx, mapped, shape)) {
+                Out::Device(out) => cx.backend.copy_rows(&made, 0, rows.len(), out, rows.start),
+                Out::Host(out) => {
+                    let made = cx.backend.take(made);
+                    out.slice_mut(s![rows, ..]).assign(&made);
+                }
+            }
         }
         Ok(out.expect("there is at least one piece"))
     }

@@ -53,14 +53,15 @@ impl Run {
 
 impl Pieces {
     /// Of a block whose columns are its rows, then others' vertices; `numbers` are those of its columns.
-    /// `least` rows are never taken apart, and a row that has more than a run should have is one alone.
-    pub(crate) fn of(block: &Block, numbers: &[u32], least: usize) -> Pieces {
+    /// `least` rows are never taken apart, unless there is only `room` for so many columns; and a row that has more
+    /// than a run should have is one alone.
+    pub(crate) fn of(block: &Block, numbers: &[u32], least: usize, room: Option<usize>) -> Pieces {
         let (a, own) = (block.csr(), block.n_dst);
         let others = (own / OTHERS).max(least);
         let limit = Run {
             rows: (own / RUNS).max(least),
             edges: (block.n_edges() / RUNS).max(8 * least),
-            columns: own.max(2 * least),
+            columns: own.max(2 * least).min(room.unwrap_or(usize::MAX)),
             fetched: others,
         };
         let kept = most_read(block, others);
@@ -139,7 +140,7 @@ mod tests {
         #[test]
         fn runs_hold_every_row_once_and_say_what_they_read(
             own in 0usize..40, others in 0usize..60, least in 1usize..6,
-            edges in proptest::collection::vec((0u32..1000, 0u32..1000), 0..200),
+            edges in proptest::collection::vec((0u32..1000, 0u32..1000), 0..200), room in proptest::option::of(1usize..30),
         ) {
             let n_src = own + others;
             let mut rows = vec![Vec::new(); own];
@@ -150,7 +151,7 @@ mod tests {
             rows.iter().for_each(|row| indptr.push(indptr[indptr.len() - 1] + row.len() as u64));
             let block = Block::new(own, n_src, indptr, rows.concat(), None).expect("valid");
             let numbers: Vec<u32> = (0..n_src as u32).map(|c| c + 7).collect();
-            let pieces = Pieces::of(&block, &numbers, least);
+            let pieces = Pieces::of(&block, &numbers, least, room);
             prop_assert_eq!((pieces.bounds[0], pieces.bounds[pieces.bounds.len() - 1]), (0, own));
             prop_assert!(pieces.bounds.len() > 1);
             let kept: BTreeSet<u32> = pieces.kept.iter().map(|v| v - 7).collect();
@@ -173,6 +174,7 @@ mod tests {
                     columns: named.len(),
                     fetched: named.iter().filter(far).count(),
                 };
+                prop_assert!(of.len() <= 1 || room.is_none_or(|room| run.columns <= room));
                 prop_assert!(of.len() <= 1 || run.rows <= (own / RUNS).max(least) && run.fetched <= part);
                 most = most.or(run);
             }

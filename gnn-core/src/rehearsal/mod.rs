@@ -31,7 +31,9 @@ use crate::error::{Error, Result};
 use crate::evaluation::evaluate;
 use crate::model::Optimiser;
 use crate::plan::Plan;
-use crate::record::{Direction, Holds, Lane, Meter, Op, Pass, RankFacts, Traffic, Work};
+use crate::record::{
+    Copies, Direction, Holds, Lane, Meter, Op, Pass, RankFacts, Route, Traffic, Work,
+};
 use crate::spec::{FeatureStorage, RunSpec};
 use crate::strategy::full_graph::shape;
 use crate::strategy::{Built, Entry, Setup, find_in};
@@ -50,6 +52,8 @@ pub struct Rehearsed {
     pub memory: Option<Holds>,
     /// The most bytes on a device with a budget; none without one.
     pub device: Option<u64>,
+    /// Bytes that its first epoch copies to a device, and from it, where rows lie apart from it.
+    pub copied: Option<[u64; 2]>,
     /// Bytes of set-up at its fullest moment, for a rank that is a process.
     pub setup: usize,
     /// Bytes of the data set in it, which ranks of one process share.
@@ -219,8 +223,10 @@ fn run(
     let mut features = ledger.live_bytes().saturating_sub(kept);
     meter.take_traffic();
     meter.take_times();
+    meter.take_copies();
     ledger.take_asked();
     strategy.epoch(cx)?;
+    let copies = meter.take_copies();
     let sent = meter.take_traffic();
     let ((_, work), asked) = (meter.take_times(), ledger.take_asked());
     if !entry.background {
@@ -254,6 +260,8 @@ fn run(
         sent,
         memory,
         device: meter.most_on_device(),
+        copied: (copies != Copies::default())
+            .then(|| [Route::HostToDevice, Route::DeviceToHost].map(|route| copies[route].bytes)),
         setup: 0,
         data: 0,
         work,

@@ -11,8 +11,8 @@ pub use crate::interrupt;
 pub use crate::near::OrEndOf;
 pub use crate::or_end::OrEnd;
 pub use crate::paper::{
-    self, Gpu, Setting, Source, bars, bind, claims, closed, distances, least, lines, most, on_gpus,
-    published, real, scatter, uneven,
+    self, EpochWork, Gpu, Setting, Source, bars, bind, claims, closed, distances, least, lines,
+    most, on_gpus, published, real, scatter, uneven,
 };
 pub use crate::plot::{self, Plot};
 pub use crate::repeats::Runs;

@@ -56,16 +56,17 @@ pub(crate) fn try_train_pairs(pairs: Vec<request::Pair>) -> Result<Run> {
     ))
 }
 
-/// Plans what the ranks of a request would send, hold and take, and gives the plan's id.
+/// Plans what the ranks of a request would send, hold and take, and gives the plan's id; `how` are more words of the
+/// command.
 ///
 /// # Errors
 /// [`launcher::Error::Refused`] with what `halobook plan` wrote.
-pub(crate) fn try_plan_pairs(pairs: Vec<request::Pair>) -> Result<String> {
+pub(crate) fn try_plan_pairs(pairs: Vec<request::Pair>, how: &[&str]) -> Result<String> {
     let Ended {
         status,
         stdout,
         stderr,
-    } = halobook(&["plan"], pairs)?;
+    } = halobook(&[&["plan"], how].concat(), pairs)?;
     if interrupt::asked() {
         interrupt::end("the plan was stopped");
     }

@@ -36,6 +36,7 @@ whose matrices have no elements, so bytes are those that training sends in its f
   memory                              bytes of the rank at its fullest: what --limit is held against
   partitioner                         bytes of the cut, where ranks are started
   epoch_bytes                         bytes that the rank sends in its first epoch, counted
+  to_device, to_host                  bytes that an epoch copies to a device, and from it, where rows lie apart
   dense, along_edges, beside          operations of dense products, elements added up along edges, and bytes that all
                                       else reads and writes in an epoch, counted
   epoch_time                          milliseconds, by rates measured once on this class of machine

@@ -37,6 +37,9 @@ pub struct Foreseen {
     /// The most bytes on a device with a budget; none without one.
     #[serde(default)]
     pub device: Option<u64>,
+    /// Bytes that an epoch copies to a device, and from it, where rows lie apart from it.
+    #[serde(default)]
+    pub copied: Option<[u64; 2]>,
     /// The share of an epoch in which it waits for others in a pipeline.
     #[serde(default)]
     pub bubble: Option<f64>,
@@ -137,6 +140,7 @@ pub fn foresee(
             },
             program: program.map(|bytes| if shares { bytes / count } else { bytes }),
             device: seen.device,
+            copied: seen.copied,
             bubble: seen.facts.bubble,
             bytes: seen.bytes(),
             work: (!resolved.entry.background).then(|| Work::of(seen)),

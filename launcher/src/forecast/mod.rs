@@ -19,6 +19,7 @@
 //! | `memory` | modelled | the rank's process at its fullest: the larger of set-up and 1.2 times training (what an allocator needs beside; 1.05 times for one rank on the full graph), and the program. Ranks that are threads share data and program equally |
 //! | `partitioner` | modelled | the cut, in the process that starts the ranks (rank 0 only) |
 //! | `epoch_bytes` | exact | what the rank sends in its first epoch |
+//! | `to_device`, `to_host` | exact | what an epoch copies to a device, and from it, where rows lie apart from it |
 //! | `dense`, `along_edges`, `beside` | exact | what an epoch computes: operations of dense products, elements of rows added up along edges, bytes that all else reads and writes; without what draws batches |
 //! | `epoch_time` | modelled | operations by this class of machine's rates and the model's pace on it ([`Machine::pace`]), without waits and with nothing hidden; ranks of a pipeline take as long as the slowest, and the bubble |
 //! | `bubble` | modelled | the share of that in which a rank of a pipeline waits for those beside it; where there is one |

@@ -62,6 +62,9 @@ pub fn rows(resolved: &Resolved, seen: &[Foreseen]) -> Vec<PlanRow> {
         add("along_edges", work(|w| w.elements), "elements", EXACT);
         add("beside", work(|w| w.moved), "bytes", EXACT);
         add("epoch_bytes", Some(rank.bytes as f64), "bytes", EXACT);
+        let copied = |way: usize| rank.copied.map(|copied| copied[way] as f64);
+        add("to_device", copied(0), "bytes", EXACT);
+        add("to_host", copied(1), "bytes", EXACT);
     }
     rows
 }

@@ -75,7 +75,10 @@ impl Base {
             CacheBy::Presample => None,
         };
         Ok(Base {
-            pieces: Pieces::of(&part.block, &part.columns, settings.least),
+            pieces: {
+                let room = mapped.then(|| room_of(cx, &data)).flatten();
+                Pieces::of(&part.block, &part.columns, settings.least, room)
+            },
             settings,
             part,
             training,
@@ -211,6 +214,14 @@ fn is_mapped(cx: &Ctx, settings: &Settings, data: &RowData) -> bool {
             free.is_some_and(|free| 4 * x.len() > free / 4 * 3)
         }
     }
+}
+
+/// How many rows of the widest layer an eighth of what is free on the device has room for: beside what a layer reads
+/// there is what it makes of it.
+fn room_of(cx: &Ctx, data: &RowData) -> Option<usize> {
+    let (spec, free) = (&cx.plan.spec, cx.backend.memory()?.free_bytes()?);
+    let widest = data.width().max(spec.hidden * spec.heads).max(1);
+    Some((free / 8 / (4 * widest)).max(1))
 }
 
 /// What the model wants of a batch.

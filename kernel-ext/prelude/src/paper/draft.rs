@@ -21,21 +21,29 @@ pub(super) fn asked() -> bool {
 /// Leaves a request half of the vertices of a graph that is generated. Files are read whole; so is a graph for a
 /// device of a size that was chosen for it, where less may not leave room for the weights.
 pub(super) fn shrink(pairs: &mut [Pair]) {
-    if pairs.iter().any(|(key, _)| key == "device_mem") {
-        return;
+    if !pairs.iter().any(|(key, _)| key == "device_mem") {
+        shrink_to(PART, pairs);
     }
+}
+
+/// Leaves a request the fewest vertices that a graph of its kind can have.
+pub(super) fn shrink_most(pairs: &mut [Pair]) {
+    shrink_to(0.0, pairs);
+}
+
+fn shrink_to(part: f64, pairs: &mut [Pair]) {
     for (_, value) in pairs.iter_mut().filter(|(key, _)| key == "data") {
         if let Value::Str(data) = value {
-            *data = smaller(data);
+            *data = smaller(data, part);
         }
     }
 }
 
-/// The same kind of graph with half of the vertices, or with as few as it can have; files stay.
-fn smaller(data: &str) -> String {
+/// The same kind of graph with that part of the vertices, or with as few as it can have; files stay.
+fn smaller(data: &str, part: f64) -> String {
     match Sizes::of(data) {
         // A little more than the least: a size is a rounded number.
-        Some(sizes) => sizes.part((1.05 * sizes.least).clamp(PART, 1.0)),
+        Some(sizes) => sizes.part((1.05 * sizes.least).clamp(part, 1.0)),
         None => data.to_owned(),
     }
 }
@@ -81,21 +89,24 @@ mod tests {
 
     #[test]
     fn a_generated_graph_has_half_of_its_vertices() {
-        assert_eq!(smaller("like:flickr"), "like:flickr,scale=0.5");
+        assert_eq!(smaller("like:flickr", PART), "like:flickr,scale=0.5");
         assert_eq!(
-            smaller("sbm:nodes=2000,classes=4"),
+            smaller("sbm:nodes=2000,classes=4", PART),
             "sbm:nodes=1000,classes=4"
         );
-        assert_eq!(smaller("rmat:scale=14,feat=8"), "rmat:scale=13,feat=8");
+        assert_eq!(
+            smaller("rmat:scale=14,feat=8", PART),
+            "rmat:scale=13,feat=8"
+        );
         for kept in ["karate", "/data/cora", "rmat:scale=x"] {
-            assert_eq!(smaller(kept), kept);
+            assert_eq!(smaller(kept, PART), kept);
         }
         let mut pairs = parse_body("data = \"like:flickr\"; device_mem = 4MB").expect("a body");
         let before = pairs.clone();
         shrink(&mut pairs);
         assert_eq!(pairs, before);
         // As few vertices as its degrees need.
-        let dense = smaller("like:reddit,scale=0.01");
+        let dense = smaller("like:reddit,scale=0.01", PART);
         let scale = dense.rsplit('=').next().and_then(|n| n.parse().ok());
         assert!(
             scale.is_some_and(|scale: f64| (0.0084..0.01).contains(&scale)),

@@ -13,9 +13,10 @@ use polars::prelude::{Column, DataFrame};
 ///
 /// ```
 /// use halobook::prelude::*;
-/// // Over PCI Express 4 with sixteen lanes, at what is printed for it.
-/// let gpu = Gpu::A5000.joined_by(32e9);
-/// assert_eq!(gpu.ms([27.8e12, 0.0, 0.0], 0.0), 1000.0);
+/// // Over a network of 10 GB/s, at what is printed for it.
+/// let gpu = Gpu::A5000.joined_by(10e9);
+/// let second = EpochWork { dense: 27.8e12, ..EpochWork::default() };
+/// assert_eq!(gpu.ms(second), 1000.0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
@@ -27,6 +28,23 @@ pub struct Gpu {
     pub bytes: f64,
     /// Bytes a second that it sends to others.
     pub link: f64,
+    /// Bytes a second from and to the host's memory.
+    pub host: f64,
+}
+
+/// What one rank does in an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EpochWork {
+    /// Operations of dense products.
+    pub dense: f64,
+    /// Elements of rows that are added up along edges.
+    pub along_edges: f64,
+    /// Bytes that all else reads and writes.
+    pub beside: f64,
+    /// Bytes that it sends to others.
+    pub sent: f64,
+    /// Bytes from and to the host's memory.
+    pub copied: f64,
 }
 
 impl Gpu {
@@ -36,35 +54,64 @@ impl Gpu {
         flops: 27.8e12,
         bytes: 768e9,
         link: 32e9,
+        host: 32e9,
     };
+    /// A100 of 80 GB (SXM): 19.5 TFLOP/s, 2039 GB/s; NVLink of the third kind in one direction, PCI Express 4.
+    pub const A100: Gpu = Gpu {
+        name: "A100",
+        flops: 19.5e12,
+        bytes: 2039e9,
+        link: 300e9,
+        host: 32e9,
+    };
+    /// T4: 8.1 TFLOP/s, 320 GB/s; PCI Express 3.
+    pub const T4: Gpu = Gpu {
+        name: "T4",
+        flops: 8.1e12,
+        bytes: 320e9,
+        link: 16e9,
+        host: 16e9,
+    };
+
     /// The same with another way between them, in bytes a second of one GPU.
     #[must_use]
     pub fn joined_by(self, link: f64) -> Gpu {
         Gpu { link, ..self }
     }
 
-    /// Milliseconds of one rank for dense operations, elements of rows that are added up along edges, and bytes that all
-    /// else reads and writes, then for bytes that it sends: each at its rate, every row fetched from memory,
-    /// one behind the other.
-    pub fn ms(&self, [dense, along_edges, beside]: [f64; 3], sent: f64) -> f64 {
-        let computed = dense / self.flops + (4.0 * along_edges + beside) / self.bytes;
-        1e3 * (computed + sent / self.link)
+    /// Milliseconds of one rank's work: each part at its rate, every row fetched from memory, one behind the other.
+    pub fn ms(&self, work: EpochWork) -> f64 {
+        let memory = 4.0 * work.along_edges + work.beside;
+        let computed = work.dense / self.flops + memory / self.bytes;
+        1e3 * (computed + work.sent / self.link + work.copied / self.host)
     }
 
     /// Milliseconds of an epoch of a plan, each rank on a GPU of its own: those of the slowest, and of a pipeline its
     /// bubble; NaN for what draws mini-batches, whose work nobody counts. Nothing runs at its printed rate all the time, and nothing is
     /// hidden behind anything else: what a system takes may lie on either side.
     pub fn epoch_ms(&self, plan: &Planned) -> f64 {
-        let items =
-            ["dense", "along_edges", "beside", "epoch_bytes"].map(|item| plan.per_rank(item));
-        let [dense, along, beside, sent] = &items;
-        let work = dense.iter().zip(along).zip(beside);
-        let ranks: Vec<f64> = work
-            .zip(sent)
-            .map(|(((&dense, &along), &beside), &sent)| self.ms([dense, along, beside], sent))
-            .collect();
+        let ranks: Vec<f64> = plan.work().into_iter().map(|work| self.ms(work)).collect();
         let bubble = plan.per_rank("bubble").into_iter().fold(0.0, f64::max);
         most(&ranks) / (1.0 - bubble)
+    }
+}
+
+impl Planned {
+    /// What each rank does in an epoch; nothing for what draws mini-batches.
+    pub fn work(&self) -> Vec<EpochWork> {
+        let of = |item: &str| self.per_rank(item);
+        let (dense, along, beside) = (of("dense"), of("along_edges"), of("beside"));
+        let (sent, to_device, to_host) = (of("epoch_bytes"), of("to_device"), of("to_host"));
+        let at = |all: &[f64], k: usize| all.get(k).copied().unwrap_or(0.0);
+        let ranks = 0..dense.len();
+        let work = |k: usize| EpochWork {
+            dense: dense[k],
+            along_edges: at(&along, k),
+            beside: at(&beside, k),
+            sent: at(&sent, k),
+            copied: at(&to_device, k) + at(&to_host, k),
+        };
+        ranks.map(work).collect()
     }
 }
 
@@ -192,11 +239,18 @@ mod tests {
             flops: 1e13,
             bytes: 1e12,
             link: 1e10,
+            host: 1e9,
         };
         // 100 ms of products, 8 of memory, 100 of sending.
         assert!((gpu.epoch_ms(&plan(None)) - 208.0).abs() < 1e-9);
         assert!((gpu.epoch_ms(&plan(Some(0.5))) - 416.0).abs() < 1e-9);
         assert!((gpu.joined_by(1e11).epoch_ms(&plan(None)) - 118.0).abs() < 1e-9);
+        // And 300 of copies from and to the host.
+        let copied = EpochWork {
+            copied: 3e8,
+            ..plan(None).work()[0]
+        };
+        assert!((gpu.ms(copied) - 508.0).abs() < 1e-9);
         let none =
             Planned(df!("rank" => [0u32], "item" => ["memory"], "value" => [1.0]).expect("a row"));
         assert!(gpu.epoch_ms(&none).is_nan());

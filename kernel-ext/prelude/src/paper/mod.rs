@@ -23,6 +23,7 @@
 //! | one of them | `runs.of("CAGNET")`, `runs.at("4 ranks", "CAGNET")` |
 //! | numbers of them | `runs.measure("row_mb", \|r\| r.row_bytes() / 1e6)`, of ranks `runs.by_rank("edges", \|r\| r.per_rank("edges"))` |
 //! | what a request would send or hold, untrained | `setting.plan("ranks = 8").total("epoch_bytes")`, `.most("memory")` |
+//! | the same of a graph that is too large to be made here | `setting.forecast("data = \"like:friendster\"")`: small ones of its kind, extended |
 //! | what must be sent or kept | [`closed`]: forms by strategy |
 //! | a figure | [`bars()`], [`lines()`], [`scatter()`] over any of these or any frame; a `Plot` when shown or `.plot()` |
 //! | published beside measured | `claims("Table 6").printed(table, ..)` must meet every number, `.beside(table, ..)` shows ratios |
@@ -58,7 +59,7 @@ pub use bind::{Kept, bind};
 pub use claims::{Claims, claims};
 pub use data::real;
 pub use figure::{Figure, bars, lines, scatter};
-pub use gpus::{Gpu, OnGpus, on_gpus};
+pub use gpus::{EpochWork, Gpu, OnGpus, on_gpus};
 pub use measured::{Listed, Measured};
 pub use named::Named;
 pub use numbers::{distances, least, most, uneven};

@@ -161,8 +161,30 @@ impl Setting {
         if draft::asked() {
             draft::shrink(&mut pairs);
         }
+        self.planned(pairs, &[])
+    }
+
+    /// Like [`Setting::plan`], of a generated graph that is too large to be made here (`like:reddit`): small graphs
+    /// of its kind are planned, and what they come to is extended to its size. A draft plans the smallest of its kind.
+    ///
+    /// # Panics
+    /// When the request is refused, with what it said.
+    #[track_caller]
+    pub fn forecast(&self, body: &str) -> Planned {
+        let mut pairs = self.with(body).pairs;
+        if draft::asked() {
+            draft::shrink_most(&mut pairs);
+            return or_end(self.planned(pairs, &[]));
+        }
+        or_end(self.planned(pairs, &["--forecast"]))
+    }
+
+    fn planned(&self, mut pairs: Vec<Pair>, how: &[&str]) -> Result<Planned> {
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        let asked = asked(&pairs);
+        let words = how
+            .iter()
+            .map(|word| ((*word).to_owned(), Value::Bool(true)));
+        let asked = asked(&pairs.iter().cloned().chain(words).collect::<Vec<_>>());
         let known = match self.fresh {
             true => None,
             false => same(&forecast::folder(), &asked).pop(),
@@ -170,7 +192,7 @@ impl Setting {
         if let Some(dir) = known {
             return source::plan(&name_of(&dir)).map(Planned);
         }
-        let id = train::try_plan_pairs(pairs)?;
+        let id = train::try_plan_pairs(pairs, how)?;
         let path = forecast::folder().join(&id).join(ASKED);
         store::write_atomic(&path, asked.to_string().as_bytes())?;
         source::plan(&id).map(Planned)
