@@ -160,9 +160,50 @@ impl Form {
     }
 }
 
+/// Fan-outs and seeds of a request that trains on mini-batches, where they are plain numbers; none for one that
+/// trains on the full graph.
+fn drawn(spec: &RunSpec) -> Option<Result<(Vec<usize>, usize)>> {
+    let entry = gnn_core::strategy::find(&spec.strategy).ok()?;
+    if !entry.knobs.iter().any(|knob| knob.name == "fanout") {
+        return None;
+    }
+    let written = spec.knobs.written("fanout");
+    let numbers: Option<Vec<usize>> = written.split(',').map(|k| k.trim().parse().ok()).collect();
+    let plain = !spec.knobs.flag("replace") && spec.knobs.word("bias") == "uniform";
+    let numbers = numbers
+        .filter(|_| plain)
+        .map(|fan_outs| match fan_outs[..] {
+            [k] => vec![k; spec.layers],
+            _ => fan_outs,
+        });
+    let refused = || {
+        Error::refused(
+            "against python: theirs draw so many in-neighbours, uniformly, none twice",
+            "write numbers for fanout, one a layer, and leave out replace and bias",
+        )
+    };
+    Some(
+        numbers
+            .ok_or_else(refused)
+            .map(|fan_outs| (fan_outs, spec.knobs.count("batch"))),
+    )
+}
+
 /// The forms of a request, ours first.
 fn forms(spec: &RunSpec, pythons: &[Python]) -> Vec<Form> {
     let own = |name, once| Form::new(name, Kind::Ours, once, env!("CARGO_PKG_VERSION").to_owned());
+    if drawn(spec).is_some() {
+        let mut forms = vec![own("halobook", false)];
+        if let Some(python) = newest(pythons, |p| p.dgl.as_deref()) {
+            for name in ["dgl-plain", "dgl-graphbolt", "dgl-graphbolt-ahead"] {
+                forms.push(Form::theirs(name, Kind::Stock, false, python));
+            }
+        }
+        if let Some(python) = newest(pythons, |p| p.pyg.as_deref()) {
+            forms.push(Form::theirs("pyg-sample", Kind::Stock, false, python));
+        }
+        return forms;
+    }
     // Attention depends on what is learned, so nothing of its first layer is constant.
     let sums = matches!(spec.model, ModelKind::Gcn | ModelKind::Sage);
     let both = sums && spec.dropout == 0.0 && !spec.decoupled;
@@ -222,7 +263,7 @@ fn check(request: &Request) -> Result<()> {
             "leave out the keys about ranks, task, optimizer, dropout, weight decay and output heads",
         ));
     }
-    Ok(())
+    drawn(spec).transpose().map(drop)
 }
 
 /// Times every form; `told` hears what comes next.
@@ -323,8 +364,9 @@ fn runner<'a>(form: &Form, spec: &RunSpec, worker: &'a Path) -> Result<Option<Ru
 /// What every form of theirs is asked; the rest is the form's.
 fn their_request(outcome: &Outcome) -> Value {
     let spec = &outcome.spec;
-
+    let (fan_outs, batch) = drawn(spec).and_then(Result::ok).unwrap_or_default();
     json!({
+        "fan_outs": fan_outs, "batch": batch,
         "model": spec.model.name(), "layers": spec.layers, "hidden": spec.hidden,
         "heads": spec.heads, "head_dim": spec.hidden,
         "classes": outcome.size[3], "lr": spec.lr, "seed": spec.seed,

@@ -1,7 +1,7 @@
 """Times one form of PyTorch, PyTorch Geometric or DGL on a graph that `halobook bench` wrote.
 
   peers.py probe                       which libraries this Python has
-  peers.py epoch REQUEST.json          full-graph training epochs of one form
+  peers.py epoch REQUEST.json          training epochs of one form, on the full graph or on mini-batches
   peers.py ops   REQUEST.json          single operations
   peers.py sample REQUEST.json         drawing of mini-batches
 
@@ -16,8 +16,11 @@ the form. The answer is one JSON object on the last line. Forms:
                    stored transpose, 32-bit indices, the narrower side of each product aggregated,
                    nothing propagated into the constant features
   dgl-fused, dgl-plain, dgl-graphbolt, dgl-graphbolt-calls
-                   samplers of DGL (only drawing): NeighborSampler with and without its fused code,
-                   and GraphBolt through its data pipe and by its bare calls
+                   samplers of DGL: NeighborSampler with and without its fused code (which draws fewer
+                   edges than it is asked for), and GraphBolt through its data pipe and by its bare calls
+  dgl-plain, dgl-graphbolt, dgl-graphbolt-ahead, pyg-sample
+                   epochs of mini-batches: stock layers on what a sampler draws, batches made when they
+                   are asked for, or by a process of their own beside the training
 """
 import json
 import os
@@ -127,10 +130,39 @@ def widths(r):
 
 # ---------------------------------------------------------------- forms
 
+def dgl_layer(r, i):
+    import dgl.nn as dnn
+    w, heads, each = widths(r), r["heads"], r["head_dim"]
+    if r["model"] == "gcn":
+        return dnn.GraphConv(w[i], w[i + 1], norm="both", allow_zero_in_degree=True)
+    if r["model"] == "sage":
+        return dnn.SAGEConv(w[i], w[i + 1], "mean")
+    into = w[0] if i == 0 else heads * each
+    out, h = (r["classes"], 1) if i == r["layers"] - 1 else (each, heads)
+    return dnn.GATConv(into, out, h, negative_slope=0.2, allow_zero_in_degree=True)
+
+
+def dgl_layers(r):
+    """Stock layers, and what they make of features over a graph or block for each."""
+    import torch
+    import torch.nn.functional as F
+    last = r["layers"] - 1
+    net = torch.nn.ModuleList(dgl_layer(r, i) for i in range(last + 1))
+
+    def through(blocks, h):
+        for i, (conv, block) in enumerate(zip(net, blocks)):
+            h = conv(block, h)
+            if r["model"] == "gat":
+                h = h.squeeze(1) if i == last else F.elu(h.flatten(1))
+            elif i < last:
+                h = F.relu(h)
+        return h
+    return net, through
+
+
 def dgl_form(r, pre):
     import dgl
     import dgl.function as fn
-    import dgl.nn as dnn
     import torch
     import torch.nn.functional as F
     g, model, last = r["graph"], r["model"], r["layers"] - 1
@@ -141,30 +173,10 @@ def dgl_form(r, pre):
     dg = dg.int()
     dg.create_formats_()
     dg = dg.to(g.ptr.device)
-    x, w, heads, each = g.feat, widths(r), r["heads"], r["head_dim"]
-
-    def layer(i):
-        if model == "gcn":
-            return dnn.GraphConv(w[i], w[i + 1], norm="both", allow_zero_in_degree=True)
-        if model == "sage":
-            return dnn.SAGEConv(w[i], w[i + 1], "mean")
-        into = w[0] if i == 0 else heads * each
-        out, h = (r["classes"], 1) if i == last else (each, heads)
-        return dnn.GATConv(into, out, h, negative_slope=0.2, allow_zero_in_degree=True)
-
+    x, w = g.feat, widths(r)
     if not pre:
-        net = torch.nn.ModuleList(layer(i) for i in range(last + 1))
-
-        def forward():
-            h = x
-            for i, conv in enumerate(net):
-                h = conv(dg, h)
-                if model == "gat":
-                    h = h.squeeze(1) if i == last else F.elu(h.flatten(1))
-                elif i < last:
-                    h = F.relu(h)
-            return h
-        return net, forward
+        net, through = dgl_layers(r)
+        return net, lambda: through([dg] * (last + 1), x)
     with torch.no_grad(), dg.local_scope():
         if model == "gcn":
             scale = dg.in_degrees().clamp(min=1).float().rsqrt().unsqueeze(1)
@@ -176,7 +188,8 @@ def dgl_form(r, pre):
             dg.update_all(fn.copy_u("h", "m"), fn.mean("m", "o"))
             first = dg.ndata["o"]
     own = [torch.nn.Linear(w[0], w[1], bias=False)] if model == "sage" else []
-    net = torch.nn.ModuleList([torch.nn.Linear(w[0], w[1])] + own + [layer(i) for i in range(1, last + 1)])
+    rest = [dgl_layer(r, i) for i in range(1, last + 1)]
+    net = torch.nn.ModuleList([torch.nn.Linear(w[0], w[1])] + own + rest)
 
     def forward():
         h = net[0](first)
@@ -341,6 +354,8 @@ def epochs(r):
     and after the warm-up and two more no longer than `seconds` altogether."""
     import torch
     import torch.nn.functional as F
+    if r.get("fan_outs"):
+        return sampled_epochs(r)
     g = r["graph"]
     net, forward = build(r)
     chosen = g.train.nonzero().view(-1)
@@ -459,26 +474,6 @@ def wrong_rows(g, keys, block, k):
     place = torch.searchsorted(keys, drawn).clamp(max=keys.numel() - 1)
     few = counts != g.ptr.diff()[rows].clamp(max=k)
     return int(few.sum()) + int((~numbered | (keys[place] != drawn)).sum())
-
-
-def samples(r):
-    """Epochs of batches drawn and numbered into blocks, and edges drawn in each. The first is not
-    timed, but looked at."""
-    import numpy as np
-    import torch
-    order = torch.from_numpy(np.load(os.path.join(r["folder"], "order.npy"))).int()
-    epoch, g = samplers(r), r["graph"]
-    keys = rows_of(g.ptr) * g.n + g.col  # ascending, since rows are
-    ms, edges, wrong = [], [], 0
-    for blocks in epoch(order):
-        wrong += sum(wrong_rows(g, keys, b, k) for b, k in zip(blocks, r["fan_outs"]))
-    begun = time.perf_counter()
-    while len(ms) < r["epochs"] and (len(ms) < 3 or time.perf_counter() - begun < r["seconds"]):
-        start = time.perf_counter()
-        count = sum(sum(map(drawn_edges, blocks)) for blocks in epoch(order))
-        ms.append((time.perf_counter() - start) * 1e3)
-        edges.append(count)
-    return {"ms": ms, "edges": edges, "wrong_rows": wrong}
 
 
 def answer():

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What runs there.
-const SCRIPT: &str = include_str!("peers.py");
+const SCRIPT: &str = concat!(include_str!("batches.py"), include_str!("peers.py"));
 
 /// Names a list of Pythons, separated as a search path is, where none is on the command line.
 pub const PEERS: &str = "HALOBOOK_PEERS";

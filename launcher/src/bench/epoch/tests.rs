@@ -55,6 +55,38 @@ fn each_library_comes_from_the_python_that_has_its_newest() {
 }
 
 #[test]
+fn mini_batches_are_compared_with_mini_batches() {
+    let pythons = [python("2.2.1", Some("2.5.3"), Some("2.1.0"))];
+    let drawing = |set: &[(&str, &str)]| {
+        let pairs = [("strategy", "distdgl"), ("dropout", "0"), ("layers", "3")];
+        let pairs = pairs.iter().chain(set);
+        let value = |v: &str| gnn_core::spec::Value::from_word(v);
+        RunSpec::from_pairs(pairs.map(|&(k, v)| (k, value(v)))).expect("a request")
+    };
+    let of = |spec: &RunSpec| drawn(spec).map(|drawn| drawn.map_err(|e| e.to_string()));
+    assert_eq!(
+        of(&drawing(&[("fanout", "5"), ("batch", "100")])),
+        Some(Ok((vec![5; 3], 100)))
+    );
+    let by_layer = drawing(&[("fanout", "15,10,5")]);
+    assert_eq!(of(&by_layer), Some(Ok((vec![15, 10, 5], 1000))));
+    assert_eq!(of(&spec("sage")), None, "the full graph");
+    for wrong in [("fanout", "all"), ("replace", "true"), ("bias", "degree")] {
+        let refused = of(&drawing(&[("batch", "100"), wrong]));
+        assert!(refused.is_some_and(|r| r.is_err()), "{wrong:?}");
+    }
+    let names: Vec<&str> = forms(&by_layer, &pythons).iter().map(|f| f.name).collect();
+    let theirs = [
+        "dgl-plain",
+        "dgl-graphbolt",
+        "dgl-graphbolt-ahead",
+        "pyg-sample",
+    ];
+    assert_eq!(names[0], "halobook");
+    assert_eq!(names[1..], theirs);
+}
+
+#[test]
 fn ratios_compare_form_with_form_and_the_fastest_of_a_kind() {
     let mut forms = forms(&spec("gcn"), &[python("2.2.1", Some("2.5"), Some("2.1"))]);
     for (form, ms) in forms
