@@ -57,8 +57,13 @@ impl<'a> Side<'a> {
         self.data.get(rows.start * self.width..to).unwrap_or(&[])
     }
 
+    /// The element in row `i` and column `j` of `op(x)`.
+    pub(crate) fn at(&self, i: usize, j: usize) -> f32 {
+        let (i, j) = if self.transposed { (j, i) } else { (i, j) };
+        self.data[i * self.width + j]
+    }
+
     /// The stored elements from here on, and how many a stored row has: what tiles are made of.
-    #[cfg(target_arch = "x86_64")]
     pub(crate) fn stored(&self) -> (&'a [f32], usize) {
         (self.data, self.width)
     }

@@ -45,6 +45,7 @@ mod gat_tile;
 pub mod gemm;
 mod gemm_ahead;
 mod gemm_block;
+mod gemm_lanes;
 mod gemm_simd;
 pub mod hash;
 mod hubs;

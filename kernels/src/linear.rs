@@ -9,6 +9,7 @@ use crate::amx_linear;
 use crate::engine::Engine;
 use crate::gemm_ahead::Ahead;
 use crate::gemm_block::{Product, Side, TileShape, multiply, pack_panel};
+use crate::gemm_lanes as lanes;
 use crate::linear_gradient::gradient_at;
 use crate::linear_then::Steps;
 use crate::par::{cut_mut, split_rows};
@@ -190,6 +191,8 @@ pub(crate) struct Blocks<'a> {
     /// The right operands, and where each piece's begins.
     packed: Vec<f32>,
     starts: Vec<usize>,
+    /// Sums are in lanes: there are few columns.
+    in_lanes: bool,
     steps: Steps<'a>,
     /// Columns.
     n: usize,
@@ -208,8 +211,9 @@ impl<'a> Blocks<'a> {
     ) -> Blocks<'a> {
         let shape = TileShape::of(level);
         let pieces: Vec<Piece<'a>> = products.iter().flat_map(Piece::of).collect();
-        let (packed, starts) = pack_all(par, shape, &pieces, n);
         let depth: usize = pieces.iter().map(|p| p.inner).sum();
+        let in_lanes = lanes::fits(level, n, depth) && pieces.iter().all(|p| !p.a.is_transposed());
+        let (packed, starts) = pack_all(par, shape, &pieces, (n, in_lanes));
         let tiles = if packed.len() * 4 <= RESIDENT {
             (BLOCK_BYTES / 4 / (depth + n) / shape.rows).clamp(1, 8)
         } else {
@@ -220,6 +224,7 @@ impl<'a> Blocks<'a> {
             pieces,
             packed,
             starts,
+            in_lanes,
             steps,
             n,
             rows: tiles * shape.rows,
@@ -254,7 +259,10 @@ impl<'a> Blocks<'a> {
                 };
             }
             let (size, products) = ([block.len() / self.n, self.n], &products[..pieces.len()]);
-            multiply(self.level, products, size, add, block, ahead);
+            match self.in_lanes {
+                true => lanes::multiply(self.level, products, size, add, block),
+                false => multiply(self.level, products, size, add, block, ahead),
+            }
             (add, ahead) = (true, Ahead::NONE);
         }
         self.steps.apply(first, block);
@@ -294,8 +302,16 @@ pub(crate) fn cuts(par: &Par, m: usize, rows: usize, work: usize) -> Vec<usize> 
 }
 
 /// Packs the right operands of all pieces; returns the buffer and where each begins in it.
-fn pack_all(par: &Par, shape: TileShape, pieces: &[Piece<'_>], n: usize) -> (Vec<f32>, Vec<usize>) {
-    let len = |p: &Piece<'_>| shape.packed_len(p.inner, n).next_multiple_of(ALIGN);
+fn pack_all(
+    par: &Par,
+    shape: TileShape,
+    pieces: &[Piece<'_>],
+    (n, in_lanes): (usize, bool),
+) -> (Vec<f32>, Vec<usize>) {
+    let len = |p: &Piece<'_>| match in_lanes {
+        true => lanes::packed_len(p.inner),
+        false => shape.packed_len(p.inner, n).next_multiple_of(ALIGN),
+    };
     let total: usize = pieces.iter().map(len).sum();
     let mut packed = par.scratch_of_any(total + ALIGN);
     let mut start = packed.as_ptr().align_offset(4 * ALIGN).min(ALIGN);
@@ -306,6 +322,10 @@ fn pack_all(par: &Par, shape: TileShape, pieces: &[Piece<'_>], n: usize) -> (Vec
         rest = tail;
         starts.push(start);
         start += to.len();
+        if in_lanes {
+            lanes::pack(p.b, p.inner, n, to);
+            continue;
+        }
         let panels = to.chunks_mut(p.inner * shape.cols);
         jobs.extend((0..n).step_by(shape.cols).zip(panels).map(|j| (p, j)));
     }
