@@ -108,7 +108,7 @@ pub fn sums(asked: SumOrder, kind: TransportKind, promised: Determinism) -> SumO
         (SumOrder::Auto, TransportKind::Nccl) if promised == Determinism::Statistical => {
             SumOrder::Any
         }
-        (SumOrder::Auto, TransportKind::Nccl) => SumOrder::Ranks,
+        (SumOrder::Auto, TransportKind::Nccl) => SumOrder::Ordered,
         _ => asked,
     }
 }
@@ -182,11 +182,11 @@ mod tests {
         use Determinism::{Bitwise, SameRanks, Statistical};
         use TransportKind::{Host, Nccl};
         for (asked, kind, promised, want) in [
-            (SumOrder::Auto, Nccl, SameRanks, SumOrder::Ranks),
-            (SumOrder::Auto, Nccl, Bitwise, SumOrder::Ranks),
+            (SumOrder::Auto, Nccl, SameRanks, SumOrder::Ordered),
+            (SumOrder::Auto, Nccl, Bitwise, SumOrder::Ordered),
             (SumOrder::Auto, Nccl, Statistical, SumOrder::Any),
             (SumOrder::Any, Nccl, SameRanks, SumOrder::Any),
-            (SumOrder::Ranks, Nccl, Statistical, SumOrder::Ranks),
+            (SumOrder::Ordered, Nccl, Statistical, SumOrder::Ordered),
             (SumOrder::Auto, Host, Statistical, SumOrder::Auto),
         ] {
             assert_eq!(sums(asked, kind, promised), want, "{asked:?} {promised:?}");

@@ -308,7 +308,7 @@ keys! {
     launch Course None, KeyType::Choice(Launch::NAMES), "where ranks run", word => |s: String| named(Launch::from_name(&s)), |v: &Launch| text(v.name());
     backend Result None, KeyType::Choice(super::DEVICES), "device of the matrices", word => same, |s: &String| text(s);
     transport Course None, KeyType::Choice(TransportKind::NAMES), "how rows pass between ranks: through the host, by NCCL from device to device (backend = cuda, a GPU for each rank), or auto for NCCL where it can be", word => |s: String| named(TransportKind::from_name(&s)), |v: &TransportKind| text(v.name());
-    sums Result None, KeyType::Choice(SumOrder::NAMES), "order of sums over ranks by NCCL: ranks gives the same bits as through the host, any is NCCL's own and promises none, auto is ranks where the run promises bits", word => |s: String| named(SumOrder::from_name(&s)), |v: &SumOrder| text(v.name());
+    sums Result None, KeyType::Choice(SumOrder::NAMES), "order of sums over ranks by NCCL: ordered is that of the ranks, with the same bits as through the host, any is NCCL's own and promises none, auto is ordered where the run promises bits", word => |s: String| named(SumOrder::from_name(&s)), |v: &SumOrder| text(v.name());
     partition Result None, KeyType::Name(Registry::Partitioners), "partitioner; knobs after a colon, metis:slack=0.1; auto is the strategy's own, metis:balance=train+edges for distdgl and metis for others; halobook partition --help lists them", word => same, |s: &String| text(s);
     eval_every Course None, KeyType::Int(1, MAX), "evaluate every so many epochs", int => size, count;
     patience Course None, KeyType::Int(0, MAX), "end after so many evaluations without a better validation score; 0 is never", int => size, count;

@@ -127,7 +127,7 @@ pub enum SumOrder {
     /// That of the ranks where the run promises the same bits again, else any.
     Auto,
     /// That of the ranks.
-    Ranks,
+    Ordered,
     /// NCCL's own, which depends on the machine and promises no bits.
     Any,
 }

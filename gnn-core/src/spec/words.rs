@@ -22,7 +22,7 @@ words!(ModelKind {
     Resgcn "resgcn",
 });
 words!(TransportKind { Auto "auto", Host "host", Nccl "nccl" });
-words!(SumOrder { Auto "auto", Ranks "ranks", Any "any" });
+words!(SumOrder { Auto "auto", Ordered "ordered", Any "any" });
 words!(Launch { Auto "auto", Threads "threads", Mpi "mpi", Slurm "slurm" });
 
 #[cfg(test)]

@@ -144,13 +144,13 @@ fn sums_in_nccls_own_order_are_the_same_up_to_rounding() {
         };
         on_devices(entry, &spec, &data, (&owner, 3), TransportKind::Nccl)
     };
-    let (ranks, any) = (on(SumOrder::Ranks), on(SumOrder::Any));
-    assert!(ranks[0].gradients != any[0].gradients, "other last bits");
-    for (ranks, any) in ranks.iter().zip(&any) {
-        for (a, b) in ranks.losses.iter().zip(&any.losses) {
+    let (ordered, any) = (on(SumOrder::Ordered), on(SumOrder::Any));
+    assert!(ordered[0].gradients != any[0].gradients, "other last bits");
+    for (ordered, any) in ordered.iter().zip(&any) {
+        for (a, b) in ordered.losses.iter().zip(&any.losses) {
             assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0), "{a} {b}");
         }
-        assert_eq!(ranks.sent, any.sent);
+        assert_eq!(ordered.sent, any.sent);
         any.assert_predicted("sums in any order");
     }
 }
