@@ -14,7 +14,7 @@ use crate::record::{
     Direction, Label, Lane, Meter, Op, Pass, Phase, PredictedLane, SpanPhase, Stream, Traffic,
     now_ns,
 };
-use crate::spec::{SumOrder, TransportKind};
+use crate::spec::TransportKind;
 use kernels::{Busy, Par};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -80,17 +80,15 @@ impl Ctx {
         }
     }
 
-    /// Opens the way between the ranks' devices, where the plan asks for one. Collective.
+    /// Opens the way between the ranks' devices, where the plan asks for one, with sums in the order of the ranks or
+    /// in any. Collective.
     ///
     /// # Errors
     /// [`Error::Comm`] when a peer is gone, or NCCL refuses.
-    pub fn connect(&mut self) -> Result<()> {
+    pub fn connect(&mut self, ordered: bool) -> Result<()> {
         let asked = self.plan.spec.transport == TransportKind::Nccl && self.size() > 1;
         match self.backend.memory().filter(|_| asked).map(Arc::clone) {
-            Some(device) => {
-                let ordered = self.plan.spec.sums != SumOrder::Any;
-                self.comm.between_devices(&device, ordered)
-            }
+            Some(device) => self.comm.between_devices(&device, ordered),
             None => Ok(()),
         }
     }

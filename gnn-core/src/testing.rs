@@ -50,7 +50,9 @@ pub(crate) fn world_on<T: Send>(
                         let backend = open(Rc::clone(&meter));
                         let mut cx = Ctx::new(plan.clone(), transport, backend, Rc::clone(&meter));
                         cx.post = post;
-                        cx.connect().expect("all ranks connect");
+                        let ordered = find(&plan.spec.strategy)
+                            .map_or(true, |entry| entry.sums_in_order(&plan.spec));
+                        cx.connect(ordered).expect("all ranks connect");
                         f(&mut cx, &meter)
                     };
                     let transport = behind_link(plan.spec.link, Box::new(transport));

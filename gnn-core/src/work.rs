@@ -237,7 +237,8 @@ fn run_on(
     let mut cx = Ctx::new(Arc::clone(plan), transport, backend, meter);
     cx.post = post;
     cx.scratch = folder.0.clone();
-    let connected = cx.connect();
+    let entry = find_in(entries, &plan.spec.strategy);
+    let connected = entry.and_then(|entry| cx.connect(entry.sums_in_order(&plan.spec)));
     let result =
         connected.and_then(|()| train::train(&mut cx, &mut recorder, setup, &folder, entries));
     if result.is_err() {

@@ -230,7 +230,6 @@ impl Decided {
         let spec = RunSpec {
             data: absolute(&spec.data),
             transport: between.kind,
-            sums: transport::sums(spec.sums, between.kind, (entry.determinism)(&spec)),
             ..spec
         };
         let digest = checkpoint::digest(&spec, data);
@@ -249,7 +248,7 @@ impl Decided {
         ));
         }
         notes.extend(between.note);
-        if transport::sums_in_any_order(&spec) {
+        if transport::sums_in_any_order(entry, &spec) {
             notes.push(
                 "sums over ranks are in NCCL's own order: last bits may differ when the run is done again"
                     .into(),
@@ -431,7 +430,7 @@ fn short(digest: &[u8]) -> String {
 /// The word for a promise about repeating a run.
 pub fn determinism(entry: &Entry, spec: &RunSpec) -> &'static str {
     match (entry.determinism)(spec) {
-        _ if transport::sums_in_any_order(spec) => "statistical",
+        _ if transport::sums_in_any_order(entry, spec) => "statistical",
         Determinism::Bitwise => "bitwise",
         Determinism::SameRanks => "same_ranks",
         Determinism::Statistical => "statistical",

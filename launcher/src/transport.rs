@@ -1,8 +1,8 @@
 //! How rows pass between ranks: decided before they start, and said.
 
 use gnn_core::error::Error;
-use gnn_core::spec::{RunSpec, SumOrder, TransportKind};
-use gnn_core::strategy::Determinism;
+use gnn_core::spec::{RunSpec, TransportKind};
+use gnn_core::strategy::Entry;
 use kernels::cuda::{gpus, nccl};
 
 /// What a machine has for messages between devices.
@@ -102,25 +102,17 @@ pub fn choose(
     }
 }
 
-/// In which order sums are added up by `kind`, for a run that promises so much where they are in the order of ranks.
-pub fn sums(asked: SumOrder, kind: TransportKind, promised: Determinism) -> SumOrder {
-    match (asked, kind) {
-        (SumOrder::Auto, TransportKind::Nccl) if promised == Determinism::Statistical => {
-            SumOrder::Any
-        }
-        (SumOrder::Auto, TransportKind::Nccl) => SumOrder::Ordered,
-        _ => asked,
-    }
-}
-
-/// Whether a run's sums promise no bits.
-pub fn sums_in_any_order(spec: &RunSpec) -> bool {
-    spec.sums == SumOrder::Any && spec.transport == TransportKind::Nccl && spec.ranks > 1
+/// Whether a run's sums are added up in an order that promises no bits.
+pub fn sums_in_any_order(entry: &Entry, spec: &RunSpec) -> bool {
+    let between_devices = spec.transport == TransportKind::Nccl && spec.ranks > 1;
+    between_devices && !entry.sums_in_order(spec)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gnn_core::spec::SumOrder;
+    use gnn_core::strategy::Determinism;
 
     fn decided(
         asked: TransportKind,
@@ -179,25 +171,30 @@ mod tests {
 
     #[test]
     fn sums_are_nccls_own_only_where_no_bits_are_promised_or_it_is_asked_for() {
-        use Determinism::{Bitwise, SameRanks, Statistical};
-        use TransportKind::{Host, Nccl};
-        for (asked, kind, promised, want) in [
-            (SumOrder::Auto, Nccl, SameRanks, SumOrder::Ordered),
-            (SumOrder::Auto, Nccl, Bitwise, SumOrder::Ordered),
-            (SumOrder::Auto, Nccl, Statistical, SumOrder::Any),
-            (SumOrder::Any, Nccl, SameRanks, SumOrder::Any),
-            (SumOrder::Ordered, Nccl, Statistical, SumOrder::Ordered),
-            (SumOrder::Auto, Host, Statistical, SumOrder::Auto),
-        ] {
-            assert_eq!(sums(asked, kind, promised), want, "{asked:?} {promised:?}");
-        }
-        let spec = |transport, ranks| RunSpec {
-            sums: SumOrder::Any,
-            transport,
-            ranks,
-            ..RunSpec::default()
+        use TransportKind::{Auto, Host, Nccl};
+        let promises = |determinism| Entry {
+            determinism,
+            ..Entry::BASE
         };
-        assert!(sums_in_any_order(&spec(Nccl, 2)));
-        assert!(!sums_in_any_order(&spec(Host, 2)) && !sums_in_any_order(&spec(Nccl, 1)));
+        let some = promises(|_| Determinism::SameRanks);
+        let none = promises(|_| Determinism::Statistical);
+        for (sums, [by_some, by_none]) in [
+            (SumOrder::Auto, [false, true]),
+            (SumOrder::Ordered, [false, false]),
+            (SumOrder::Any, [true, true]),
+        ] {
+            let spec = |transport, ranks| RunSpec {
+                sums,
+                transport,
+                ranks,
+                ..RunSpec::default()
+            };
+            let two = spec(Nccl, 2);
+            assert_eq!(sums_in_any_order(&some, &two), by_some, "{sums:?}");
+            assert_eq!(sums_in_any_order(&none, &two), by_none, "{sums:?}");
+            for ordered in [spec(Host, 2), spec(Auto, 2), spec(Nccl, 1)] {
+                assert!(!sums_in_any_order(&none, &ordered), "{sums:?}");
+            }
+        }
     }
 }

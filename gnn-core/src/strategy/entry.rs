@@ -9,7 +9,7 @@ use crate::head::Head;
 use crate::model::{AggregateFirst, LayerWork, ModelKind, Shape, work_of};
 use crate::partition::{Parts, Throughputs};
 use crate::record::frame::FrameDef;
-use crate::spec::{AggregateWidth, KEYS, Knob, Knobs, RunSpec, Value};
+use crate::spec::{AggregateWidth, KEYS, Knob, Knobs, RunSpec, SumOrder, Value};
 use serde::{Deserialize, Serialize};
 
 /// When a strategy gives exactly what `single` gives.
@@ -150,6 +150,15 @@ impl Entry {
     pub fn cut_into(&self, spec: &RunSpec) -> Option<Parts> {
         let parts = (self.parts)(spec);
         (self.cut && parts.total() != 1).then_some(parts)
+    }
+
+    /// Whether sums over ranks of this request are in the order of the ranks wherever they pass.
+    pub fn sums_in_order(&self, spec: &RunSpec) -> bool {
+        match spec.sums {
+            SumOrder::Ordered => true,
+            SumOrder::Any => false,
+            SumOrder::Auto => (self.determinism)(spec) != Determinism::Statistical,
+        }
     }
 
     /// Settings out of the pairs that no run key took.

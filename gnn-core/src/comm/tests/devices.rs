@@ -157,7 +157,7 @@ fn one_thing_at_a_time_is_done_where_it_is_asked_for() {
     on_devices("nccl", 2, |cx, _| {
         cx.comm.leave_devices();
         cx.comm.finish_at_once();
-        cx.connect().expect("connects again");
+        cx.connect(true).expect("connects again");
         let mine = rows(cx, cx.rank(), 40_000);
         let ticket = cx.comm.post_all_reduce(LABEL, mine).expect("sums");
         let sum = floats(cx.comm.finish(ticket).expect("came"));
