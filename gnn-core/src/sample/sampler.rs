@@ -30,9 +30,6 @@ pub struct Sampler {
     pub(super) seed: u64,
 }
 
-/// Rows that are worth a device's launches: fewer are drawn by the host, which gives the same.
-const WORTH: usize = if cfg!(test) { 1 } else { 512 };
-
 /// A rule that is written elsewhere.
 #[derive(Clone)]
 pub(super) struct CustomRule {
@@ -149,7 +146,7 @@ impl Sampler {
     }
 
     /// `device` draws, where the graph is copied to: the same edges. What it cannot draw (in proportion to a bias, by
-    /// a rule that is written elsewhere, by type, without some edges), and a few rows, the host does.
+    /// a rule that is written elsewhere, by type, without some edges) the host does.
     pub(crate) fn on_device(mut self, device: &Arc<Device>) -> Sampler {
         let a = self.graph.csr();
         let types = self.graph.types().map(|t| &t[..]);
@@ -160,7 +157,7 @@ impl Sampler {
 
     /// What the device draws of `rows`, if it does.
     fn drawn_on_device(&self, rule: hop::Rule<'_>, rows: &[u32]) -> Option<Hop> {
-        let from = self.device.as_ref().filter(|_| rows.len() >= WORTH)?;
+        let from = self.device.as_ref().filter(|_| !rows.is_empty())?;
         let k = match rule.fan_out {
             FanOut::All => None,
             FanOut::Of(k) => Some(*k),

@@ -152,7 +152,6 @@ fn part_of(whole: &Sampler, rows: usize, ids: Vec<u32>) -> Sampler {
     part.with_ids(ids).expect("one a column")
 }
 
-/// What a thread draws by itself is what all threads draw together.
 /// What a device draws, through the host shim. It catches draws that are others than the host's.
 #[test]
 fn a_device_draws_what_the_host_draws() {
@@ -197,6 +196,7 @@ fn a_device_draws_what_the_host_draws() {
     );
 }
 
+/// What a thread draws by itself is what all threads draw together.
 #[test]
 fn batches_at_a_time_are_those_one_after_the_other() {
     let base = sampler(300, 3000, &[FanOut::Of(3), FanOut::Of(5)], 7);
