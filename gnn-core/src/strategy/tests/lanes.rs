@@ -26,7 +26,14 @@ fn on_devices(
         let device = shim().expect("there before");
         Box::new(Metered::new(Cuda::new(device), meter)) as Box<dyn Backend>
     };
-    train_on(entry, &spec, data, Some(owner.to_vec()), (ranks, 2), open)
+    train_on(
+        entry,
+        &spec,
+        data,
+        Some(owner.to_vec()),
+        (ranks, EPOCHS),
+        open,
+    )
 }
 
 /// Rows of features lie on the device, or in the host's memory that it reads, and copies of others' beside them: what
@@ -61,7 +68,7 @@ fn batches_are_put_together_on_the_device_as_on_the_host() {
             more.iter().for_each(|&(key, n)| set(key, Value::Int(n)));
             let spec = RunSpec::from_pairs(pairs).expect("valid pairs");
             let what = format!("{name} {model}, dropout {dropout}, {cache} rows kept");
-            let host = train_epochs(entry, &spec, &data, Some(owner.clone()), 2, 2);
+            let host = train(entry, &spec, &data, Some(owner.clone()), 2);
             for (draw_on, features_on) in [("host", "device"), ("device", "host")] {
                 let mut spec = spec.clone();
                 let word = |word: &str| Value::Str(word.into());
@@ -123,6 +130,33 @@ fn from_device_to_device_all_is_as_through_the_host() {
                     nccl.assert_predicted(&what);
                 }
             }
+        }
+    }
+}
+
+/// One to four devices, rows from one to the other: every strategy trains what one processor trains.
+#[test]
+fn on_one_to_four_devices_every_strategy_equals_single() {
+    if shim().is_none() {
+        return;
+    }
+    nccl::load_shim().expect("there is a compiler");
+    let data = Arc::new(random_dataset(40, 150, 6, 4, false, 5));
+    for entry in STRATEGIES {
+        let model = coupled(entry).next().expect("a model");
+        let alone = train(
+            &STRATEGIES[0],
+            &spec(&STRATEGIES[0], model, 2, 5),
+            &data,
+            None,
+            1,
+        );
+        for ranks in rank_counts(entry) {
+            let owner = random_owner(40, ranks, false, 5);
+            let spec = spec(entry, model, 2, 5);
+            let got = on_devices(entry, &spec, &data, (&owner, ranks), TransportKind::Nccl);
+            let what = format!("{} {model} on {ranks} device(s)", entry.name);
+            assert_same(&what, model, &alone[0], &got);
         }
     }
 }
