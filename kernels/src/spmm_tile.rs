@@ -20,6 +20,12 @@ pub(crate) const AHEAD: usize = 24;
 /// line is there (R-MAT 18, 8 columns, one thread, two rounds: 63 and 72 ms with 16, 51 and 70 with 32).
 const AHEAD_OF_LINES: usize = 32;
 
+/// Bytes of all rows that are near anyway: to ask for one of few vectors would take longer than to add it.
+const NEAR: usize = 256 << 10;
+
+/// So few vectors.
+const FEW: usize = 2;
+
 /// Lines of a row that are asked for, by a processor that follows a row which it has seen begin:
 /// asking for more only takes the places of misses that are under way (Intel, R-MAT 16, width 256, one
 /// thread: 94 ms with all 16 lines, 78 with 4, 88 with none).
@@ -173,6 +179,7 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
     assert!(a.n_cols * t.d <= x.len() && t.skip + t.wide <= t.stride);
     // SAFETY: `tail` is within the lanes, as asserted above.
     let mask = unsafe { V::mask(tail) };
+    let near = size_of_val(x) <= NEAR;
     for (k, r) in rows.enumerate() {
         let at = k * t.stride + t.skip;
         let to = out[at..at + t.wide].as_mut_ptr();
@@ -185,7 +192,11 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
                 Onto::Add => read::<V, N>(to, mask),
                 Onto::Set | Onto::Mean => [V::splat(0.0); N],
             };
-            gather::<V, T, N, W, true>(&mut sum, a, weights, span, x, t, mask);
+            if N <= FEW && near {
+                gather::<V, T, N, W, false>(&mut sum, a, weights, span, x, t, mask);
+            } else {
+                gather::<V, T, N, W, true>(&mut sum, a, weights, span, x, t, mask);
+            }
             if t.onto == Onto::Mean && n_edges > 0 {
                 let share = V::splat(1.0 / n_edges as f32);
                 for sum in &mut sum {
