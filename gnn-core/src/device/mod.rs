@@ -20,8 +20,8 @@
 //! `copies` ([`CopiesRow`]) of a strategy whose entry declares it. Rows that do not lie one after the other on a device of its own pass through a
 //! piece of its memory, which is taken from the budget, so that one copy crosses and not one a row.
 //!
-//! # Not done
-//! Copies that overlap with work: there is one stream.
+//! Copies here are made where they are asked for. HongTu stages those of its next chunks beside its work, on a stream
+//! of their own.
 
 mod budget;
 mod copies;
