@@ -248,12 +248,7 @@ impl Decided {
         ));
         }
         notes.extend(between.note);
-        if transport::sums_in_any_order(entry, &spec) {
-            notes.push(
-                "sums over ranks are in NCCL's own order: last bits may differ when the run is done again"
-                    .into(),
-            );
-        }
+        notes.extend(transport::note_of_sums(entry, &spec));
         if spec.backend == "cuda" && kernels::cuda::stands_in() {
             let why = "the host stands in for GPUs (HALOBOOK_CUDA)";
             notes.push(format!("{why}: times are not those of a GPU"));

@@ -108,6 +108,13 @@ pub fn sums_in_any_order(entry: &Entry, spec: &RunSpec) -> bool {
     between_devices && !entry.sums_in_order(spec)
 }
 
+/// What a person should know of that.
+pub fn note_of_sums(entry: &Entry, spec: &RunSpec) -> Option<String> {
+    let note =
+        "sums over ranks are in NCCL's own order: last bits may differ when the run is done again";
+    sums_in_any_order(entry, spec).then(|| note.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,38 +43,19 @@ def sampled_dgl(r):
 
 def sampled_pyg(r):
     import torch
-    import torch.nn.functional as F
     from torch_geometric.data import Data
-    from torch_geometric.nn import GATConv, GCNConv, SAGEConv
     from torch_geometric.sampler import NeighborSampler, NodeSamplerInput
-    g, model, last, w = r["graph"], r["model"], r["layers"] - 1, widths(r)
-    heads, each = r["heads"], r["head_dim"]
+    g = r["graph"]
     data = Data(edge_index=torch.stack([g.col, rows_of(g.ptr)]), num_nodes=g.n)
     sampler = NeighborSampler(data, num_neighbors=r["fan_outs"][::-1], is_sorted=True)
     seeds = g.train.nonzero().view(-1)
-    net = torch.nn.ModuleList()
-    for i in range(last + 1):
-        if model == "gcn":
-            net.append(GCNConv(w[i], w[i + 1]))
-        elif model == "sage":
-            net.append(SAGEConv(w[i], w[i + 1], aggr="mean"))
-        else:
-            into = w[0] if i == 0 else heads * each
-            out, h = (r["classes"], 1) if i == last else (each, heads)
-            net.append(GATConv(into, out, heads=h, negative_slope=0.2))
-    act = F.elu if model == "gat" else F.relu
+    net, through = pyg_layers(r)
 
     def batches():
         for some in seeds[torch.randperm(len(seeds))].split(r["batch"] or len(seeds)):
             drawn = sampler.sample_from_nodes(NodeSamplerInput(None, some))
             edges = torch.stack([drawn.row, drawn.col])
-
-            def forward(x, edges=edges, n=len(some)):
-                for i, conv in enumerate(net):
-                    x = conv(x, edges)
-                    if i < last:
-                        x = act(x)
-                return x[:n]
+            forward = lambda x, edges=edges, n=len(some): through(x, edges)[:n]
             yield drawn.node, some, forward, edges.shape[1]
     return net, batches
 

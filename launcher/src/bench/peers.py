@@ -201,23 +201,16 @@ def dgl_form(r, pre):
     return net, forward
 
 
-def pyg_form(r, fused):
+def pyg_layers(r, **how):
+    """Stock layers, `how` for those of gcn, and what they make of features over edges."""
     import torch
     import torch.nn.functional as F
     from torch_geometric.nn import GATConv, GCNConv, SAGEConv
-    g, model, last, w = r["graph"], r["model"], r["layers"] - 1, widths(r)
+    model, last, w = r["model"], r["layers"] - 1, widths(r)
     heads, each = r["heads"], r["head_dim"]
-    normalised = fused and model == "gcn"
-    if normalised:
-        adj = sparse(*propagation(g, "gcn"), torch.int64)
-    elif fused:
-        adj = sparse(g.ptr, g.col, torch.ones(g.col.numel()), torch.int64)
-    else:
-        adj = torch.stack([g.col, rows_of(g.ptr)])
     net = torch.nn.ModuleList()
     for i in range(last + 1):
         if model == "gcn":
-            how = {"normalize": False} if normalised else {"cached": True}
             net.append(GCNConv(w[i], w[i + 1], **how))
         elif model == "sage":
             net.append(SAGEConv(w[i], w[i + 1], aggr="mean"))
@@ -227,14 +220,28 @@ def pyg_form(r, fused):
             net.append(GATConv(into, out, heads=h, negative_slope=0.2))
     act = F.elu if model == "gat" else F.relu
 
-    def forward():
-        h = g.feat
+    def through(h, edges):
         for i, conv in enumerate(net):
-            h = conv(h, adj)
+            h = conv(h, edges)
             if i < last:
                 h = act(h)
         return h
-    return net, forward
+    return net, through
+
+
+def pyg_form(r, fused):
+    import torch
+    g = r["graph"]
+    normalised = fused and r["model"] == "gcn"
+    if normalised:
+        adj = sparse(*propagation(g, "gcn"), torch.int64)
+    elif fused:
+        adj = sparse(g.ptr, g.col, torch.ones(g.col.numel()), torch.int64)
+    else:
+        adj = torch.stack([g.col, rows_of(g.ptr)])
+    how = {"normalize": False} if normalised else {"cached": True}
+    net, through = pyg_layers(r, **how)
+    return net, lambda: through(g.feat, adj)
 
 
 def tuned_form(r, pre):
