@@ -95,27 +95,46 @@ extern "C" __global__ void __launch_bounds__(256)
     lse[(u64)long_row[blockIdx.x] * heads + h] = top + logf(sum);
 }
 
-// out[v] = sum_e exp(s_e - lse[v]) k_e z[u]; pieces go to partial.
+// Where sums go, and where those of the edges with positive scores alone do (null where nobody asks), with
+// their share of the softmax before dropout; the first of each pair is for pieces.
+struct Sums {
+    float *part, *out, *part_above, *above, *part_share, *share;
+
+    __device__ __forceinline__ float* row(const Item& it, u64 width) const {
+        return it.slot != NONE ? part + it.slot * width : out + it.row * width;
+    }
+    __device__ __forceinline__ float* row_above(const Item& it, u64 width) const {
+        return it.slot != NONE ? part_above + it.slot * width : above + it.row * width;
+    }
+    __device__ __forceinline__ float* row_share(const Item& it, u64 heads) const {
+        return it.slot != NONE ? part_share + it.slot * heads : share + it.row * heads;
+    }
+};
+#define SUM_ARGS                                                                                   \
+    float *__restrict__ part, float *__restrict__ out, float *__restrict__ part_above,             \
+        float *__restrict__ above, float *__restrict__ part_share, float *__restrict__ share
+#define SUMS part, out, part_above, above, part_share, share
+
+// out[v] = sum_e exp(s_e - lse[v]) k_e z[u].
 template <int V, int R>
-__device__ __forceinline__ void gat_sum_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS,
-                                             const float* __restrict__ z,
-                                             const float* __restrict__ el,
-                                             const float* __restrict__ er,
-                                             const float* __restrict__ lse, float slope,
-                                             float* __restrict__ partial,
-                                             float* __restrict__ out) {
+__device__ __forceinline__ void
+gat_sum_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,
+             const float* __restrict__ el, const float* __restrict__ er,
+             const float* __restrict__ lse, float slope, const Sums to) {
     Item it;
     if (!take_item(CSR, it)) return;
     const Place<V, R> at(HEADS);
     const Drop drop = {DROP};
     const u32 lane = threadIdx.x & 31, width = heads * dim;
-    float acc[R][V], here[R], norm[R];
+    const bool wide = col_step != 0;
+    float acc[R][V], up[R][V], share[R], here[R], norm[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
         here[r] = at.in_head[r] ? er[(u64)it.row * heads + at.head[r]] : 0.0f;
         norm[r] = at.in_head[r] ? lse[(u64)it.row * heads + at.head[r]] : 0.0f;
+        share[r] = 0.0f;
 #pragma unroll
-        for (int i = 0; i < V; i++) acc[r][i] = 0.0f;
+        for (int i = 0; i < V; i++) acc[r][i] = up[r][i] = 0.0f;
     }
     for (u64 base = it.first; base < it.last; base += 32) {
         const u32 n = (u32)min((u64)32, it.last - base);
@@ -139,34 +158,43 @@ __device__ __forceinline__ void gat_sum_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS,
 #pragma unroll
             for (int r = 0; r < R; r++) {
                 if (at.ok[r]) {
-                    const float a = expf(leaky(s[r] + here[r], slope) - norm[r]) *
-                                    drop.factor(row, at.head[r]);
+                    const float score = s[r] + here[r], of = expf(leaky(score, slope) - norm[r]);
+                    const float a = of * drop.factor(row, at.head[r]);
+                    const float positive = score > 0.0f ? 1.0f : 0.0f;
+                    share[r] += positive * of;
 #pragma unroll
-                    for (int i = 0; i < V; i++) acc[r][i] += a * t[r][i];
+                    for (int i = 0; i < V; i++) {
+                        acc[r][i] += a * t[r][i];
+                        up[r][i] += positive * a * t[r][i];
+                    }
                 }
             }
         }
     }
-    float* to = it.slot != NONE ? partial + (u64)it.slot * width : out + (u64)it.row * width;
 #pragma unroll
     for (int r = 0; r < R; r++) {
 #pragma unroll
         for (int i = 0; i < V; i++) acc[r][i] = sum_over(acc[r][i], lanes * slots, 32);
-        if (at.sub == 0 && at.ok[r]) store<V>(to + at.at[r], acc[r]);
+        if (at.sub == 0 && at.ok[r]) store<V>(to.row(it, width) + at.at[r], acc[r]);
+        if (!to.above) continue;
+#pragma unroll
+        for (int i = 0; i < V; i++) up[r][i] = sum_over(up[r][i], lanes * slots, 32);
+        share[r] = sum_over(share[r], lanes * slots, 32);
+        if (at.sub == 0 && at.ok[r]) store<V>(to.row_above(it, width) + at.at[r], up[r]);
+        if (at.sub == 0 && at.in_head[r] && at.writes && (r == 0 || !wide))
+            to.row_share(it, heads)[at.head[r]] = share[r];
     }
 }
 
 // Backward over the transposed matrix: item rows are sources u, indices destinations v. Writes
-// dz[u] = sum a k g[v], del[u, h] = sum ds and ds[e, h] in transposed order, where
-// ds = a (k <g[v, h], z[u, h]> - c[v, h]) leaky'(s); pieces go to part_dz and part_del.
+// dz[u] = sum a k g[v] and del[u, h] = sum ds, where ds = a (k <g[v, h], z[u, h]> - c[v, h]) leaky'(s); pieces go to part_dz and part_del.
 template <int V, int R>
 __device__ __forceinline__ void
 gat_source_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,
                 const float* __restrict__ el, const float* __restrict__ er,
                 const float* __restrict__ lse, const float* __restrict__ c,
                 const float* __restrict__ g, float slope, float* __restrict__ part_dz,
-                float* __restrict__ part_del, float* __restrict__ dz, float* __restrict__ del,
-                float* __restrict__ ds) {
+                float* __restrict__ part_del, float* __restrict__ dz, float* __restrict__ del) {
     Item it;
     if (!take_item(CSR, it)) return;
     const Place<V, R> at(HEADS);
@@ -219,7 +247,6 @@ gat_source_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,
                     sum[r] += d;
 #pragma unroll
                     for (int i = 0; i < V; i++) acc[r][i] += a * f * t[r][i];
-                    if (at.writes && (r == 0 || !wide)) ds[(base + from) * heads + at.head[r]] = d;
                 }
             }
         }
@@ -242,9 +269,8 @@ gat_source_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,
     extern "C" __global__ void __launch_bounds__(256)                                              \
         gat_sum_##V##_##R(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,             \
                           const float* __restrict__ el, const float* __restrict__ er,              \
-                          const float* __restrict__ lse, float slope,                              \
-                          float* __restrict__ partial, float* __restrict__ out) {                  \
-        gat_sum_body<V, R>(CSR, HEADS, DROP, z, el, er, lse, slope, partial, out);                 \
+                          const float* __restrict__ lse, float slope, SUM_ARGS) {                  \
+        gat_sum_body<V, R>(CSR, HEADS, DROP, z, el, er, lse, slope, Sums{SUMS});                   \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(256)                                              \
         gat_source_##V##_##R(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,          \
@@ -252,10 +278,9 @@ gat_source_body(CSR_ARGS, HEAD_ARGS, DROP_ARGS, const float* __restrict__ z,
                              const float* __restrict__ lse, const float* __restrict__ c,           \
                              const float* __restrict__ g, float slope,                             \
                              float* __restrict__ part_dz, float* __restrict__ part_del,            \
-                             float* __restrict__ dz, float* __restrict__ del,                      \
-                             float* __restrict__ ds) {                                             \
+                             float* __restrict__ dz, float* __restrict__ del) {                    \
         gat_source_body<V, R>(CSR, HEADS, DROP, z, el, er, lse, c, g, slope, part_dz, part_del,    \
-                              dz, del, ds);                                                        \
+                              dz, del);                                                            \
     }
 GAT(1, 1) GAT(1, 2) GAT(1, 4) GAT(4, 1) GAT(4, 2) GAT(4, 4)
 
@@ -263,23 +288,27 @@ GAT(1, 1) GAT(1, 2) GAT(1, 4) GAT(4, 1) GAT(4, 2) GAT(4, 4)
 extern "C" __global__ void __launch_bounds__(256)
     gat_sum_any(CSR_ARGS, u32 heads, u32 dim, DROP_ARGS, const float* __restrict__ z,
                 const float* __restrict__ el, const float* __restrict__ er,
-                const float* __restrict__ lse, float slope, float* __restrict__ partial,
-                float* __restrict__ out) {
+                const float* __restrict__ lse, float slope, SUM_ARGS) {
     Item it;
     if (!take_item(CSR, it)) return;
     const Drop drop = {DROP};
     const u32 h = blockIdx.y;
     const u64 width = (u64)heads * dim, vh = (u64)it.row * heads + h;
-    float* to = (it.slot != NONE ? partial + it.slot * width : out + it.row * width) + h * dim;
+    const Sums to = {SUMS};
     for (u32 c = threadIdx.x & 31; c < dim; c += 32) {
-        float sum = 0.0f;
+        float sum = 0.0f, up = 0.0f, of_head = 0.0f;
         for (u64 e = it.first; e < it.last; e++) {
             const u64 u = indices[e];
-            const float s = leaky(el[u * heads + h] + er[vh], slope);
+            const float s = el[u * heads + h] + er[vh], a = expf(leaky(s, slope) - lse[vh]);
             const float f = drop.factor(drop.row(it.row, (u32)u), h);
-            sum += expf(s - lse[vh]) * f * z[u * width + h * dim + c];
+            const float part = a * f * z[u * width + h * dim + c];
+            sum += part;
+            if (s > 0.0f) up += part, of_head += a;
         }
-        to[c] = sum;
+        to.row(it, width)[h * dim + c] = sum;
+        if (!to.above) continue;
+        to.row_above(it, width)[h * dim + c] = up;
+        if (c == 0) to.row_share(it, heads)[h] = of_head;
     }
 }
 
@@ -288,8 +317,8 @@ extern "C" __global__ void __launch_bounds__(256)
                    const float* __restrict__ el, const float* __restrict__ er,
                    const float* __restrict__ lse, const float* __restrict__ c,
                    const float* __restrict__ g, float slope, float* __restrict__ part_dz,
-                   float* __restrict__ part_del, float* __restrict__ dz, float* __restrict__ del,
-                   float* __restrict__ ds) {
+                   float* __restrict__ part_del, float* __restrict__ dz,
+                   float* __restrict__ del) {
     Item it;
     if (!take_item(CSR, it)) return;
     const Drop drop = {DROP};
@@ -311,7 +340,14 @@ extern "C" __global__ void __launch_bounds__(256)
         const float d = a * (f * dot - c[vh]) * (s > 0.0f ? 1.0f : slope);
         sum += d;
         for (u32 k = lane; k < dim; k += 32) to[k] += a * f * row[k];
-        if (lane == 0) ds[e * heads + h] = d;
     }
     if (lane == 0) (split ? part_del : del)[split ? (u64)it.slot * heads + h : uh] = sum;
+}
+
+// The gradient of destinations' scores, in the place of products of g with the sums of positive scores.
+extern "C" __global__ void __launch_bounds__(256)
+    gat_destinations(const float* __restrict__ c, const float* __restrict__ share, float scale,
+                     u64 n, float* __restrict__ der) {
+    const u64 k = (u64)blockIdx.x * 256 + threadIdx.x;
+    if (k < n) der[k] = scale * (der[k] - c[k] * share[k]);
 }

@@ -1,25 +1,25 @@
-//! Backward of [`crate::gat`]: one pass over the transposed edges, and a sum over stored slopes.
+//! Backward of [`crate::gat`]: one pass over the transposed edges, and one over the rows of destinations.
 //!
-//! With `g` the gradient of `out` and `c[v, h] = ⟨g[v, h], out[v, h]⟩`, the softmax needs no pass of
-//! its own: `ds_e = α_e (k_e ⟨g[v], z[u]⟩ − c[v]) · LeakyReLU'(s_e)`. Source by source, the row
-//! `g[v]` is gathered once for both `dz[u]` and `ds_e`; coefficients are made again from the scores
-//! and the kept `lse` (`gat_factors`). Only `ds: [edges, heads]` is stored, because the sums of the destinations
-//! run over the edges in their other order.
+//! With `g` the gradient of `out` and `c[v, h] = ⟨g[v, h], out[v, h]⟩`, the gradient of an edge's score before its
+//! activation is `ds_e = α_e (k_e ⟨g[v], z[u]⟩ − c[v]) · LeakyReLU'(s_e)`. No edge's is made: LeakyReLU' is one for
+//! positive scores and the slope for others, so that a source's sum of them is a product of `z[u]` with two sums of
+//! rows that `dz[u]` needs anyway, one of them of positive scores alone, and a destination's follows from forward's
+//! ([`crate::gat_dense::destination_pass`]). Coefficients are made again from the scores and the kept `lse` (`gat_factors`).
 //!
 //! The caller completes `dz` with the scores' part ([`crate::gat_dense::score_backward_into`]).
 
 use std::ops::Range;
 
-use crate::gat::{Attention, check, chunk, destination_key, level_for};
+use crate::gat::{Attention, check, chunk, destination_key};
 use crate::gat_factors::{self as factors, PACKED};
-use crate::gat_fused::{self, Source};
-use crate::gat_scores::{Kept, again, drop_from, gather_sums, slopes};
-use crate::gat_tile::{Block, Edges, Rows, blocks, gather_and_dot, products};
-use crate::hubs::{Piece, pieces};
-use crate::par::{cut_mut, split_edges};
+use crate::gat_layout::Layout;
+use crate::gat_scores::{Kept, again, drop_from, part_positive};
+use crate::gat_sum::{Close, Gathered, Rows, Run, Sums, Written, sum};
+use crate::head_dots::head_dots;
+use crate::hubs::{reduce_rows, within};
 use crate::simd::Level;
 use crate::vector::{Vector, at_level};
-use crate::{Csr, Mat, Par, expect_eq, expect_indptr, expect_rows, flat, flat_mut};
+use crate::{Csr, Mat, Par, expect_eq, expect_rows, flat, flat_mut};
 
 /// What backward reads beside the graph.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +45,6 @@ pub struct SourceGradients<'a> {
     pub dz: &'a mut Mat,
     /// Gradient of `el`: `[n_src, heads]`.
     pub del: &'a mut Mat,
-    /// Gradient of the score before its activation, edge by edge in the transposed order:
-    /// `[edges, heads]`.
-    pub ds: &'a mut [f32],
 }
 
 /// Gradients of the scalar reference, in double precision.
@@ -106,8 +103,8 @@ pub fn naive(
     out
 }
 
-/// For the sources `u` in `rows`: `dz[u] = Σ α_e k_e g[v]` over the out-edges, `del[u] = Σ ds_e`,
-/// and every out-edge's `ds_e`. Other sources stay as they are.
+/// For the sources `u` in `rows`: `dz[u] = Σ α_e k_e g[v]` over the out-edges, and `del[u] = Σ ds_e`. Other
+/// sources stay as they are.
 ///
 /// `at: [n_src, n_dst]` is the transposed graph; its weights are not used.
 ///
@@ -122,8 +119,7 @@ pub fn source_pass(
     saved: &Saved<'_>,
     out: SourceGradients<'_>,
 ) {
-    let level = level_for(saved.z.ncols() / att.heads.max(1));
-    source_pass_at(level, par, at, rows, att, saved, out);
+    source_pass_at(Level::detect(), par, at, rows, att, saved, out);
 }
 
 /// What every source of one call needs.
@@ -140,22 +136,6 @@ struct Backward<'a> {
     /// What an edge needs of its destination, in one place: `[n_dst, 4·heads]`.
     packed: &'a [f32],
     lse: &'a [f32],
-}
-
-/// Some sources, or some edges of one; `dz` and `del` are theirs, `ds` that of the edges.
-struct Job<'o> {
-    rows: Range<usize>,
-    edges: Range<usize>,
-    dz: &'o mut [f32],
-    del: &'o mut [f32],
-    ds: &'o mut [f32],
-}
-
-/// A hub: its parts among the partial results, and its outputs.
-struct Hub<'o> {
-    parts: Range<usize>,
-    dz: &'o mut [f32],
-    del: &'o mut [f32],
 }
 
 /// [`source_pass`] at a level that the processor supports.
@@ -200,25 +180,23 @@ pub(crate) fn source_pass_at(
         packed: &packed,
         lse: flat(OP, saved.lse),
     };
-    let pieces = pieces(at.indptr, rows.clone(), par.threads());
-    let part = |p: &&Piece| matches!(p, Piece::Part { .. });
-    let n_parts = pieces.iter().filter(part).count();
-    let stride = d + heads;
-    let mut scratch = par.scratch(n_parts * stride);
-    let (jobs, hubs) = share_out(b, rows, pieces, out, &mut scratch);
-    par.run(jobs, |job| {
-        at_level!(level, run(b: &Backward<'_>, job: Job<'_>));
-    });
-    for hub in hubs {
-        hub.dz.fill(0.0);
-        hub.del.fill(0.0);
-        for part in scratch[hub.parts.start * stride..hub.parts.end * stride].chunks_exact(stride) {
-            for (to, from) in hub.dz.iter_mut().chain(hub.del.iter_mut()).zip(part) {
-                *to += from;
-            }
+    let dz = &mut flat_mut(OP, out.dz)[rows.start * d..rows.end * d];
+    let del = &mut flat_mut(OP, out.del)[rows.start * heads..rows.end * heads];
+    let sums = |rows: Range<usize>, edges: Range<usize>, outs: [&mut [f32]; 2]| {
+        at_level!(
+            level,
+            run(b: &Backward<'_>, rows: Range<usize>, edges: Range<usize>, outs: [&mut [f32]; 2])
+        );
+    };
+    let outs = [(dz, d), (del, heads)];
+    reduce_rows(par, at.indptr, rows, outs, sums, |[dz, del], parts| {
+        dz.fill(0.0);
+        del.fill(0.0);
+        for part in parts {
+            let to = dz.iter_mut().chain(del.iter_mut());
+            to.zip(part).for_each(|(to, from)| *to += from);
         }
-    }
-    par.recycle(scratch);
+    });
     par.recycle(packed);
     par.recycle(own);
 }
@@ -252,7 +230,6 @@ fn check_all(
     expect_eq(OP, "dz with columns", d, out.dz.ncols());
     expect_eq(OP, "del with rows", n_src, out.del.nrows());
     expect_eq(OP, "del with columns", heads, out.del.ncols());
-    expect_eq(OP, "ds with numbers", at.n_edges() * heads, out.ds.len());
     expect_rows(OP, rows, n_src);
     width
 }
@@ -269,190 +246,183 @@ fn pack(par: &Par, saved: &Saved<'_>, heads: usize, slope: f32) -> Vec<f32> {
     packed
 }
 
-/// A job for each of `pieces` of the sources `rows`, with what it writes: rows of `out`, or for a part of
-/// a hub a place in `scratch`, from which the hub is added up.
-fn share_out<'o: 's, 's>(
-    b: &Backward<'_>,
-    rows: Range<usize>,
-    pieces: Vec<Piece>,
-    out: SourceGradients<'o>,
-    scratch: &'s mut [f32],
-) -> (Vec<Job<'s>>, Vec<Hub<'o>>) {
-    let (indptr, heads, d) = (b.at.indptr, b.g.heads, b.g.heads * b.g.width);
-    let mut dz = &mut flat_mut(OP, out.dz)[rows.start * d..rows.end * d];
-    let mut del = &mut flat_mut(OP, out.del)[rows.start * heads..rows.end * heads];
-    let mut take = |n: usize| {
-        let (z, z_rest) = std::mem::take(&mut dz).split_at_mut(n * d);
-        let (l, l_rest) = std::mem::take(&mut del).split_at_mut(n * heads);
-        (dz, del) = (z_rest, l_rest);
-        (z, l)
-    };
-    let first = indptr[rows.start] as usize;
-    let mut ds = &mut out.ds[first * heads..indptr[rows.end] as usize * heads];
-    let mut partials = scratch.chunks_exact_mut(d + heads);
-    let (mut jobs, mut hubs, mut part) =
-        (Vec::with_capacity(pieces.len()), Vec::<Hub<'_>>::new(), 0);
-    for piece in pieces {
-        let (rows, edges, dz, del) = match piece {
-            Piece::Rows(rows) => {
-                let edges = indptr[rows.start] as usize..indptr[rows.end] as usize;
-                let (dz, del) = take(rows.len());
-                (rows, edges, dz, del)
-            }
-            Piece::Part { row, edges } => {
-                if edges.start as u64 == indptr[row] {
-                    let (dz, del) = take(1);
-                    hubs.push(Hub {
-                        parts: part..part,
-                        dz,
-                        del,
-                    });
-                }
-                part += 1;
-                hubs.last_mut()
-                    .expect("a hub's first part comes first")
-                    .parts
-                    .end = part;
-                let partial = partials.next().expect("one for each part");
-                let (dz, del) = partial.split_at_mut(d);
-                (row..row + 1, edges, dz, del)
-            }
-        };
-        let (mine, rest) = std::mem::take(&mut ds).split_at_mut(edges.len() * heads);
-        ds = rest;
-        jobs.push(Job {
-            rows,
-            edges,
-            dz,
-            del,
-            ds: mine,
-        });
-    }
-    (jobs, hubs)
-}
-
-/// Buffers for one run of edges: coefficients, coefficients times `c`, derivatives, dot products and what
-/// they are sums of.
+/// Numbers for some edges of one source: factors of dropout or coefficients, positive ones and those times
+/// `c`, all `[edges, heads]`, and what is made of the sums.
 struct Buffers {
     p: Vec<f32>,
+    positive: Vec<f32>,
     pc: Vec<f32>,
-    d: Vec<f32>,
-    dots: Vec<f32>,
-    products: Vec<f32>,
+    pc_positive: Vec<f32>,
+    /// Sums with the activation's derivative: `[heads·width]`, and their totals.
+    mix: Vec<f32>,
+    total: Vec<f32>,
+    total_mix: Vec<f32>,
 }
 
+/// What those of the edges of the sources `rows` give that lie in `edges`.
 #[inline(always)]
-fn run<V: Vector>(b: &Backward<'_>, job: Job<'_>) {
-    let (heads, d) = (b.g.heads, b.g.heads * b.g.width);
-    let blocks = blocks::<V>(heads, b.g.width);
-    let empty = || vec![0.0; chunk(heads) * heads];
-    let mut buffers = Buffers {
-        p: empty(),
-        pc: empty(),
-        d: empty(),
-        dots: empty(),
-        products: vec![0.0; products::<V>(heads, b.g.width, chunk(heads))],
-    };
-    let mut ds = job.ds;
-    let outputs = job
-        .dz
-        .chunks_exact_mut(d)
-        .zip(job.del.chunks_exact_mut(heads));
-    for (u, (dz, del)) in job.rows.zip(outputs) {
-        let span = b.at.span(u);
-        let edges = span.start.max(job.edges.start)..span.end.min(job.edges.end);
-        let (mine, rest) = std::mem::take(&mut ds).split_at_mut(edges.len() * heads);
-        ds = rest;
-        dz.fill(0.0);
-        del.fill(0.0);
-        source::<V>(b, u, edges, &blocks, &mut buffers, (dz, del, mine));
-    }
-}
-
-/// Some out-edges of source `u`.
-#[inline(always)]
-fn source<V: Vector>(
+fn run<V: Vector>(
     b: &Backward<'_>,
-    u: usize,
+    rows: Range<usize>,
     edges: Range<usize>,
-    blocks: &[Block],
-    buffers: &mut Buffers,
-    (dz, del, ds): (&mut [f32], &mut [f32], &mut [f32]),
+    [dz, del]: [&mut [f32]; 2],
 ) {
     let (heads, d) = (b.g.heads, b.g.heads * b.g.width);
-    let el = &b.el[u * heads..(u + 1) * heads];
-    let own = &b.own[2 * u * heads..2 * (u + 1) * heads];
-    let near = factors::near(el);
-    let z = &b.z[u * d..(u + 1) * d];
-    let step = buffers.p.len() / heads;
-    let mut at = edges.start;
-    for ds in ds.chunks_mut(step * heads) {
-        let n = ds.len();
-        let some = Edges::new(b.at.indices, at..at + n / heads);
-        some.expect_below(b.g.n);
-        let (p, pc) = (&mut buffers.p[..n], &mut buffers.pc[..n]);
-        let (slope, dots) = (&mut buffers.d[..n], &mut buffers.dots[..n]);
-        if near && gat_fused::fits::<V>(heads, b.g.width) {
-            if let Some((kept, keys, src_ids)) = &b.drop {
-                p.fill(1.0);
-                drop_from(b.level, *kept, keys, src_ids[u], heads, some.rows, p);
-            }
-            let (source, kept) = (Source { el, own, z }, b.drop.is_some().then_some(&*p));
-            gat_fused::backward::<V>(b.g, some, (b.packed, b.slope), source, kept, (dz, del, ds));
-            at += n / heads;
+    let gathered = Gathered::new(b.at.indices, edges.clone(), b.g.n);
+    // SAFETY: this runs at the level of `V`.
+    #[allow(unsafe_code)]
+    let layout = &unsafe { Layout::<V>::new(heads, b.g.width) };
+    let room = || vec![0.0; chunk(heads) * heads];
+    let mut buffers = Buffers {
+        p: room(),
+        positive: room(),
+        pc: room(),
+        pc_positive: room(),
+        mix: vec![0.0; d],
+        total: vec![0.0; heads],
+        total_mix: vec![0.0; heads],
+    };
+    let outputs = dz.chunks_exact_mut(d).zip(del.chunks_exact_mut(heads));
+    for (u, (dz, del)) in rows.zip(outputs) {
+        let span = within(b.at.span(u), &edges);
+        if span.is_empty() {
+            dz.fill(0.0);
+            del.fill(0.0);
             continue;
         }
-        if near {
-            factors::again(b.level, el, own, b.packed, b.slope, some, p, pc, slope);
+        let of = (u, span, gathered);
+        if factors::near(&b.el[u * heads..(u + 1) * heads]) {
+            by_factors::<V>(b, of, layout, &mut buffers, dz);
         } else {
-            again(
-                b.level, el, b.packed, b.lse, b.slope, some.rows, p, pc, slope,
-            );
+            by_exponentials::<V>(b, of, layout, &mut buffers, dz);
         }
-        if let Some((kept, keys, src_ids)) = &b.drop {
-            drop_from(b.level, *kept, keys, src_ids[u], heads, some.rows, p);
+        head_dots::<V>(&b.z[u * d..(u + 1) * d], &buffers.mix, b.g.width, del);
+        for (del, total) in del.iter_mut().zip(&buffers.total_mix) {
+            *del -= total;
         }
-        let products = &mut buffers.products;
-        gather_and_dot::<V>(b.g, some, p, z, blocks, dz, dots, products);
-        slopes(b.level, p, dots, pc, slope, ds, del);
-        at += n / heads;
     }
 }
 
-/// `der[v, h] = Σ ds` over the in-edges of `v` in their order. `indptr: [n_dst + 1]` and
-/// `t_of: [edges]`, the position of each edge in the transposed order ([`Csr::transpose_map`]), are
-/// of the original graph; `ds: [edges, heads]` is in the transposed order, `der: [n_dst, heads]`.
-///
-/// # Panics
-/// When the shapes disagree or a position is not below the number of edges.
-pub fn destination_sums(
-    par: &Par,
-    indptr: &[u64],
-    t_of: &[u32],
-    heads: usize,
-    ds: &[f32],
-    der: &mut Mat,
+/// A source, its edges, and what they gather.
+type Of<'a> = (usize, Range<usize>, Gathered<'a>);
+
+/// The sums of one source's edges by factors of exponentials; without dropout in one go.
+#[inline(always)]
+fn by_factors<V: Vector>(
+    b: &Backward<'_>,
+    (u, span, gathered): Of<'_>,
+    layout: &Layout<V>,
+    buffers: &mut Buffers,
+    dz: &mut [f32],
 ) {
-    const OP: &str = "destination_sums";
-    assert!(heads > 0, "{OP}: expected at least one head, got 0");
-    expect_eq(OP, "der with rows", expect_indptr(OP, indptr), der.nrows());
-    expect_eq(OP, "der with columns", heads, der.ncols());
-    expect_eq(OP, "ds with numbers", t_of.len() * heads, ds.len());
-    let n = der.nrows();
-    expect_eq(OP, "positions", indptr[n] as usize, t_of.len());
-    let parts = if par.threads() == 1 {
-        1
-    } else {
-        par.threads() * 8
+    let heads = b.g.heads;
+    let mut sums = Sums {
+        row: dz,
+        positive: &mut buffers.mix,
+        total: &mut buffers.total,
+        total_positive: &mut buffers.total_mix,
     };
-    let bounds = split_edges(indptr, 0..n, parts);
-    let level = Level::detect();
-    par.run(
-        cut_mut(flat_mut(OP, der), heads, &bounds),
-        |(first, der)| {
-            let indptr = &indptr[first..=first + der.len() / heads];
-            let span = indptr[0] as usize..indptr[indptr.len() - 1] as usize;
-            gather_sums(level, ds, indptr, &t_of[span], heads, der);
-        },
-    );
+    let step = match b.drop {
+        Some(_) => chunk(heads),
+        None => span.len(),
+    };
+    for at in span.clone().step_by(step) {
+        let end = (at + step).min(span.end);
+        let edges = gathered.run(at..end);
+        let kept = b.drop.as_ref().map(|(kept, keys, src_ids)| {
+            let p = &mut buffers.p[..(end - at) * heads];
+            p.fill(1.0);
+            drop_from(b.level, *kept, keys, src_ids[u], heads, edges.rows(), p);
+            &*p
+        });
+        let terms = terms(b, u, kept);
+        let close = match end == span.end {
+            true => Close::Slope(b.slope),
+            false => Close::Not,
+        };
+        let begins = at == span.start;
+        sum::<V, _, true>(b.g, edges, layout, terms, Run { begins, close }, &mut sums);
+    }
+}
+
+fn terms<'a>(b: &'a Backward<'_>, u: usize, kept: Option<&'a [f32]>) -> factors::Backward<'a> {
+    let heads = b.g.heads;
+    factors::Backward {
+        packed: b.packed,
+        el: &b.el[u * heads..(u + 1) * heads],
+        own: &b.own[2 * u * heads..2 * (u + 1) * heads],
+        kept,
+    }
+}
+
+/// The same by an exponential for each edge.
+#[inline(always)]
+fn by_exponentials<V: Vector>(
+    b: &Backward<'_>,
+    (u, span, gathered): Of<'_>,
+    layout: &Layout<V>,
+    buffers: &mut Buffers,
+    dz: &mut [f32],
+) {
+    let heads = b.g.heads;
+    let el = &b.el[u * heads..(u + 1) * heads];
+    let mut sums = Sums {
+        row: dz,
+        positive: &mut buffers.mix,
+        total: &mut buffers.total,
+        total_positive: &mut buffers.total_mix,
+    };
+    sums.clear();
+    for at in span.clone().step_by(chunk(heads)) {
+        let edges = gathered.run(at..(at + chunk(heads)).min(span.end));
+        let n = edges.rows().len() * heads;
+        let [p, positive, pc, pc_positive] = [
+            &mut buffers.p,
+            &mut buffers.positive,
+            &mut buffers.pc,
+            &mut buffers.pc_positive,
+        ]
+        .map(|all| &mut all[..n]);
+        again(
+            b.level,
+            el,
+            b.packed,
+            b.lse,
+            b.slope,
+            edges.rows(),
+            p,
+            positive,
+            pc,
+        );
+        pc_positive.copy_from_slice(positive);
+        part_positive(b.level, pc, pc_positive, sums.total, sums.total_positive);
+        if let Some((kept, keys, src_ids)) = &b.drop {
+            drop_from(b.level, *kept, keys, src_ids[u], heads, edges.rows(), p);
+        }
+        positive_of(p, positive);
+        let terms = Written {
+            row: p,
+            positive,
+            heads,
+        };
+        let run = Run {
+            begins: false,
+            close: Close::Not,
+        };
+        sum::<V, _, true>(b.g, edges, layout, terms, run, &mut sums);
+    }
+    let run = Run {
+        begins: false,
+        close: Close::Slope(b.slope),
+    };
+    let none = gathered.run(span.start..span.start);
+    sum::<V, _, true>(b.g, none, layout, terms(b, u, None), run, &mut sums);
+}
+
+/// `p` where `by` is positive, zero elsewhere, in the place of `by`.
+#[inline(always)]
+fn positive_of(p: &[f32], by: &mut [f32]) {
+    for (by, &p) in by.iter_mut().zip(p) {
+        *by = if *by > 0.0 { p } else { 0.0 };
+    }
 }

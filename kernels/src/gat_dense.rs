@@ -1,10 +1,10 @@
-//! The dense part of attention: scores of vertices, and their way back into projections and
-//! attention vectors. One pass over the rows each, bound by memory.
+//! The dense part of attention: scores of vertices, their gradients where no edge is needed for it, and their way
+//! back into projections and attention vectors. One pass over the rows each, bound by memory.
 
 use std::ops::Range;
 
 use crate::gat::level_for;
-use crate::gat_tile::{add_scaled, head_dots};
+use crate::head_dots::{add_scaled, ask_ahead, head_dots};
 use crate::par::{cut_mut, split_rows};
 use crate::vector::{Vector, at_level};
 use crate::{Mat, Par, expect_eq, expect_heads, expect_rows, flat, flat_mut};
@@ -26,7 +26,26 @@ pub fn scores_into(par: &Par, z: &Mat, a: &[f32], heads: usize, rows: Range<usiz
     expect_rows(OP, &rows, z.nrows().min(out.nrows()));
     let z = flat(OP, z);
     let out = &mut flat_mut(OP, out)[rows.start * heads..rows.end * heads];
-    each_row_dots(par, heads, d, rows.start, out, z, Other::Same(a));
+    if d == 0 {
+        return out.fill(0.0);
+    }
+    let level = level_for(d / heads);
+    let bounds = par.row_bounds(out.len() / heads, d);
+    par.run(cut_mut(out, heads, &bounds), |(first, out)| {
+        let z = &z[(rows.start + first) * d..];
+        at_level!(
+            level,
+            each_row(z: &[f32], a: &[f32], heads: usize, out: &mut [f32])
+        );
+    });
+}
+
+#[inline(always)]
+fn each_row<V: Vector>(z: &[f32], a: &[f32], heads: usize, out: &mut [f32]) {
+    for (z, out) in z.chunks_exact(a.len()).zip(out.chunks_exact_mut(heads)) {
+        ask_ahead(z);
+        head_dots::<V>(z, a, a.len() / heads, out);
+    }
 }
 
 /// [`scores_into`] for both ends in one pass: `el[u, h] = ⟨z[u, h, :], a_src[h, :]⟩` for all rows,
@@ -88,6 +107,7 @@ fn pair<V: Vector>(
     let d = a_src.len();
     let mut er = er.chunks_exact_mut(heads);
     for (z, el) in z.chunks_exact(d).zip(el.chunks_exact_mut(heads)) {
+        ask_ahead(z);
         head_dots::<V>(z, a_src, d / heads, el);
         if let Some(er) = er.next() {
             head_dots::<V>(z, a_dst, d / heads, er);
@@ -107,67 +127,76 @@ fn cut_all<'a>(data: &'a mut [f32], width: usize, bounds: &[usize]) -> Vec<&'a m
     runs
 }
 
-/// Writes `c[v, h] = ⟨g[v, h, :], out[v, h, :]⟩`. `g, out: [n, heads·width]`, `c: [n, heads]`.
+/// What [`destination_pass`] reads of forward's sums.
+#[derive(Clone, Copy, Debug)]
+pub struct Summed<'a> {
+    /// All of them: `[n_dst, heads·width]`.
+    pub out: &'a Mat,
+    /// Those of positive scores, [`crate::gat::Positive::out`].
+    pub positive: &'a Mat,
+    /// [`crate::gat::Positive::share`].
+    pub share: &'a Mat,
+}
+
+/// Writes `c[v, h] = ⟨g, out⟩` and the gradient of the destinations' scores, `der[v, h] = (1 − slope) ·
+/// (⟨g, positive⟩ − c · share)`, of every row and head: without dropout and slope the terms of a row's edges add
+/// up to zero, so that only what the slope takes from negative scores is left. `g: [n_dst, heads·width]`,
+/// `c, der: [n_dst, heads]`.
 ///
 /// # Panics
 /// When the shapes disagree.
-pub fn head_dots_into(par: &Par, g: &Mat, out: &Mat, heads: usize, c: &mut Mat) {
-    const OP: &str = "head_dots";
-    let d = g.ncols();
-    expect_heads(OP, "g", d, heads);
-    expect_eq(OP, "out with rows", g.nrows(), out.nrows());
-    expect_eq(OP, "out with columns", d, out.ncols());
-    expect_eq(OP, "c with rows", g.nrows(), c.nrows());
-    expect_eq(OP, "c with columns", heads, c.ncols());
-    let (g, other) = (flat(OP, g), Other::Rows(flat(OP, out)));
-    each_row_dots(par, heads, d, 0, flat_mut(OP, c), g, other);
-}
-
-/// The second operand of a row's dot products.
-#[derive(Clone, Copy)]
-enum Other<'a> {
-    /// One row for all.
-    Same(&'a [f32]),
-    /// Row by row.
-    Rows(&'a [f32]),
-}
-
-fn each_row_dots(
+pub fn destination_pass(
     par: &Par,
-    heads: usize,
-    d: usize,
-    skip: usize,
-    out: &mut [f32],
-    x: &[f32],
-    y: Other<'_>,
+    slope: f32,
+    g: &Mat,
+    sums: Summed<'_>,
+    c: &mut Mat,
+    der: &mut Mat,
 ) {
-    if d == 0 {
-        return out.fill(0.0);
+    const OP: &str = "destination_pass";
+    let (n, d, heads) = (g.nrows(), g.ncols(), c.ncols());
+    expect_heads(OP, "g", d, heads);
+    for (name, m, columns) in [
+        ("out", sums.out, d),
+        ("positive", sums.positive, d),
+        ("share", sums.share, heads),
+        ("c", c, heads),
+        ("der", der, heads),
+    ] {
+        expect_eq(OP, &format!("{name} with rows"), n, m.nrows());
+        expect_eq(OP, &format!("{name} with columns"), columns, m.ncols());
     }
+    if d == 0 {
+        c.fill(0.0);
+        return der.fill(0.0);
+    }
+    let from = [g, sums.out, sums.positive, sums.share].map(|m| flat(OP, m));
+    let bounds = par.row_bounds(n, d);
+    let cut = |m| cut_mut(flat_mut(OP, m), heads, &bounds).into_iter();
+    let jobs: Vec<_> = cut(c).zip(cut(der)).collect();
     let level = level_for(d / heads);
-    let bounds = par.row_bounds(out.len() / heads, d);
-    par.run(cut_mut(out, heads, &bounds), |(first, out)| {
-        let x = &x[(skip + first) * d..];
-        let y = match y {
-            Other::Same(y) => Other::Same(y),
-            Other::Rows(y) => Other::Rows(&y[(skip + first) * d..]),
-        };
-        at_level!(
-            level,
-            row_dots(x: &[f32], y: Other<'_>, d: usize, heads: usize, out: &mut [f32])
-        );
+    par.run(jobs, |((first, c), (_, der))| {
+        let (from, to) = ((first, d, from), (heads, slope, c, der));
+        at_level!(level, destinations(from: (usize, usize, [&[f32]; 4]), to: (usize, f32, &mut [f32], &mut [f32])));
     });
 }
 
 #[inline(always)]
-fn row_dots<V: Vector>(x: &[f32], y: Other<'_>, d: usize, heads: usize, out: &mut [f32]) {
-    for (r, out) in out.chunks_exact_mut(heads).enumerate() {
-        let x = &x[r * d..(r + 1) * d];
-        let y = match y {
-            Other::Same(y) => y,
-            Other::Rows(y) => &y[r * d..(r + 1) * d],
-        };
-        head_dots::<V>(x, y, d / heads, out);
+fn destinations<V: Vector>(
+    (first, d, [g, out, positive, share]): (usize, usize, [&[f32]; 4]),
+    (heads, slope, c, der): (usize, f32, &mut [f32], &mut [f32]),
+) {
+    let rows = c.chunks_exact_mut(heads).zip(der.chunks_exact_mut(heads));
+    for (v, (c, der)) in (first..).zip(rows) {
+        let row = v * d..(v + 1) * d;
+        let [g, out, positive] = [g, out, positive].map(|x| &x[row.clone()]);
+        [g, out, positive].into_iter().for_each(ask_ahead);
+        head_dots::<V>(g, out, d / heads, c);
+        head_dots::<V>(g, positive, d / heads, der);
+        let share = &share[v * heads..(v + 1) * heads];
+        for ((der, &c), &share) in der.iter_mut().zip(&*c).zip(share) {
+            *der = (1.0 - slope) * (*der - c * share);
+        }
     }
 }
 
@@ -254,6 +283,8 @@ fn back<V: Vector>(
     for (r, dz) in dz.chunks_exact_mut(d).enumerate() {
         let u = first + r;
         let z = &z[u * d..(u + 1) * d];
+        ask_ahead(z);
+        ask_ahead(dz);
         for ((ds, a), da) in terms.iter().zip(da.chunks_exact_mut(d)) {
             if let Some(ds) = ds.get(u * heads..(u + 1) * heads) {
                 add_scaled::<V>(ds, a, d / heads, dz);

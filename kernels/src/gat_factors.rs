@@ -10,13 +10,17 @@
 //! Exponentials of scores far from zero leave the range of `f32`. Whether a row is summed like this depends
 //! on what came out of it, and a source's gradient on its own scores: never on other rows, so that every
 //! strategy decides alike. Where it does not hold, the largest score is looked for (`gat_scores`).
+//!
+//! Unsafe: loads through pointers, behind checks in `gat_sum`.
+#![allow(unsafe_code)]
 
 use crate::Par;
 use crate::exp::exp;
-use crate::gat_scores::{add_up, by_heads, leaky};
-use crate::gat_tile::Edges;
+use crate::gat_layout::of_heads;
+use crate::gat_scores::leaky;
+use crate::gat_sum::{Term, Terms};
 use crate::simd::multiversion;
-use crate::vector::prefetch;
+use crate::vector::{Vector, prefetch};
 use std::ops::RangeInclusive;
 
 /// Scores of sources up to this have factors whose products lose nothing.
@@ -66,74 +70,166 @@ pub(crate) fn of_sources(par: &Par, el: &[f32], heads: usize, slope: f32) -> Vec
     all
 }
 
+/// How far one of the two products has to be above the other for a score to be positive: what rounding explains
+/// for scores near zero.
+const ABOVE: f32 = 1.0 + 4e-6;
+
+/// Numbers a destination and head that [`Forward`] reads.
+pub(crate) const OWN: usize = 3;
+
 multiversion! {
-    /// Factors of a destination with scores `er: [heads]`, `[2·heads]`, relative to `LeakyReLU(er)`, which
-    /// goes to `m: [heads]`.
-    pub(crate) fn of_destination(level: Level, er: &[f32], slope: f32, m: &mut [f32], to: &mut [f32]) {
-        let heads = er.len();
-        let (one, other) = to.split_at_mut(heads);
-        for (((one, other), &x), m) in one.iter_mut().zip(other).zip(er).zip(m) {
+    /// Factors of destinations, `e^(er − m)`, `e^(slope·er − m)` and the second times what makes a score positive,
+    /// `[rows, 3·heads]`, of `er: [rows, heads]`, relative to `m = LeakyReLU(er)`, which is written.
+    pub(crate) fn of_destinations(level: Level, er: &[f32], heads: usize, slope: f32, m: &mut [f32], to: &mut [f32]) {
+        for (m, &x) in m.iter_mut().zip(er) {
             *m = leaky(x, slope);
-            *one = x - *m;
-            *other = slope * x - *m;
         }
-        for to in to {
+        let rows = er.chunks_exact(heads).zip(m.chunks_exact(heads));
+        for (to, (er, m)) in to.chunks_exact_mut(OWN * heads).zip(rows) {
+            let (one, rest) = to.split_at_mut(heads);
+            let (other, least) = rest.split_at_mut(heads);
+            for (((one, other), least), (&x, &m)) in one.iter_mut().zip(other).zip(least).zip(er.iter().zip(m)) {
+                *one = x - m;
+                *other = slope * x - m;
+                *least = *other;
+            }
+        }
+        for to in to.iter_mut() {
             *to = exp(*to);
+        }
+        for to in to.chunks_exact_mut(OWN * heads) {
+            for least in &mut to[2 * heads..] {
+                *least *= ABOVE;
+            }
         }
     }
 }
 
-/// How many edges ahead rows of factors are asked for.
-const AHEAD: usize = 16;
+/// Forward's coefficients before the softmax's denominator: `exp(LeakyReLU(el[u, h] + er[h]) − m[h])` times the
+/// factor of dropout; totals are without dropout.
+#[derive(Clone, Copy)]
+pub(crate) struct Forward<'a> {
+    /// Factors of the sources: `[n, 2·heads]`.
+    pub(crate) from: &'a [f32],
+    /// Those of the destination: `[3·heads]`.
+    pub(crate) own: &'a [f32],
+    /// Factors of dropout: `[edges, heads]`, or none.
+    pub(crate) kept: Option<&'a [f32]>,
+    pub(crate) heads: usize,
+}
 
-/// Asks for the row of `wide` numbers of `x` that an edge gathers some edges after edge `i`.
+impl<V: Vector> Terms<V> for Forward<'_> {
+    type Own = [V; OWN];
+    const TOTALS: bool = true;
+
+    #[inline(always)]
+    fn check(&self, heads: usize, rows: usize, edges: usize) {
+        assert!(self.heads == heads && self.own.len() == OWN * heads);
+        assert!(self.from.len() >= rows * 2 * heads);
+        assert!(self.kept.is_none_or(|kept| kept.len() >= edges * heads));
+    }
+
+    #[inline(always)]
+    unsafe fn own<const HEADS: u8>(&self, head: usize, mask: V::Mask) -> Self::Own {
+        // SAFETY: there are three numbers a head (`check`), and the mask's heads are within all.
+        unsafe { three::<V, HEADS>(self.own, self.heads, head, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn term<const HEADS: u8>(
+        &self,
+        own: &Self::Own,
+        i: usize,
+        row: usize,
+        head: usize,
+        mask: V::Mask,
+    ) -> Term<V> {
+        // SAFETY: the row's factors lie within `from`, the edge's within `kept` (`check`).
+        unsafe {
+            let from = self.from.as_ptr().add(row * 2 * self.heads + head);
+            let (one, other) = (
+                of_heads::<V, HEADS>(from, mask),
+                of_heads::<V, HEADS>(from.add(self.heads), mask),
+            );
+            let near = one.mul(own[0]);
+            let power = near.larger(other.mul(own[1]));
+            let positive = near.sub(other.mul(own[2])).choose(power, V::splat(0.0));
+            dropped::<V, HEADS>(
+                power,
+                positive,
+                (power, positive),
+                self.kept,
+                i * self.heads + head,
+                mask,
+            )
+        }
+    }
+
+    #[inline(always)]
+    fn ask(&self, row: usize) {
+        lines(self.from, row, 2 * self.heads);
+    }
+}
+
+/// Vectors of three runs of as many numbers as heads.
+///
+/// # Safety
+/// That of [`Vector`]; the mask's heads from `head` on are within `heads`, and `of` has three times as many.
 #[inline(always)]
-fn ask(x: &[f32], edges: Edges<'_>, i: usize, wide: usize) {
-    if let Some(&next) = edges.ahead.get(i + AHEAD) {
-        let row = x.as_ptr().wrapping_add(next as usize * wide);
-        for k in (0..wide).step_by(16) {
+unsafe fn three<V: Vector, const HEADS: u8>(
+    of: &[f32],
+    heads: usize,
+    head: usize,
+    mask: V::Mask,
+) -> [V; 3] {
+    // SAFETY: passed on to the caller.
+    std::array::from_fn(|k| unsafe {
+        of_heads::<V, HEADS>(of.as_ptr().add(k * heads + head), mask)
+    })
+}
+
+/// A term whose row's factors are dropped out by `kept[at..]`; its totals are not.
+///
+/// # Safety
+/// That of [`Vector`]; `kept` has the numbers of the mask at `at`.
+#[inline(always)]
+unsafe fn dropped<V: Vector, const HEADS: u8>(
+    row: V,
+    positive: V,
+    (total, total_positive): (V, V),
+    kept: Option<&[f32]>,
+    at: usize,
+    mask: V::Mask,
+) -> Term<V> {
+    let (row, positive) = match kept {
+        // SAFETY: passed on to the caller.
+        Some(kept) => unsafe {
+            let kept = of_heads::<V, HEADS>(kept.as_ptr().add(at), mask);
+            (row.mul(kept), positive.mul(kept))
+        },
+        None => (row, positive),
+    };
+    Term {
+        row,
+        positive,
+        total,
+        total_positive,
+    }
+}
+
+/// Asks for `wide` numbers of a row of `x`.
+#[inline(always)]
+fn lines(x: &[f32], row: usize, wide: usize) {
+    let row = x.as_ptr().wrapping_add(row * wide);
+    prefetch(row);
+    if wide > 16 {
+        for k in (16..wide).step_by(16) {
             prefetch(row.wrapping_add(k));
         }
     }
 }
 
-multiversion! {
-    /// `p[e, h] = exp(LeakyReLU(el[u, h] + er[h]) − m[h])`, and their sums added to `t: [heads]`. `sources:
-    /// [n, 2·heads]` and `own: [2·heads]` are the factors.
-    pub(crate) fn powers(
-        level: Level, sources: &[f32], own: &[f32], edges: Edges<'_>, p: &mut [f32], t: &mut [f32],
-    ) {
-        by_heads!(t.len(), powers_body(sources, own, edges, p, t))
-    }
-}
-
-#[inline(always)]
-fn powers_body<const H: usize>(
-    sources: &[f32],
-    own: &[f32],
-    edges: Edges<'_>,
-    p: &mut [f32],
-    t: &mut [f32],
-) {
-    let h = if H > 0 { H } else { t.len() };
-    let n = edges.rows.len() * h;
-    let (own, t, p) = (&own[..2 * h], &mut t[..h], &mut p[..n]);
-    for (i, (p, &u)) in p.chunks_exact_mut(h).zip(edges.rows).enumerate() {
-        ask(sources, edges, i, 2 * h);
-        let from = &sources[u as usize * 2 * h..][..2 * h];
-        for k in 0..h {
-            p[k] = larger(from[k] * own[k], from[h + k] * own[h + k]);
-        }
-    }
-    add_up::<H>(p, t);
-}
-
-#[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
-    if b > a { b } else { a }
-}
-
-/// Numbers a destination and head that [`again`] reads.
+/// Numbers a destination and head that [`Backward`] reads.
 pub(crate) const PACKED: usize = 4;
 
 multiversion! {
@@ -160,66 +256,66 @@ multiversion! {
     }
 }
 
-multiversion! {
-    /// The coefficients of the edges from one source, once more: `p[e, h] = α`, `pc[e, h] = α·c` and `d[e, h]`
-    /// the derivative of the activation. `el: [heads]` is the source's, `own: [2·heads]` are its factors,
-    /// `packed: [n_dst, 4·heads]`.
-    pub(crate) fn again(
-        level: Level, el: &[f32], own: &[f32], packed: &[f32], slope: f32, edges: Edges<'_>, p: &mut [f32],
-        pc: &mut [f32], d: &mut [f32],
-    ) {
-        by_heads!(el.len(), again_body(el, own, packed, slope, edges, p, pc, d))
-    }
+/// Backward's coefficients `α` of the edges from one source, times the factor of dropout; totals are of `α·c`.
+#[derive(Clone, Copy)]
+pub(crate) struct Backward<'a> {
+    /// Of the destinations: `[n, 4·heads]`.
+    pub(crate) packed: &'a [f32],
+    /// The source's scores: `[heads]`.
+    pub(crate) el: &'a [f32],
+    /// Factors of their exponentials: `[2·heads]`.
+    pub(crate) own: &'a [f32],
+    /// Factors of dropout: `[edges, heads]`, or none.
+    pub(crate) kept: Option<&'a [f32]>,
 }
 
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn again_body<const H: usize>(
-    el: &[f32],
-    own: &[f32],
-    packed: &[f32],
-    slope: f32,
-    edges: Edges<'_>,
-    p: &mut [f32],
-    pc: &mut [f32],
-    d: &mut [f32],
-) {
-    let h = if H > 0 { H } else { el.len() };
-    let (el, own, n) = (&el[..h], &own[..2 * h], edges.rows.len() * h);
-    let (p, pc, d) = (&mut p[..n], &mut pc[..n], &mut d[..n]);
-    let rows = p.chunks_exact_mut(h).zip(pc.chunks_exact_mut(h));
-    let rows = rows.zip(d.chunks_exact_mut(h)).zip(edges.rows);
-    for (i, (((p, pc), d), &v)) in rows.enumerate() {
-        ask(packed, edges, i, PACKED * h);
-        let from = &packed[v as usize * PACKED * h..][..PACKED * h];
-        if H > 0 {
-            // Apart from where it goes, so that the compiler need not ask whether that overlaps.
-            let mut made = [[0.0; H]; 3];
-            let [p_made, pc_made, d_made] = &mut made;
-            edge(h, el, own, from, slope, (p_made, pc_made, d_made));
-            p.copy_from_slice(&made[0]);
-            pc.copy_from_slice(&made[1]);
-            d.copy_from_slice(&made[2]);
-        } else {
-            edge(h, el, own, from, slope, (p, pc, d));
+impl<V: Vector> Terms<V> for Backward<'_> {
+    type Own = [V; 3];
+    const TOTALS: bool = true;
+
+    #[inline(always)]
+    fn check(&self, heads: usize, rows: usize, edges: usize) {
+        assert!(self.el.len() == heads && self.own.len() == 2 * heads);
+        assert!(self.packed.len() >= rows * PACKED * heads);
+        assert!(self.kept.is_none_or(|kept| kept.len() >= edges * heads));
+    }
+
+    #[inline(always)]
+    unsafe fn own<const HEADS: u8>(&self, head: usize, mask: V::Mask) -> Self::Own {
+        let heads = self.el.len();
+        // SAFETY: there is a score and there are two factors of each head (`check`).
+        unsafe {
+            let load =
+                |of: &[f32], at: usize| of_heads::<V, HEADS>(of.as_ptr().add(at + head), mask);
+            [load(self.el, 0), load(self.own, 0), load(self.own, heads)]
         }
     }
-}
 
-/// One edge of [`again`].
-#[inline(always)]
-fn edge(
-    h: usize,
-    el: &[f32],
-    own: &[f32],
-    from: &[f32],
-    slope: f32,
-    (p, pc, d): (&mut [f32], &mut [f32], &mut [f32]),
-) {
-    for k in 0..h {
-        p[k] = larger(own[k] * from[h + k], own[h + k] * from[2 * h + k]);
-        pc[k] = p[k] * from[3 * h + k];
-        // Which side of the kink: by the score itself, as products may round to either.
-        d[k] = if el[k] + from[k] > 0.0 { 1.0 } else { slope };
+    #[inline(always)]
+    unsafe fn term<const HEADS: u8>(
+        &self,
+        own: &Self::Own,
+        i: usize,
+        row: usize,
+        head: usize,
+        mask: V::Mask,
+    ) -> Term<V> {
+        let heads = self.el.len();
+        // SAFETY: the row's numbers lie within `packed`, the edge's within `kept` (`check`).
+        unsafe {
+            let from = self.packed.as_ptr().add(row * PACKED * heads + head);
+            let of = |k: usize| of_heads::<V, HEADS>(from.add(k * heads), mask);
+            let a = own[1].mul(of(1)).larger(own[2].mul(of(2)));
+            let (ac, zero) = (a.mul(of(3)), V::splat(0.0));
+            // Which side of the kink: by the score itself, as products may round to either.
+            let score = own[0].add(of(0));
+            let (positive, total) = (score.choose(a, zero), (ac, score.choose(ac, zero)));
+            dropped::<V, HEADS>(a, positive, total, self.kept, i * heads + head, mask)
+        }
+    }
+
+    #[inline(always)]
+    fn ask(&self, row: usize) {
+        lines(self.packed, row, PACKED * self.el.len());
     }
 }

@@ -9,7 +9,6 @@ use crate::exp::exp;
 use crate::gat_factors::PACKED;
 use crate::hash::{element, row};
 use crate::simd::multiversion;
-use crate::vector::prefetch;
 
 /// Runs `$f::<H>` with the number of heads as a constant where it is a usual one.
 macro_rules! by_heads {
@@ -23,7 +22,6 @@ macro_rules! by_heads {
         }
     };
 }
-pub(crate) use by_heads;
 
 /// `LeakyReLU` for slopes in `[0, 1]`.
 #[inline(always)]
@@ -118,16 +116,16 @@ fn scores_body<const H: usize>(
 }
 
 multiversion! {
-    /// `p[e, h] = exp(p[e, h] − m[h])`, and their sums added to `t: [heads]`.
-    pub(crate) fn powers(level: Level, m: &[f32], p: &mut [f32], t: &mut [f32]) {
-        by_heads!(m.len(), powers_body(m, p, t))
+    /// `p[e, h] = exp(p[e, h] − m[h])`.
+    pub(crate) fn powers(level: Level, m: &[f32], p: &mut [f32]) {
+        by_heads!(m.len(), powers_body(m, p))
     }
 }
 
 #[inline(always)]
-fn powers_body<const H: usize>(m: &[f32], p: &mut [f32], t: &mut [f32]) {
+fn powers_body<const H: usize>(m: &[f32], p: &mut [f32]) {
     let h = if H > 0 { H } else { m.len() };
-    let (m, t) = (&m[..h], &mut t[..h]);
+    let m = &m[..h];
     for p in p.chunks_exact_mut(h) {
         for k in 0..h {
             p[k] -= m[k];
@@ -136,7 +134,6 @@ fn powers_body<const H: usize>(m: &[f32], p: &mut [f32], t: &mut [f32]) {
     for p in p.iter_mut() {
         *p = exp(*p);
     }
-    add_up::<H>(p, t);
 }
 
 /// Attention dropout of one kernel call: which coefficients survive, and their factor.
@@ -197,13 +194,25 @@ fn drop_body<const H: usize>(kept: Kept, heads: usize, keys: &[u64], p: &mut [f3
 }
 
 multiversion! {
-    /// `gat_factors::again` for a source with scores far from zero, by an exponential for each edge.
-    /// `lse: [n_dst, heads]`.
+    /// `p[e, h]` where `by[e, h]` is positive, zero elsewhere, in the place of `by`; the sums of both added to
+    /// `totals: [heads]` each.
+    pub(crate) fn part_positive(level: Level, p: &[f32], by: &mut [f32], total: &mut [f32], total_positive: &mut [f32]) {
+        for (by, &p) in by.iter_mut().zip(p) {
+            *by = if *by > 0.0 { p } else { 0.0 };
+        }
+        by_heads!(total.len(), add_up(p, total));
+        by_heads!(total.len(), add_up(by, total_positive));
+    }
+}
+
+multiversion! {
+    /// `gat_factors::Backward` for a source with scores far from zero, by an exponential for each edge: the
+    /// coefficients, and what their scores were. `lse: [n_dst, heads]`.
     pub(crate) fn again(
         level: Level, el: &[f32], packed: &[f32], lse: &[f32], slope: f32, edges: &[u32], p: &mut [f32],
-        pc: &mut [f32], d: &mut [f32],
+        score: &mut [f32], pc: &mut [f32],
     ) {
-        by_heads!(el.len(), again_body(el, packed, lse, slope, edges, p, pc, d))
+        by_heads!(el.len(), again_body(el, packed, lse, slope, edges, p, score, pc))
     }
 }
 
@@ -215,99 +224,26 @@ fn again_body<const H: usize>(
     slope: f32,
     edges: &[u32],
     p: &mut [f32],
+    score: &mut [f32],
     pc: &mut [f32],
-    d: &mut [f32],
 ) {
     let h = if H > 0 { H } else { el.len() };
     let el = &el[..h];
     let n = edges.len() * h;
-    let (p, pc, d) = (&mut p[..n], &mut pc[..n], &mut d[..n]);
-    let rows = p.chunks_exact_mut(h).zip(pc.chunks_exact_mut(h));
-    let rows = rows.zip(d.chunks_exact_mut(h)).zip(edges);
-    for (((p, pc), d), &v) in rows {
+    let (p, score, pc) = (&mut p[..n], &mut score[..n], &mut pc[..n]);
+    let rows = p.chunks_exact_mut(h).zip(score.chunks_exact_mut(h));
+    let rows = rows.zip(pc.chunks_exact_mut(h)).zip(edges);
+    for (((p, score), pc), &v) in rows {
         let from = &packed[v as usize * PACKED * h..][..PACKED * h];
         let lse = &lse[v as usize * h..][..h];
         for k in 0..h {
-            let x = el[k] + from[k];
-            p[k] = leaky(x, slope) - lse[k];
+            score[k] = el[k] + from[k];
+            p[k] = leaky(score[k], slope) - lse[k];
             pc[k] = from[3 * h + k];
-            d[k] = if x > 0.0 { 1.0 } else { slope };
         }
     }
     for (p, pc) in p.iter_mut().zip(pc) {
         *p = exp(*p);
         *pc *= *p;
-    }
-}
-
-multiversion! {
-    /// `ds = (p · dot − pc) · d` for every element, and their sums added to `del: [heads]`.
-    pub(crate) fn slopes(
-        level: Level, p: &[f32], dots: &[f32], pc: &[f32], d: &[f32], ds: &mut [f32], del: &mut [f32],
-    ) {
-        by_heads!(del.len(), slopes_body(p, dots, pc, d, ds, del))
-    }
-}
-
-#[inline(always)]
-fn slopes_body<const H: usize>(
-    p: &[f32],
-    dots: &[f32],
-    pc: &[f32],
-    d: &[f32],
-    ds: &mut [f32],
-    del: &mut [f32],
-) {
-    let h = if H > 0 { H } else { del.len() };
-    let n = ds.len();
-    let (p, dots, pc, d, del) = (&p[..n], &dots[..n], &pc[..n], &d[..n], &mut del[..h]);
-    for k in 0..n {
-        ds[k] = (p[k] * dots[k] - pc[k]) * d[k];
-    }
-    add_up::<H>(ds, del);
-}
-
-/// How many edges ahead rows of slopes are asked for.
-const AHEAD: usize = 16;
-
-multiversion! {
-    /// `sums[v, h] = Σ ds[e, h]` over the positions `e` of each row, in their order. `indptr: [rows + 1]` counts
-    /// within `t_of`, from its own first; `ds: [_, heads]`, `sums: [rows, heads]`.
-    pub(crate) fn gather_sums(
-        level: Level, ds: &[f32], indptr: &[u64], t_of: &[u32], heads: usize, sums: &mut [f32],
-    ) {
-        by_heads!(heads, gather_sums_body(ds, indptr, t_of, heads, sums))
-    }
-}
-
-#[inline(always)]
-fn gather_sums_body<const H: usize>(
-    ds: &[f32],
-    indptr: &[u64],
-    t_of: &[u32],
-    heads: usize,
-    sums: &mut [f32],
-) {
-    let h = if H > 0 { H } else { heads };
-    for (sum, span) in sums.chunks_exact_mut(h).zip(indptr.windows(2)) {
-        let (from, to) = (
-            (span[0] - indptr[0]) as usize,
-            (span[1] - indptr[0]) as usize,
-        );
-        // Apart from where it goes, in registers.
-        let mut own = [0.0; LANES];
-        let acc = if H > 0 { &mut own[..h] } else { &mut *sum };
-        acc.fill(0.0);
-        for (i, &e) in t_of[from..to].iter().enumerate() {
-            if let Some(&next) = t_of.get(from + i + AHEAD) {
-                prefetch(ds.as_ptr().wrapping_add(next as usize * h));
-            }
-            for (s, &v) in acc.iter_mut().zip(&ds[e as usize * h..][..h]) {
-                *s += v;
-            }
-        }
-        if H > 0 {
-            sum.copy_from_slice(&own[..h]);
-        }
     }
 }

@@ -3,11 +3,9 @@
 //! kernel and reference; the models' golden values can.
 
 use crate::csr::tests::any_csr;
-use crate::gat::{Attention, AttentionDropout, forward_at, forward_into, naive};
+use crate::gat::{Attention, AttentionDropout, Positive, Sums, forward_at, forward_into, naive};
 use crate::gat_backward::{self as backward, Saved, SourceGradients};
-use crate::gat_dense::{
-    ScoreTerm, head_dots_into, score_backward_into, score_pair_into, scores_into,
-};
+use crate::gat_dense::{ScoreTerm, Summed, score_backward_into, score_pair_into, scores_into};
 use crate::simd::Level;
 use crate::spmm::tests::{matrix, star};
 use crate::{CsrBuf, Mat, Par};
@@ -59,34 +57,40 @@ impl Case {
 
     /// `(lse, out)` of the rows from `first`; the others hold 7.
     fn forward(&self, level: Level, threads: usize, first: usize) -> (Mat, Mat) {
-        let m = self.a.rows();
-        let mut lse = Mat::from_elem((m, self.heads), 7.0);
-        let mut out = Mat::from_elem((m, self.z.ncols()), 7.0);
-        let (par, inputs) = (Par::new(threads), (&self.z, &self.el, &self.er));
-        let att = self.attention();
-        forward_at(
-            level,
-            &par,
-            self.a.view(),
-            first..m,
-            &att,
-            inputs,
-            (&mut lse, &mut out),
-        );
+        let [lse, out, ..] = self.forward_with(level, threads, first, true);
         (lse, out)
     }
 
-    /// `(dz, del, der, ds)`; sources before `first` hold 7.
-    fn backward(&self, level: Level, threads: usize, first: usize) -> (Mat, Mat, Mat, Vec<f32>) {
+    /// All sums of the rows from `first`: `lse`, `out` and, where they are asked for, of positive scores the rows and
+    /// the share; what is not written holds 7.
+    fn forward_with(&self, level: Level, threads: usize, first: usize, positive: bool) -> [Mat; 4] {
+        let (m, d) = (self.a.rows(), self.z.ncols());
+        let mut all =
+            [self.heads, d, d, self.heads].map(|columns| Mat::from_elem((m, columns), 7.0));
+        let [lse, out, above, share] = &mut all;
+        let positive = positive.then_some(Positive { out: above, share });
+        let (par, from) = (Par::new(threads), (&self.z, &self.el, &self.er));
+        let (a, att, to) = (self.a.view(), self.attention(), Sums { lse, out, positive });
+        forward_at(level, &par, a, first..m, &att, from, to);
+        all
+    }
+
+    /// `(dz, del, der)`; sources before `first` hold 7.
+    fn backward(&self, level: Level, threads: usize, first: usize) -> (Mat, Mat, Mat) {
         let (m, n) = (self.a.rows(), self.a.n_cols);
         let par = Par::new(threads);
-        let (lse, out) = self.forward(level, threads, 0);
-        let mut c = Mat::zeros((m, self.heads));
-        head_dots_into(&par, &self.g, &out, self.heads, &mut c);
+        let [lse, out, positive, share] = self.forward_with(level, threads, 0, true);
+        let [mut c, mut der] = [0; 2].map(|_| Mat::from_elem((m, self.heads), 7.0));
+        let sums = Summed {
+            out: &out,
+            positive: &positive,
+            share: &share,
+        };
+        let slope = self.attention().slope;
+        crate::gat_dense::destination_pass(&par, slope, &self.g, sums, &mut c, &mut der);
         let t = self.a.view().transpose();
         let mut dz = Mat::from_elem(self.z.dim(), 7.0);
         let mut del = Mat::from_elem((n, self.heads), 7.0);
-        let mut ds = vec![0.0; self.a.indices.len() * self.heads];
         let saved = Saved {
             z: &self.z,
             el: &self.el,
@@ -98,21 +102,10 @@ impl Case {
         let outputs = SourceGradients {
             dz: &mut dz,
             del: &mut del,
-            ds: &mut ds,
         };
-        backward::source_pass_at(
-            level,
-            &par,
-            t.view(),
-            first..n,
-            &self.attention(),
-            &saved,
-            outputs,
-        );
-        let mut der = Mat::from_elem((m, self.heads), 7.0);
-        let map = self.a.view().transpose_map().expect("few edges");
-        backward::destination_sums(&par, &self.a.indptr, &map, self.heads, &ds, &mut der);
-        (dz, del, der, ds)
+        let (att, t) = (self.attention(), t.view());
+        backward::source_pass_at(level, &par, t, first..n, &att, &saved, outputs);
+        (dz, del, der)
     }
 }
 
@@ -173,17 +166,15 @@ proptest! {
             assert_close("lse", &got_lse, &lse, first, tolerance(1e-5));
             assert_close("out", &got, &out, first, tolerance(1e-5));
             // A source may have a thousand edges, whose rounding adds up.
-            let (dz, del, der, ds) = case.backward(level, 2, 0);
+            let [_, alone, ..] = case.forward_with(level, 1, first, false);
+            prop_assert_eq!(alone, got, "without sums of positive scores");
+            let (dz, del, der) = case.backward(level, 2, 0);
             assert_close("dz", &dz, &want.dz, 0, tolerance(1.5e-4));
             assert_close("del", &del, &want.del, 0, tolerance(3e-4));
             assert_close("der", &der, &want.der, 0, tolerance(3e-4));
-            let (part, part_del, _, part_ds) = case.backward(level, 1, first_source);
+            let (part, part_del, _) = case.backward(level, 1, first_source);
             assert_close("dz of a part", &part, &want.dz, first_source, tolerance(1.5e-4));
             assert_close("del of a part", &part_del, &want.del, first_source, tolerance(3e-4));
-            let t = case.a.view().transpose();
-            let from = t.indptr[first_source] as usize * heads;
-            prop_assert_eq!(&part_ds[from..], &ds[from..]);
-            prop_assert!(part_ds[..from].iter().all(|&x| x == 0.0));
         }
     }
 
@@ -306,7 +297,7 @@ fn a_hubs_gradients_are_right() {
             &er,
             &wide(&case.g),
         );
-        let (dz, del, der, _) = case.backward(Level::detect(), 2, 0);
+        let (dz, del, der) = case.backward(Level::detect(), 2, 0);
         assert_close("dz", &dz, &want.dz, 0, 1e-4);
         assert_close("del", &del, &want.del, 0, 3e-4);
         assert_close("der", &der, &want.der, 0, 3e-4);
@@ -328,7 +319,7 @@ fn large_scores_do_not_overflow() {
             .zip(case.z.row(0))
             .all(|(o, z)| (o - z).abs() < 1e-6)
     );
-    let (dz, _, der, _) = case.backward(Level::detect(), 1, 0);
+    let (dz, _, der) = case.backward(Level::detect(), 1, 0);
     assert!(dz.iter().chain(&der).all(|x| x.is_finite()));
 }
 
@@ -376,6 +367,10 @@ fn an_index_out_of_range_panics_and_does_not_read() {
         dropout: None,
     };
     let (z, s, e) = (Mat::zeros((2, 4)), Mat::zeros((2, 1)), Mat::zeros((1, 1)));
-    let (mut lse, mut out) = (Mat::zeros((1, 1)), Mat::zeros((1, 4)));
-    forward_into(&Par::new(1), a, 0..1, &att, &z, &s, &e, &mut lse, &mut out);
+    let to = Sums {
+        lse: &mut Mat::zeros((1, 1)),
+        out: &mut Mat::zeros((1, 4)),
+        positive: None,
+    };
+    forward_into(&Par::new(1), a, 0..1, &att, (&z, &s, &e), to);
 }

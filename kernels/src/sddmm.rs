@@ -8,8 +8,10 @@
 
 use std::ops::Range;
 
-use crate::gat::{chunk, level_for};
-use crate::gat_tile::{Edges, Rows, blocks, gather, head_dots};
+use crate::gat::level_for;
+use crate::gat_layout::Layout;
+use crate::gat_sum::{Close, Gathered, Rows, Run, Sums, Written, sum};
+use crate::head_dots::head_dots;
 use crate::hubs::{each_edge, sum_rows, within};
 use crate::simd::Level;
 use crate::spmm_tile::{AHEAD, prefetch_row};
@@ -198,18 +200,28 @@ fn sums<V: Vector>(
     x: Rows<'_>,
     out: &mut [f32],
 ) {
-    let blocks = blocks::<V>(x.heads, x.width);
-    let step = chunk(x.heads);
+    // SAFETY: this runs at the level of `V`.
+    #[allow(unsafe_code)]
+    let layout = &unsafe { Layout::<V>::new(x.heads, x.width) };
+    let gathered = Gathered::new(a.indices, edges.clone(), x.n);
     for (r, out) in rows.zip(out.chunks_exact_mut(x.heads * x.width)) {
-        out.fill(0.0);
         let span = within(a.span(r), &edges);
-        let mut at = span.start;
-        while at < span.end {
-            let end = (at + step).min(span.end);
-            let w = &w[at * x.heads..end * x.heads];
-            gather::<V>(x, Edges::new(a.indices, at..end), w, &blocks, out);
-            at = end;
-        }
+        let terms = Written {
+            row: &w[span.start * x.heads..span.end * x.heads],
+            positive: &[],
+            heads: x.heads,
+        };
+        let run = Run {
+            begins: true,
+            close: Close::Not,
+        };
+        let mut sums = Sums {
+            row: out,
+            positive: &mut [],
+            total: &mut [],
+            total_positive: &mut [],
+        };
+        sum::<V, _, false>(x, gathered.run(span), layout, terms, run, &mut sums);
     }
 }
 

@@ -37,6 +37,12 @@ pub(crate) trait Vector: Copy {
     unsafe fn load(p: *const f32) -> Self;
     /// The numbers of the mask from `p`, zeros in the other lanes.
     unsafe fn load_first(p: *const f32, m: Self::Mask) -> Self;
+    /// [`Vector::load_first`] of a mask that is of the first half of the lanes; no more than half is read.
+    #[inline(always)]
+    unsafe fn load_half(p: *const f32, m: Self::Mask) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::load_first(p, m) }
+    }
     /// [`Vector::load`] from 16-bit numbers (bfloat16).
     unsafe fn load_bf16(p: *const half::bf16) -> Self;
     /// [`Vector::load_first`] from 16-bit numbers.
@@ -53,6 +59,8 @@ pub(crate) trait Vector: Copy {
     fn add(self, b: Self) -> Self;
     /// `self - b`.
     fn sub(self, b: Self) -> Self;
+    /// `self / b`.
+    fn over(self, b: Self) -> Self;
     /// `b` where it is larger, `self` elsewhere.
     fn larger(self, b: Self) -> Self;
     /// `positive` where `self` is, `other` elsewhere.
@@ -65,29 +73,6 @@ pub(crate) trait Vector: Copy {
     #[inline(always)]
     fn sums<const G: usize>(v: [Self; G]) -> [f32; G] {
         each_sum(v)
-    }
-    /// The sums of runs of `W` lanes of `W` vectors that follow each other: a sum for each lane.
-    #[inline(always)]
-    fn run_sums<const W: usize>(v: [Self; W]) -> Self {
-        each_run_sum(v)
-    }
-}
-
-/// The sum of each run on its own.
-#[inline(always)]
-pub(crate) fn each_run_sum<V: Vector, const W: usize>(v: [V; W]) -> V {
-    let (mut all, mut sums) = ([[0.0f32; 16]; W], [0.0; 16]);
-    // SAFETY: holding a vector proves the level; both arrays have room for whole vectors of at most 16 lanes.
-    unsafe {
-        for (all, v) in all.iter_mut().zip(v) {
-            v.store(all.as_mut_ptr());
-        }
-        for (k, sum) in sums.iter_mut().enumerate().take(V::LANES) {
-            for at in k * W..(k + 1) * W {
-                *sum += all[at / V::LANES][at % V::LANES];
-            }
-        }
-        V::load(sums.as_ptr())
     }
 }
 
@@ -219,6 +204,10 @@ impl Vector for Plain {
         Plain(std::array::from_fn(|k| self.0[k] - b.0[k]))
     }
     #[inline(always)]
+    fn over(self, b: Self) -> Self {
+        Plain(std::array::from_fn(|k| self.0[k] / b.0[k]))
+    }
+    #[inline(always)]
     fn larger(self, b: Self) -> Self {
         Plain(std::array::from_fn(|k| {
             if b.0[k] > self.0[k] {
@@ -290,6 +279,9 @@ mod tests {
                 let v = V::load_first(x.as_ptr(), m);
                 let want: f32 = x[..n].iter().sum();
                 *ok &= (v.sum() - want).abs() < 1e-4;
+                if 2 * n <= V::LANES {
+                    *ok &= (V::load_half(x.as_ptr(), m).sum() - want).abs() < 1e-4;
+                }
                 let b: Vec<half::bf16> = x.iter().map(|&x| half::bf16::from_f32(x)).collect();
                 V::load_first_bf16(b.as_ptr(), m).store_first(out.as_mut_ptr(), m);
                 for k in 0..n {
@@ -325,32 +317,13 @@ mod tests {
             (less, (|a, b| a - b) as fn(f32, f32) -> f32),
             (larger, f32::max),
             (chosen, |a, b| if a > b { 2.0 } else { a - b }),
+            (a.over(b.add(two)), |a, b| a / (b + 2.0)),
         ] {
             // SAFETY: `out` has 16 numbers.
             unsafe { v.store(out.as_mut_ptr()) }
             for lane in 0..V::LANES {
                 *ok &= out[lane] == want(x[lane], x[lane + 5]);
             }
-        }
-        run_sums::<V, 1>(x, ok);
-        run_sums::<V, 2>(x, ok);
-        run_sums::<V, 3>(x, ok);
-        run_sums::<V, 4>(x, ok);
-        run_sums::<V, 8>(x, ok);
-    }
-
-    #[inline(always)]
-    fn run_sums<V: Vector, const W: usize>(x: &[f32], ok: &mut bool) {
-        let at = |n: usize| n * V::LANES % 48;
-        let mut out = [0.0f32; 16];
-        // SAFETY: vectors of at most 16 numbers from at most 47 on; `out` has 16.
-        unsafe {
-            let v: [V; W] = std::array::from_fn(|n| V::load(x.as_ptr().add(at(n))));
-            V::run_sums(v).store(out.as_mut_ptr());
-        }
-        for (k, sum) in out.iter().enumerate().take(V::LANES) {
-            let run = (k * W..(k + 1) * W).map(|c| x[at(c / V::LANES) + c % V::LANES]);
-            *ok &= (sum - run.sum::<f32>()).abs() < 1e-3;
         }
     }
 

@@ -3,7 +3,7 @@
 //! Unsafe: intrinsics, as [`crate::vector`] says.
 #![allow(unsafe_code)]
 
-use crate::vector::{Vector, each_run_sum, each_sum};
+use crate::vector::{Vector, each_sum};
 use std::arch::x86_64::*;
 
 // SAFETY (every block of this module): the caller runs inside `at_level`, or holds a vector
@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 /// 16-bit numbers to 32 bits, shifts them up and takes the bits as `f32`.
 macro_rules! one_intrinsic_each {
     (
-        $splat:ident, $load:ident, $store:ident, $mul_add:ident, $mul:ident, $add:ident, $sub:ident, $max:ident,
+        $splat:ident, $load:ident, $store:ident, $mul_add:ident, $mul:ident, $add:ident, $sub:ident, $div:ident, $max:ident,
         bf16: $load_half:ident, $widen:ident, $shift:ident, $as_f32:ident
     ) => {
         #[inline(always)]
@@ -55,6 +55,11 @@ macro_rules! one_intrinsic_each {
         fn sub(self, b: Self) -> Self {
             // SAFETY: see the head of the module.
             unsafe { $sub(self, b) }
+        }
+        #[inline(always)]
+        fn over(self, b: Self) -> Self {
+            // SAFETY: see the head of the module.
+            unsafe { $div(self, b) }
         }
         #[inline(always)]
         fn larger(self, b: Self) -> Self {
@@ -116,7 +121,7 @@ impl Vector for __m256 {
 
     one_intrinsic_each!(
         _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
-        _mm256_sub_ps, _mm256_max_ps,
+        _mm256_sub_ps, _mm256_div_ps, _mm256_max_ps,
         bf16: _mm_loadu_si128, _mm256_cvtepu16_epi32, _mm256_slli_epi32, _mm256_castsi256_ps
     );
 
@@ -142,6 +147,11 @@ impl Vector for __m256 {
     unsafe fn load_first(p: *const f32, m: __m256i) -> Self {
         // SAFETY: see the head of the module; masked lanes are not read.
         unsafe { _mm256_maskload_ps(p, m) }
+    }
+    #[inline(always)]
+    unsafe fn load_half(p: *const f32, m: __m256i) -> Self {
+        // SAFETY: see the head of the module; masked lanes are not read.
+        unsafe { _mm256_zextps128_ps256(_mm_maskload_ps(p, _mm256_castsi256_si128(m))) }
     }
     #[inline(always)]
     unsafe fn load_first_bf16(p: *const half::bf16, m: __m256i) -> Self {
@@ -192,27 +202,6 @@ impl Vector for __m256 {
             _mm256_blendv_ps(other, positive, above)
         }
     }
-    #[inline(always)]
-    fn run_sums<const W: usize>(v: [Self; W]) -> Self {
-        // SAFETY: see the head of the module. A horizontal addition leaves sums of its first operand and of its
-        // second beside each other within each half; the last step of each case puts them in order.
-        unsafe {
-            match W {
-                1 => v[0],
-                2 => {
-                    let sums = _mm256_castps_pd(_mm256_hadd_ps(v[0], v[1]));
-                    _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(sums))
-                }
-                4 => {
-                    let (ab, cd) = (_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
-                    let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-                    _mm256_permutevar8x32_ps(_mm256_hadd_ps(ab, cd), order)
-                }
-                8 => eight_sums([v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]]),
-                _ => each_run_sum(v),
-            }
-        }
-    }
 }
 
 impl Vector for __m512 {
@@ -223,7 +212,7 @@ impl Vector for __m512 {
 
     one_intrinsic_each!(
         _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
-        _mm512_sub_ps, _mm512_max_ps,
+        _mm512_sub_ps, _mm512_div_ps, _mm512_max_ps,
         bf16: _mm256_loadu_si256, _mm512_cvtepu16_epi32, _mm512_slli_epi32, _mm512_castsi512_ps
     );
 
@@ -245,6 +234,11 @@ impl Vector for __m512 {
     unsafe fn load_first(p: *const f32, m: __mmask16) -> Self {
         // SAFETY: see the head of the module; masked lanes are not read.
         unsafe { _mm512_maskz_loadu_ps(m, p) }
+    }
+    #[inline(always)]
+    unsafe fn load_half(p: *const f32, m: __mmask16) -> Self {
+        // SAFETY: see the head of the module; masked lanes are not read.
+        unsafe { _mm512_zextps256_ps512(_mm256_maskz_loadu_ps(m as __mmask8, p)) }
     }
     #[inline(always)]
     unsafe fn load_first_bf16(p: *const half::bf16, m: __mmask16) -> Self {

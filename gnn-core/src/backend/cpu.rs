@@ -1,10 +1,11 @@
-//! The CPU backend: kernels on this rank's threads. As long as the trait has methods: one each, of a call.
+//! The CPU backend: kernels on this rank's threads.
 
 use super::mat::Pool;
+use super::on_host::{Wide, attention, on_host, relations, steps};
 use super::ops::{
-    Act, Attended, Attention, BothWays, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget,
-    Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then,
-    Typed, Write, with_values,
+    Attended, Attention, AttentionSums, BothWays, Coefficients, Corner, Dropout, LAYER_NORM_EPS,
+    MultiTarget, Normed, Operand, Picked, Projected, ScoreTerm, SourceGradients, Summed, Target,
+    Term, Then, Typed, Write, with_values,
 };
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
@@ -13,7 +14,7 @@ use kernels::pairs::{Pairs, products_backward_into, products_into};
 use kernels::segmented::{self, WIDE};
 use kernels::sgd::SgdParams;
 use kernels::{
-    Csr, Par, coefficients, gat, gat_backward, gat_dense, layernorm, linear, rspmm, sddmm, spmm,
+    Par, coefficients, gat, gat_backward, gat_dense, layernorm, linear, rspmm, sddmm, spmm,
     spmm_bf16, spmm_t,
 };
 use std::ops::Range;
@@ -58,74 +59,6 @@ impl Cpu {
         spmm_bf16::from_bf16(&self.par, rounded, wide.as_slice_mut());
         Wide::Made(wide)
     }
-}
-
-/// `f32` elements that somebody holds, or that were made for one call.
-enum Wide<'a> {
-    Held(&'a kernels::Mat),
-    Made(Mat),
-}
-
-impl std::ops::Deref for Wide<'_> {
-    type Target = kernels::Mat;
-
-    fn deref(&self) -> &kernels::Mat {
-        match self {
-            Wide::Held(x) => x,
-            Wide::Made(x) => x.host(),
-        }
-    }
-}
-
-fn on_host<'a>(term: &Term<'a>, a: &'a Wide<'_>) -> linear::Term<'a> {
-    linear::Term {
-        a,
-        b: term.b.host(),
-        ta: term.product == Product::LeftT,
-        tb: term.product == Product::RightT,
-    }
-}
-
-fn steps(then: Then<'_>) -> linear::Then<'_> {
-    let act = |act| match act {
-        Act::None => linear::Act::None,
-        Act::Relu => linear::Act::Relu,
-        Act::Elu => linear::Act::Elu,
-    };
-    linear::Then {
-        bias: then.bias.map(Mat::as_slice),
-        act: act(then.act),
-        dropout: then.dropout.map(Dropout::on_host),
-        gate: then.gate.map(|g| match g.act {
-            Act::Elu => linear::Gate::Elu {
-                y: g.y.host(),
-                scale: g.scale,
-            },
-            _ => linear::Gate::Relu {
-                y: g.y.host(),
-                scale: g.scale,
-            },
-        }),
-    }
-}
-
-/// `att` for destinations `0..n_dst`.
-fn attention(att: Attention<'_>, n_dst: usize) -> gat::Attention<'_> {
-    gat::Attention {
-        heads: att.heads,
-        slope: att.slope,
-        dropout: att.dropout.map(|d| gat::AttentionDropout {
-            key: d.key,
-            p: d.p,
-            dst_ids: &d.ids[..n_dst],
-            src_ids: d.ids,
-        }),
-    }
-}
-
-fn relations<'a>(edges: &Typed<'a>) -> (Csr<'a>, rspmm::Relations<'a>) {
-    let (types, coef) = (&edges.types[..], edges.coef.host());
-    (edges.a.view(), rspmm::Relations { types, coef })
 }
 
 impl Backend for Cpu {
@@ -338,19 +271,37 @@ impl Backend for Cpu {
         rows: Range<usize>,
         att: Attention<'_>,
         from: Projected<'_>,
-        lse: &mut Mat,
-        out: &mut Mat,
+        to: AttentionSums<'_>,
     ) {
         let att = attention(att, a.rows());
         let Projected { z, el, er } = from;
-        let (z, el, er) = (z.host(), el.host(), er.host());
-        let (lse, out) = (lse.host_mut(), out.host_mut());
-        gat::forward_into(&self.par, a.view(), rows, &att, z, el, er, lse, out);
+        let from = (z.host(), el.host(), er.host());
+        let to = gat::Sums {
+            lse: to.lse.host_mut(),
+            out: to.out.host_mut(),
+            positive: to.positive.map(|(out, share)| gat::Positive {
+                out: out.host_mut(),
+                share: share.host_mut(),
+            }),
+        };
+        gat::forward_into(&self.par, a.view(), rows, &att, from, to);
     }
 
-    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat) {
-        let heads = out.ncols();
-        gat_dense::head_dots_into(&self.par, a.host(), b.host(), heads, out.host_mut());
+    fn attention_destinations(
+        &self,
+        slope: f32,
+        g: &Mat,
+        sums: Summed<'_>,
+        c: &mut Mat,
+        der: &mut Mat,
+    ) {
+        let sums = gat_dense::Summed {
+            out: sums.out.host(),
+            positive: sums.positive.host(),
+            share: sums.share.host(),
+        };
+        let (g, c, der) = (g.host(), c.host_mut(), der.host_mut());
+        gat_dense::destination_pass(&self.par, slope, g, sums, c, der);
     }
 
     fn attention_sources(
@@ -373,15 +324,8 @@ impl Backend for Cpu {
         let to = gat_backward::SourceGradients {
             dz: to.dz.host_mut(),
             del: to.del.host_mut(),
-            ds: to.ds.as_slice_mut(),
         };
         gat_backward::source_pass(&self.par, at.view(), rows, &att, &saved, to);
-    }
-
-    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat) {
-        let (heads, indptr) = (der.ncols(), a.view().indptr);
-        let (ds, der) = (ds.as_slice(), der.host_mut());
-        gat_backward::destination_sums(&self.par, indptr, t_of, heads, ds, der);
     }
 
     fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: &mut Mat) {

@@ -12,9 +12,9 @@ mod kept;
 mod tests;
 
 use super::ops::{
-    Act, Attended, Attention, Coefficients, Corner, Dropout, LAYER_NORM_EPS, MultiTarget, Normed,
-    Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target, Term, Then, Typed,
-    Write,
+    Act, Attended, Attention, AttentionSums, Coefficients, Corner, Dropout, LAYER_NORM_EPS,
+    MultiTarget, Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Summed,
+    Target, Term, Then, Typed, Write,
 };
 use super::{Backend, Kept, Mat, Sparse, lack};
 use kernels::adam::AdamParams;
@@ -293,18 +293,32 @@ impl Backend for Cuda {
         rows: Range<usize>,
         att: Attention<'_>,
         from: Projected<'_>,
-        lse: &mut Mat,
-        out: &mut Mat,
+        to: AttentionSums<'_>,
     ) {
         let (on, att) = (self.sparse(a), self.attention_on(&att, from.z.ncols()));
-        let [z, el, er] = [from.z, from.el, from.er].map(Mat::buf);
-        ops::gat_forward(on, rows, &att, z, el, er, lse.buf_mut(), out.buf_mut());
+        let from = [from.z, from.el, from.er].map(Mat::buf);
+        let to = ops::GatSums {
+            lse: to.lse.buf_mut(),
+            out: to.out.buf_mut(),
+            positive: to
+                .positive
+                .map(|(out, share)| (out.buf_mut(), share.buf_mut())),
+        };
+        ops::gat_forward(on, rows, &att, from, to);
     }
 
-    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat) {
-        let (n, heads) = out.dim();
-        let dim = a.ncols() / heads.max(1);
-        ops::head_dots(heads, dim, 0..n, a.buf(), b.buf(), out.buf_mut());
+    fn attention_destinations(
+        &self,
+        slope: f32,
+        g: &Mat,
+        sums: Summed<'_>,
+        c: &mut Mat,
+        der: &mut Mat,
+    ) {
+        let heads = [c.ncols(), g.ncols() / c.ncols().max(1)];
+        let sums = [sums.out, sums.positive, sums.share].map(Mat::buf);
+        let (c, der) = (c.buf_mut(), der.buf_mut());
+        ops::gat_destinations(heads, slope, g.buf(), sums, c, der);
     }
 
     fn attention_sources(
@@ -321,13 +335,8 @@ impl Backend for Cuda {
         );
         let read = [saved.from.el, saved.from.er, saved.lse, saved.c].map(Mat::buf);
         let (z, g) = (saved.from.z.buf(), saved.g.buf());
-        let (dz, del, ds) = (to.dz.buf_mut(), to.del.buf_mut(), to.ds.buf_mut());
-        ops::gat_source_pass(on, rows, &att, z, read, g, dz, del, ds);
-    }
-
-    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat) {
-        let (on, heads, map) = (self.sparse(a), der.ncols(), self.ids(t_of));
-        ops::edge_sums(on, heads, ds.buf(), None, Some(map), der.buf_mut());
+        let (dz, del) = (to.dz.buf_mut(), to.del.buf_mut());
+        ops::gat_source_pass(on, rows, &att, z, read, g, dz, del);
     }
 
     fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: &mut Mat) {

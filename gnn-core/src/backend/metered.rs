@@ -1,9 +1,9 @@
 //! Any backend, with each call's phase and duration, and the bytes of its matrices, told to the meter.
 
 use super::{
-    Attended, Attention, Backend, BothWays, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget,
-    Normed, Operand, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed,
-    Write,
+    Attended, Attention, AttentionSums, Backend, BothWays, Coefficients, Corner, Dropout, Kept,
+    Mat, MultiTarget, Normed, Operand, Projected, ScoreTerm, SourceGradients, Sparse, Summed,
+    Target, Term, Then, Typed, Write,
 };
 use crate::record::{Meter, Pass, Phase, Route, Stream, now_ns};
 use kernels::adam::AdamParams;
@@ -264,17 +264,23 @@ impl<B: Backend> Backend for Metered<B> {
         rows: Range<usize>,
         att: Attention<'_>,
         from: Projected<'_>,
-        lse: &mut Mat,
-        out: &mut Mat,
+        to: AttentionSums<'_>,
     ) {
         self.count(a, &rows, from.z.ncols());
-        self.timed(Phase::Aggregate, |b| {
-            b.attention(a, rows, att, from, lse, out);
-        });
+        self.timed(Phase::Aggregate, |b| b.attention(a, rows, att, from, to));
     }
 
-    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat) {
-        self.timed(Phase::Update, |inner| inner.head_dots(a, b, out));
+    fn attention_destinations(
+        &self,
+        slope: f32,
+        g: &Mat,
+        sums: Summed<'_>,
+        c: &mut Mat,
+        der: &mut Mat,
+    ) {
+        self.timed(Phase::Update, |b| {
+            b.attention_destinations(slope, g, sums, c, der);
+        });
     }
 
     fn attention_sources(
@@ -288,12 +294,6 @@ impl<B: Backend> Backend for Metered<B> {
         self.count(at, &rows, saved.g.ncols());
         self.timed(Phase::Aggregate, |b| {
             b.attention_sources(at, rows, att, saved, to);
-        });
-    }
-
-    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat) {
-        self.timed(Phase::Aggregate, |b| {
-            b.attention_destinations(a, t_of, ds, der);
         });
     }
 

@@ -14,6 +14,7 @@ mod hollow;
 mod lack;
 mod mat;
 mod metered;
+mod on_host;
 mod ops;
 mod pages;
 mod profiled;
@@ -27,9 +28,9 @@ pub use lack::lack_of_memory;
 pub use mat::Mat;
 pub use metered::Metered;
 pub use ops::{
-    Act, Attended, Attention, AttentionDropout, BothWays, Coefficients, Corner, Dropout, Gate,
-    MultiTarget, Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Target,
-    Term, Then, Typed, Write,
+    Act, Attended, Attention, AttentionDropout, AttentionSums, BothWays, Coefficients, Corner,
+    Dropout, Gate, MultiTarget, Normed, Operand, Picked, Product, Projected, ScoreTerm,
+    SourceGradients, Summed, Target, Term, Then, Typed, Write,
 };
 pub(crate) use pages::prefer_huge;
 pub use profiled::{Call, Profiled};
@@ -240,21 +241,28 @@ pub trait Backend {
         er: &mut Mat,
     );
 
-    /// Softmax-weighted sums over the in-edges of the destinations in `rows`, the others stay:
-    /// `out: [n_dst, heads · width]`, and the logarithms of the denominators
-    /// `lse: [n_dst, heads]`. A row without edges gets zeros.
+    /// Softmax-weighted sums over the in-edges of the destinations in `rows`, the others stay. A row without
+    /// edges gets zeros.
     fn attention(
         &self,
         a: &Sparse,
         rows: Range<usize>,
         att: Attention<'_>,
         from: Projected<'_>,
-        lse: &mut Mat,
-        out: &mut Mat,
+        to: AttentionSums<'_>,
     );
 
-    /// `out[v, h] = ⟨a[v, h, :], b[v, h, :]⟩`; `a, b: [n, heads · width]`, `out: [n, heads]`.
-    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat);
+    /// `c[v, h] = ⟨g[v, h, :], out[v, h, :]⟩` and the gradient of the destinations' scores, `der[v, h] = (1 − slope)
+    /// · (⟨g[v, h, :], positive[v, h, :]⟩ − c[v, h] · share[v, h])`; `g: [n_dst, heads · width]`, `c, der: [n_dst,
+    /// heads]`.
+    fn attention_destinations(
+        &self,
+        slope: f32,
+        g: &Mat,
+        sums: Summed<'_>,
+        c: &mut Mat,
+        der: &mut Mat,
+    );
 
     /// Attention's backward to the sources in `rows`, the others stay; `at` is the transposed.
     fn attention_sources(
@@ -265,10 +273,6 @@ pub trait Backend {
         saved: Attended<'_>,
         to: SourceGradients<'_>,
     );
-
-    /// `der[v] = Σ ds` over the in-edges of `v`: `ds: [edges, heads]` is in the transposed order, in
-    /// which in-edge `e` is at `t_of[e]`; `der: [n_dst, heads]`.
-    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat);
 
     /// Adds every term's `ds[u, h] · a[h, :]` to `dz[u, h, :]` and writes
     /// `da[h, :] = Σ_u ds[u, h] · z[u, h, :]`; `z, dz: [n, heads · width]`.

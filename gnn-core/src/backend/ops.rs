@@ -269,6 +269,29 @@ pub struct Projected<'a> {
     pub er: &'a Mat,
 }
 
+/// What attention writes.
+#[derive(Debug)]
+pub struct AttentionSums<'a> {
+    /// Logarithms of the softmax's denominators: `[n_dst, heads]`.
+    pub lse: &'a mut Mat,
+    /// The weighted sums: `[n_dst, heads · width]`.
+    pub out: &'a mut Mat,
+    /// Where backward follows, the part of the edges with positive scores in the sums, `[n_dst, heads · width]`,
+    /// and in the softmax, before dropout: `[n_dst, heads]`.
+    pub positive: Option<(&'a mut Mat, &'a mut Mat)>,
+}
+
+/// The same for backward to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Summed<'a> {
+    /// The weighted sums: `[n_dst, heads · width]`.
+    pub out: &'a Mat,
+    /// Those of positive scores.
+    pub positive: &'a Mat,
+    /// Their share of the softmax: `[n_dst, heads]`.
+    pub share: &'a Mat,
+}
+
 /// What attention's backward reads beside the edges.
 #[derive(Debug, Clone, Copy)]
 pub struct Attended<'a> {
@@ -289,8 +312,6 @@ pub struct SourceGradients<'a> {
     pub dz: &'a mut Mat,
     /// Gradient of `el`: `[n_src, heads]`.
     pub del: &'a mut Mat,
-    /// Gradient of every edge's score, in the transposed order: `[edges, heads]`.
-    pub ds: &'a mut Mat,
 }
 
 /// One score on its way back: `s[u, h] = ⟨z[u, h, :], a[h, :]⟩` for the first rows of `z`.

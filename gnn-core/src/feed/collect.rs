@@ -24,8 +24,6 @@ pub(crate) struct Wants {
     pub(crate) own: bool,
     /// The first layer whose backward goes through its edges; none where there is no backward.
     pub(crate) backward: Option<usize>,
-    /// It reads where an edge is in the transposed.
-    pub(crate) edge_places: bool,
     /// Layers behind the first only sum, so that leaves need not be among their columns.
     pub(crate) leaves_apart: bool,
     /// Features are read at all.

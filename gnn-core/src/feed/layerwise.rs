@@ -75,7 +75,6 @@ impl Layerwise {
             in_place: false,
             own: false,
             backward: None,
-            edge_places: false,
             leaves_apart: false,
             features: true,
             learnt: false,

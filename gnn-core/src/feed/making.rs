@@ -199,9 +199,6 @@ impl Maker {
         if collector.wants.goes_back(layer) {
             block.edges_t();
         }
-        if collector.wants.edge_places {
-            block.t_of()?;
-        }
         making.stats.hops[layer].columns = columns.len() as u64;
         collector.say_reads(layer, &columns[..solid], &columns[solid..]);
         // The input has the first layer's leaves, too.

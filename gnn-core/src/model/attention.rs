@@ -6,7 +6,8 @@
 use super::seam::{Edges, edges_of, in_pieces, with_room};
 use super::site::Site;
 use crate::backend::{
-    Attended, Attention, AttentionDropout, Mat, Projected, ScoreTerm, SourceGradients,
+    Attended, Attention, AttentionDropout, AttentionSums, Mat, Projected, ScoreTerm,
+    SourceGradients, Summed,
 };
 use crate::ctx::Ctx;
 use crate::error::Result;
@@ -50,27 +51,73 @@ pub(super) struct Kept {
     pub(super) lse: Rc<Mat>,
     /// The sums: `[n_dst, heads · width]`.
     pub(super) out: Rc<Mat>,
+    /// In training, those of edges with positive scores, and their share of the softmax.
+    positive: Option<[Rc<Mat>; 2]>,
 }
 
 impl Kept {
     /// For [`super::Saved::more`].
     pub(super) fn into_list(self) -> Vec<Rc<Mat>> {
-        vec![self.z, self.el, self.er, self.lse, self.out]
+        let all = [self.z, self.el, self.er, self.lse, self.out];
+        all.into_iter()
+            .chain(self.positive.into_iter().flatten())
+            .collect()
     }
 
     /// Out of [`super::Saved::more`].
     ///
     /// # Panics
-    /// When it was not put there by [`Kept::into_list`].
+    /// When it was not put there by [`Kept::into_list`] in training.
     pub(super) fn from_list(list: Vec<Rc<Mat>>) -> Kept {
-        let list: Result<[Rc<Mat>; 5], _> = list.try_into();
-        let [z, el, er, lse, out] = list.expect("into_list makes five");
+        let list: Result<[Rc<Mat>; 7], _> = list.try_into();
+        let [z, el, er, lse, out, positive, share] = list.expect("into_list makes seven");
         Kept {
             z,
             el,
             er,
             lse,
             out,
+            positive: Some([positive, share]),
+        }
+    }
+}
+
+/// What forward writes row by row.
+struct Sums {
+    lse: Mat,
+    out: Mat,
+    positive: Option<(Mat, Mat)>,
+}
+
+impl Sums {
+    /// Of `n` rows of `width` columns, all heads together; with those of positive scores where backward follows.
+    fn fresh(cx: &Ctx, n: usize, width: usize, heads: usize, trains: bool) -> Sums {
+        let fresh = |columns| cx.backend.fresh(n, columns);
+        Sums {
+            lse: fresh(heads),
+            out: fresh(width),
+            positive: trains.then(|| (fresh(width), fresh(heads))),
+        }
+    }
+
+    fn to(&mut self) -> AttentionSums<'_> {
+        AttentionSums {
+            lse: &mut self.lse,
+            out: &mut self.out,
+            positive: self.positive.as_mut().map(|(out, share)| (out, share)),
+        }
+    }
+
+    fn kept(self, z: Mat, el: Mat, er: Mat) -> Kept {
+        let [z, el, er, lse, out] = [z, el, er, self.lse, self.out].map(Rc::new);
+        let positive = self.positive.map(|(out, share)| [out, share].map(Rc::new));
+        Kept {
+            z,
+            el,
+            er,
+            lse,
+            out,
+            positive,
         }
     }
 }
@@ -83,14 +130,14 @@ pub(super) fn forward(
     z: Mat,
     (src, dst): (&Mat, &Mat),
 ) -> Result<Kept> {
+    let trains = site.trains();
     let (cx, at) = (&mut *site.cx, site.at);
     let mut edges = edges_of(&mut *site.agg, at)?;
     let (att, a) = (heads.over(&edges), edges.block.edges());
     let (n, n_src, width) = (edges.block.n_dst, edges.block.n_src, z.ncols());
     let mut el = cx.backend.fresh(n_src, heads.heads);
     let mut er = cx.backend.fresh(n, heads.heads);
-    let mut lse = cx.backend.fresh(n, heads.heads);
-    let mut out = cx.backend.fresh(n, width);
+    let mut sums = Sums::fresh(cx, n, width, heads.heads, trains);
     let score = |cx: &Ctx, z: &Mat, rows: Range<usize>, el: &mut Mat, er: &mut Mat| {
         let dst = (rows.start < n || rows.is_empty()).then_some(dst);
         cx.backend.attention_scores(z, (src, dst), rows, el, er);
@@ -105,8 +152,8 @@ pub(super) fn forward(
             el: &el,
             er: &er,
         };
-        cx.backend.attention(a, 0..n, att, from, &mut lse, &mut out);
-        return Ok(kept(z, el, er, lse, out));
+        cx.backend.attention(a, 0..n, att, from, sums.to());
+        return Ok(sums.kept(z, el, er));
     }
     let mut sources = with_room(cx, &z, n_src);
     drop(z);
@@ -119,7 +166,7 @@ pub(super) fn forward(
             er: &er,
         };
         in_pieces(cx, a, interior.clone(), |cx, rows| {
-            cx.backend.attention(a, rows, att, from, &mut lse, &mut out);
+            cx.backend.attention(a, rows, att, from, sums.to());
         })
     })?;
     if n < n_src {
@@ -130,19 +177,8 @@ pub(super) fn forward(
         el: &el,
         er: &er,
     };
-    cx.backend
-        .attention(a, boundary, att, from, &mut lse, &mut out);
-    Ok(kept(sources, el, er, lse, out))
-}
-
-fn kept(z: Mat, el: Mat, er: Mat, lse: Mat, out: Mat) -> Kept {
-    Kept {
-        z: Rc::new(z),
-        el: Rc::new(el),
-        er: Rc::new(er),
-        lse: Rc::new(lse),
-        out: Rc::new(out),
-    }
+    cx.backend.attention(a, boundary, att, from, sums.to());
+    Ok(sums.kept(sources, el, er))
 }
 
 /// What backward gives.
@@ -164,25 +200,28 @@ pub(super) fn backward(
 ) -> Result<Gradients> {
     let (cx, at) = (&mut *site.cx, site.at);
     let mut edges = edges_of(&mut *site.agg, at)?;
-    let (att, a, t) = (
-        heads.over(&edges),
-        edges.block.edges(),
-        edges.block.edges_t(),
-    );
-    let t_of = edges.block.t_of()?;
+    let (att, t) = (heads.over(&edges), edges.block.edges_t());
     let (n, n_src, width) = (edges.block.n_dst, edges.block.n_src, g.ncols());
     let h = heads.heads;
     let fresh = |cx: &Ctx, rows, cols| cx.backend.fresh(rows, cols);
-    let mut c = fresh(cx, n, h);
+    let (mut c, mut der) = (fresh(cx, n, h), fresh(cx, n, h));
     let Kept {
         z,
         el,
         er,
         lse,
         out,
+        positive,
     } = kept;
-    cx.backend.head_dots(g, &out, &mut c);
-    drop(out);
+    let [positive, share] = positive.expect("kept in training");
+    let sums = Summed {
+        out: &out,
+        positive: &positive,
+        share: &share,
+    };
+    cx.backend
+        .attention_destinations(SLOPE, g, sums, &mut c, &mut der);
+    drop((out, positive, share));
     let saved = Attended {
         from: Projected {
             z: &z,
@@ -195,15 +234,12 @@ pub(super) fn backward(
     };
     let mut dz = fresh(cx, n_src, width);
     let mut del = fresh(cx, n_src, h);
-    let mut der = fresh(cx, n, h);
-    let mut ds = fresh(cx, a.n_edges(), h);
     let mut of_vectors = (fresh(cx, h, width / h), fresh(cx, h, width / h));
     let mut remote_src = None;
     if n < n_src {
         let to = SourceGradients {
             dz: &mut dz,
             del: &mut del,
-            ds: &mut ds,
         };
         cx.backend.attention_sources(t, n..n_src, att, saved, to);
         remote_src = Some(finish_remote(cx, &z, src, &del, n, &mut dz));
@@ -213,11 +249,9 @@ pub(super) fn backward(
             let to = SourceGradients {
                 dz: &mut *dz,
                 del: &mut del,
-                ds: &mut ds,
             };
             cx.backend.attention_sources(t, rows, att, saved, to);
         })?;
-        cx.backend.attention_destinations(a, t_of, &ds, &mut der);
         finish_own(cx, &z, (src, dst), (&del, &der), &mut of_vectors, dz);
         Ok(())
     })?;

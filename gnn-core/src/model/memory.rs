@@ -4,7 +4,7 @@
 //! it again while gradients exist for a short time. Of all moments, the one at which most exists is
 //! the answer. Nothing is measured; a test holds the formulas against what a metered backend sees.
 //!
-//! With `n` rows, `E` edges of the block, `H` heads of `w` columns, 4 bytes an element:
+//! With `n` rows and `H` heads of `w` columns, 4 bytes an element:
 //!
 //! | layer | kept by forward | forward besides | backward, one after the other |
 //! |---|---|---|---|
@@ -12,7 +12,7 @@
 //! | GCN, multiply first | `n·d_out` | `n·d_out` | `g, n·d_out`; `n·d_out, n·d_in` |
 //! | SAGE, aggregate first | as GCN | | `g, 2·n·d_in` |
 //! | SAGE, multiply first | `n·d_out` | `n·d_out` | `g, n·d_out, n·d_in` |
-//! | GAT | `2·n·H·w + 3·n·H`, `n·d_out` | | `g, n·H·w + 3·n·H + E·H` (sums freed); `n·H·w, n·d_in` |
+//! | GAT | `3·n·H·w + 4·n·H`, `n·d_out` | | `g, 2·n·H`; `g, n·H·w + 3·n·H` (sums freed); `n·H·w, n·d_in` |
 //!
 //! `g` is the gradient of the layer's output, `n·d_out`; where heads are averaged, it is held beside
 //! that of their concatenation only until that one is made. The first layer has no gradient of its
@@ -31,8 +31,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// The block that layers multiply by, its transposed where that differs, what of both is kept in
-    /// another order for wide rows, and for attention where each edge is in it; vertices' ids, labels
-    /// and masks.
+    /// another order for wide rows; vertices' ids, labels and masks.
     pub graph: usize,
     /// Input features, and their transposed where they are sparse.
     pub features: usize,
@@ -88,9 +87,6 @@ impl Memory {
             aggregate_first: AggregateFirst::of(spec),
         };
         block.edges_t();
-        if model == ModelKind::Gat {
-            block.t_of().ok()?;
-        }
         let (sparse, transposed) = match features {
             Features::Dense(_) | Features::Mapped { .. } => (None, 0),
             Features::Identity(n) => (Some(*n), features.bytes()),
@@ -104,7 +100,6 @@ impl Memory {
         let epoch = Epoch {
             spec,
             n: block.n_dst,
-            edges: block.n_edges(),
             sparse,
         };
         let first = epoch.layers(shape)[0].first;
@@ -137,7 +132,6 @@ impl Memory {
 struct Epoch<'a> {
     spec: &'a RunSpec,
     n: usize,
-    edges: usize,
     /// Elements of sparse features.
     sparse: Option<usize>,
 }
@@ -285,7 +279,7 @@ impl Epoch<'_> {
     fn forward(&self, layer: &Layer, ledger: &mut Ledger) {
         let (n, (wide, heads)) = (self.n, layer.heads);
         if self.spec.model == ModelKind::Gat {
-            ledger.keep(2 * n * wide + 3 * n * heads);
+            ledger.keep(3 * n * wide + 4 * n * heads);
         } else if layer.keeps {
             ledger.keep(n * layer.d_in);
         } else if !layer.first {
@@ -307,9 +301,9 @@ impl Epoch<'_> {
                     ledger.beside(g + n * wide);
                 }
                 let (sums, scores) = (n * wide, n * heads);
-                ledger.beside(n * wide + scores);
-                ledger.free(sums);
-                ledger.beside(2 * n * wide + 3 * scores + self.edges * heads);
+                ledger.beside(n * wide + 2 * scores);
+                ledger.free(2 * sums + scores);
+                ledger.beside(2 * n * wide + 3 * scores);
                 ledger.free(n * wide + 3 * scores);
                 ledger.beside(n * wide + input);
             }

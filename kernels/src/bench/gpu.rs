@@ -1,6 +1,6 @@
 //! The CUDA kernels on an R-MAT graph, beside the GPU's own copy bandwidth. Times are the device's own.
 
-use crate::cuda::ops::{self, AttentionOn, Reduce};
+use crate::cuda::ops::{self, AttentionOn, GatSums, Reduce};
 use crate::cuda::{Buf, Device, SparseOn};
 use crate::{CsrBuf, Mat, Par, hash};
 use std::sync::Arc;
@@ -86,21 +86,27 @@ pub fn gpu_kernels(device: &Arc<Device>, scale: u32, told: &mut dyn FnMut(&str))
     let [z, g] = [1, 2].map(|seed| upload(device, &matrix(n, width, seed)));
     let [el, er] = [3, 4].map(|seed| upload(device, &matrix(n, heads, seed)));
     let (mut lse, mut out) = (device.fresh(n * heads), device.fresh(n * width));
+    let (mut above, mut share) = (device.fresh(n * width), device.fresh(n * heads));
     let ms = time(device, || {
-        ops::gat_forward(&on, 0..n, &att, &z, &el, &er, &mut lse, &mut out);
+        let to = GatSums {
+            lse: &mut lse,
+            out: &mut out,
+            positive: Some((&mut above, &mut share)),
+        };
+        ops::gat_forward(&on, 0..n, &att, [&z, &el, &er], to);
     });
-    let bytes = graph + (8 * n * width + 12 * n * heads) as f64;
+    let bytes = graph + (12 * n * width + 16 * n * heads) as f64;
     let name = "attention, 8 heads of 32, forward".into();
     line(name, ms, bytes, width + 2 * heads, None);
-    let mut c = device.fresh(n * heads);
-    ops::head_dots(heads, dim, 0..n, &g, &out, &mut c);
+    let [mut c, mut der] = [0; 2].map(|_| device.fresh(n * heads));
+    let sums = [&out, &above, &share];
+    ops::gat_destinations([heads, dim], att.slope, &g, sums, &mut c, &mut der);
     let (mut dz, mut del) = (device.fresh(n * width), device.fresh(n * heads));
-    let mut ds = device.fresh(edges * heads);
     let ms = time(device, || {
         let read = [&el, &er, &lse, &c];
-        ops::gat_source_pass(&on_t, 0..n, &att, &z, read, &g, &mut dz, &mut del, &mut ds);
+        ops::gat_source_pass(&on_t, 0..n, &att, &z, read, &g, &mut dz, &mut del);
     });
-    let bytes = graph + (12 * n * width + 20 * n * heads + 4 * edges * heads) as f64;
+    let bytes = graph + (12 * n * width + 20 * n * heads) as f64;
     let name = "attention, 8 heads of 32, backward".into();
     line(name, ms, bytes, width + 3 * heads, None);
 

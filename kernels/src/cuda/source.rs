@@ -45,6 +45,7 @@ families! {
         "gat_lse", "combine_lse", "gat_sum_1_1", "gat_sum_1_2", "gat_sum_1_4", "gat_sum_4_1",
         "gat_sum_4_2", "gat_sum_4_4", "gat_sum_any", "gat_source_1_1", "gat_source_1_2",
         "gat_source_1_4", "gat_source_4_1", "gat_source_4_2", "gat_source_4_4", "gat_source_any",
+        "gat_destinations",
     ],
     "edges": [
         "sddmm_1_1", "sddmm_1_2", "sddmm_1_4", "sddmm_4_1", "sddmm_4_2", "sddmm_4_4", "sddmm_any",

@@ -2,8 +2,9 @@
 
 use crate::arrays::{arrays, right, value};
 use crate::{cases, each_size, refused};
-use kernels::gat::{self, Attention, AttentionDropout};
+use kernels::gat::{self, Attention, AttentionDropout, Positive, Sums};
 use kernels::gat_backward::{self, Saved, SourceGradients};
+use kernels::gat_dense::Summed;
 use kernels::{Csr, Mat, Par, edge_softmax, gat_dense, sddmm};
 use proptest::prelude::*;
 
@@ -30,47 +31,70 @@ pub fn forward(par: &Par, a: Csr<'_>, heads: usize, width: usize, fill: f32) {
         Mat::from_elem((n, heads), fill),
     );
     let er = Mat::from_elem((m, heads), fill);
-    let (mut lse, mut out) = (Mat::zeros((m, heads)), Mat::zeros((m, d)));
-    gat::forward_into(par, a, 0..m, &att, &z, &el, &er, &mut lse, &mut out);
+    let to = [heads, d, d, heads].map(|columns| Mat::zeros((m, columns)));
+    run(par, a, &att, (&z, &el, &er), to);
+}
+
+/// One call with these outputs: logarithms, sums, and those of positive scores.
+fn run(
+    par: &Par,
+    a: Csr<'_>,
+    att: &Attention<'_>,
+    from: (&Mat, &Mat, &Mat),
+    [mut lse, mut out, mut above, mut share]: [Mat; 4],
+) {
+    let positive = Positive {
+        out: &mut above,
+        share: &mut share,
+    };
+    let to = Sums {
+        lse: &mut lse,
+        out: &mut out,
+        positive: Some(positive),
+    };
+    gat::forward_into(par, a, 0..a.rows(), att, from, to);
 }
 
 /// Every attention kernel with the right sizes and with each of them off by one.
 fn by_size(par: &Par, a: Csr<'_>, heads: usize, width: usize, fill: f32) {
     let (m, n, edges, d) = (a.rows(), a.n_cols, a.n_edges(), heads * width);
     let mat = |r, c| Mat::from_elem((r, c), fill);
-    let right = [n, d, n, heads, m, heads, m, heads, m, d, m, n];
+    let right = [
+        n, d, n, heads, m, heads, m, heads, m, d, m, d, m, heads, m, n,
+    ];
     each_size(
         "gat",
         right,
-        |[zr, zc, lr, lc, rr, rc, sr, sc, or, oc, dst, src]| {
+        |[
+            zr,
+            zc,
+            lr,
+            lc,
+            rr,
+            rc,
+            sr,
+            sc,
+            or,
+            oc,
+            pr,
+            pc,
+            hr,
+            hc,
+            dst,
+            src,
+        ]| {
             let ids = vec![3; dst.max(src)];
             let att = attention(heads, &ids[..dst], &ids[..src]);
-            let (mut lse, mut out) = (mat(sr, sc), mat(or, oc));
+            let to = [mat(sr, sc), mat(or, oc), mat(pr, pc), mat(hr, hc)];
             let (z, el, er) = (mat(zr, zc), mat(lr, lc), mat(rr, rc));
-            gat::forward_into(par, a, 0..m, &att, &z, &el, &er, &mut lse, &mut out);
+            run(par, a, &att, (&z, &el, &er), to);
         },
     );
     let at = a.transpose();
     let ids = vec![3; m.max(n)];
     let att = attention(heads, &ids[..m], &ids[..n]);
     let right = [
-        n,
-        d,
-        n,
-        heads,
-        m,
-        heads,
-        m,
-        heads,
-        m,
-        heads,
-        m,
-        d,
-        n,
-        d,
-        n,
-        heads,
-        edges * heads,
+        n, d, n, heads, m, heads, m, heads, m, heads, m, d, n, d, n, heads,
     ];
     each_size("gat_backward", right, |s| {
         let [z, el, er, lse, c, g, mut dz, mut del] =
@@ -86,19 +110,9 @@ fn by_size(par: &Par, a: Csr<'_>, heads: usize, width: usize, fill: f32) {
         let out = SourceGradients {
             dz: &mut dz,
             del: &mut del,
-            ds: &mut vec![0.0; s[16]],
         };
         gat_backward::source_pass(par, at.view(), 0..n, &att, &saved, out);
     });
-    let t_of = a.transpose_map().expect("few edges");
-    each_size(
-        "destination_sums",
-        [edges * heads, m, heads],
-        |[ds, r, c]| {
-            let ds = vec![fill; ds];
-            gat_backward::destination_sums(par, a.indptr, &t_of, heads, &ds, &mut mat(r, c));
-        },
-    );
     each_size(
         "sddmm",
         [m, d, n, d, edges * heads],
@@ -146,8 +160,16 @@ fn dense_by_size(par: &Par, n: usize, heads: usize, width: usize, fill: f32) {
             gat_dense::score_pair_into(par, &z, a, heads, &mut mat(lr, lc), &mut mat(n / 2, rc));
         },
     );
-    each_size("head_dots", [n, d, n, heads], |[or, oc, cr, cc]| {
-        gat_dense::head_dots_into(par, &z, &mat(or, oc), heads, &mut mat(cr, cc));
+    let right = [n, d, n, d, n, heads, n, heads, n, heads];
+    each_size("destination_pass", right, |s| {
+        let [out, positive, share, mut c, mut der] =
+            std::array::from_fn(|k| mat(s[2 * k], s[2 * k + 1]));
+        let sums = Summed {
+            out: &out,
+            positive: &positive,
+            share: &share,
+        };
+        gat_dense::destination_pass(par, 0.2, &z, sums, &mut c, &mut der);
     });
     each_size("score_backward", [d, d, n, d], |[a, da, r, c]| {
         let term = gat_dense::ScoreTerm {
@@ -171,15 +193,18 @@ fn without_whole_heads(par: &Par, a: Csr<'_>) {
         refused("scores", || {
             gat_dense::scores_into(par, &x, &[0.0; 3], heads, 0..n, &mut Mat::zeros((n, heads)));
         });
-        refused("head_dots", || {
-            gat_dense::head_dots_into(par, &x, &x, heads, &mut Mat::zeros((n, heads)));
+        refused("destination_pass", || {
+            let [share, mut c, mut der] = [0; 3].map(|_| Mat::zeros((n, heads)));
+            let sums = Summed {
+                out: &x,
+                positive: &x,
+                share: &share,
+            };
+            gat_dense::destination_pass(par, 0.2, &x, sums, &mut c, &mut der);
         });
     }
     refused("edge_softmax", || {
         edge_softmax::forward_into(par, a.indptr, 0..m, 0, &[], &mut []);
-    });
-    refused("destination_sums", || {
-        gat_backward::destination_sums(par, a.indptr, &[], 0, &[], &mut Mat::zeros((m, 0)));
     });
     refused("edge_softmax", || {
         edge_softmax::forward_into(par, &[], 0..0, 1, &[], &mut [])
@@ -193,9 +218,9 @@ fn forward_into_with(par: &Par, a: Csr<'_>, heads: usize, z: &Mat) {
         slope: 0.2,
         dropout: None,
     };
-    let [mut lse, er] = [0, 1].map(|_| Mat::zeros((m, heads)));
-    let (el, mut out) = (Mat::zeros((n, heads)), Mat::zeros((m, z.ncols())));
-    gat::forward_into(par, a, 0..m, &att, z, &el, &er, &mut lse, &mut out);
+    let (el, er) = (Mat::zeros((n, heads)), Mat::zeros((m, heads)));
+    let to = [heads, z.ncols(), z.ncols(), heads].map(|columns| Mat::zeros((m, columns)));
+    run(par, a, &att, (z, &el, &er), to);
 }
 
 proptest! {

@@ -15,9 +15,9 @@ pub(super) use ledger::Claim;
 pub use ledger::{Asked, Ledger};
 
 use super::{
-    Attended, Attention, Backend, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget, Normed,
-    Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then,
-    Typed, Write,
+    Attended, Attention, AttentionSums, Backend, Coefficients, Corner, Dropout, Kept, Mat,
+    MultiTarget, Normed, Operand, Picked, Product, Projected, ScoreTerm, SourceGradients, Sparse,
+    Summed, Target, Term, Then, Typed, Write,
 };
 use kernels::adam::AdamParams;
 use kernels::pairs::Pairs;
@@ -211,14 +211,20 @@ impl Backend for Hollow {
         _rows: Range<usize>,
         _att: Attention<'_>,
         _from: Projected<'_>,
-        _lse: &mut Mat,
-        _out: &mut Mat,
+        _to: AttentionSums<'_>,
     ) {
         self.ledger.sparse(a);
     }
 
-    fn head_dots(&self, a: &Mat, _b: &Mat, _out: &mut Mat) {
-        self.ledger.moved(2 * a.len());
+    fn attention_destinations(
+        &self,
+        _slope: f32,
+        g: &Mat,
+        _sums: Summed<'_>,
+        _c: &mut Mat,
+        _der: &mut Mat,
+    ) {
+        self.ledger.moved(3 * g.len());
     }
 
     fn attention_sources(
@@ -230,11 +236,6 @@ impl Backend for Hollow {
         _to: SourceGradients<'_>,
     ) {
         self.ledger.sparse(at);
-    }
-
-    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, _ds: &Mat, der: &mut Mat) {
-        self.ledger.list(t_of);
-        self.edges(a, der.ncols());
     }
 
     fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], _dz: &mut Mat) {

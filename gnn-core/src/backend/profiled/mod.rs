@@ -7,9 +7,9 @@
 mod need;
 
 use super::{
-    Attended, Attention, Backend, BothWays, Coefficients, Corner, Dropout, Kept, Mat, MultiTarget,
-    Normed, Operand, Projected, ScoreTerm, SourceGradients, Sparse, Target, Term, Then, Typed,
-    Write,
+    Attended, Attention, AttentionSums, Backend, BothWays, Coefficients, Corner, Dropout, Kept,
+    Mat, MultiTarget, Normed, Operand, Projected, ScoreTerm, SourceGradients, Sparse, Summed,
+    Target, Term, Then, Typed, Write,
 };
 use crate::record::{Meter, Pass, now_ns};
 use kernels::Busy;
@@ -282,23 +282,38 @@ impl<B: Backend> Backend for Profiled<B> {
         rows: Range<usize>,
         att: Attention<'_>,
         from: Projected<'_>,
-        lse: &mut Mat,
-        out: &mut Mat,
+        to: AttentionSums<'_>,
     ) {
         let e = edges(a, &rows);
         let sources = read(from.z, e) + read(from.el, e);
-        let own = of_rows(from.er, &rows) + of_rows(lse, &rows) + of_rows(out, &rows);
-        let flops = e * (2.0 * from.z.ncols() as f64 + 6.0 * att.heads as f64);
-        let need = (4.0 * e + 8.0 * rows.len() as f64 + sources + own, flops);
+        let own = of_rows(from.er, &rows) + of_rows(to.lse, &rows) + of_rows(to.out, &rows);
+        let (twice, more) = match &to.positive {
+            Some((out, share)) => (2.0, of_rows(out, &rows) + of_rows(share, &rows)),
+            None => (1.0, 0.0),
+        };
+        let flops = e * (2.0 * twice * from.z.ncols() as f64 + 6.0 * att.heads as f64);
+        let need = (
+            4.0 * e + 8.0 * rows.len() as f64 + sources + own + more,
+            flops,
+        );
         let gathered = (e, from.z.ncols());
         self.gathering("attention", need, gathered, |b| {
-            b.attention(a, rows, att, from, lse, out)
+            b.attention(a, rows, att, from, to)
         });
     }
 
-    fn head_dots(&self, a: &Mat, b: &Mat, out: &mut Mat) {
-        let need = (bytes(a) + bytes(b) + bytes(out), 2.0 * a.len() as f64);
-        self.call("head_dots", need, |inner| inner.head_dots(a, b, out));
+    fn attention_destinations(
+        &self,
+        slope: f32,
+        g: &Mat,
+        sums: Summed<'_>,
+        c: &mut Mat,
+        der: &mut Mat,
+    ) {
+        let need = (3.0 * bytes(g) + 3.0 * bytes(c), 4.0 * g.len() as f64);
+        self.call("attention_destinations", need, |b| {
+            b.attention_destinations(slope, g, sums, c, der)
+        });
     }
 
     fn attention_sources(
@@ -316,8 +331,8 @@ impl<B: Backend> Backend for Profiled<B> {
             + of_rows(to.dz, &rows)
             + of_rows(to.del, &rows);
         let destinations = read(g, e) + read(from.er, e) + read(lse, e) + read(c, e);
-        let lists = (4.0 + 4.0 * heads) * e + 8.0 * rows.len() as f64;
-        let flops = e * (4.0 * g.ncols() as f64 + 10.0 * heads);
+        let lists = 4.0 * e + 8.0 * rows.len() as f64;
+        let flops = e * (4.0 * g.ncols() as f64 + 8.0 * heads);
         let gathered = (e, g.ncols());
         self.gathering(
             "attention_sources",
@@ -327,16 +342,6 @@ impl<B: Backend> Backend for Profiled<B> {
                 b.attention_sources(at, rows, att, saved, to);
             },
         );
-    }
-
-    fn attention_destinations(&self, a: &Sparse, t_of: &Kept<u32>, ds: &Mat, der: &mut Mat) {
-        let need = (
-            4.0 * a.n_edges() as f64 + bytes(ds) + bytes(der),
-            ds.len() as f64,
-        );
-        self.call("attention_destinations", need, |b| {
-            b.attention_destinations(a, t_of, ds, der)
-        });
     }
 
     fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: &mut Mat) {

@@ -236,7 +236,6 @@ fn wants(cx: &Ctx, settings: &Settings, model: &Model, (data, mapped): (&RowData
         in_place: aggregates && cx.plan.spec.dropout == 0.0 && !mapped,
         own: kind.reads_own_rows(),
         backward: Some(usize::from(aggregates)),
-        edge_places: kind.attends(),
         leaves_apart: model.aggregates_features(),
         features: !learns_alone(settings),
         learnt,

@@ -4,10 +4,10 @@
 
 use super::sparse::{csr_bytes, some_rows};
 use super::{Bench, Work, deviation, matrix};
-use crate::gat::{Attention, forward_into};
-use crate::gat_backward::{Saved, SourceGradients, destination_sums, source_pass};
-use crate::gat_dense::{head_dots_into, score_pair_into};
-use crate::{Csr, Mat, edge_softmax, sddmm};
+use crate::gat::{Attention, Positive, Sums, forward_into};
+use crate::gat_backward::{Saved, SourceGradients, source_pass};
+use crate::gat_dense::{Summed, destination_pass, score_pair_into};
+use crate::{Csr, Mat, Par, edge_softmax, sddmm};
 use std::ops::Range;
 
 const SLOPE: f32 = 0.2;
@@ -29,9 +29,8 @@ pub(super) fn all(b: &mut Bench<'_>) {
     let names = [
         "gat scores",
         "gat forward",
-        "gat head dots",
-        "gat backward, sources",
         "gat backward, destinations",
+        "gat backward, sources",
         "sddmm",
         "edge softmax",
         "edge softmax, backward",
@@ -45,10 +44,6 @@ pub(super) fn all(b: &mut Bench<'_>) {
         ..b.input.graph
     };
     let (n, heads, d) = (a.rows(), b.input.heads, b.input.heads * b.input.head_width);
-    // Positions of edges are 32 bits wide; a graph with more is not timed.
-    let Ok(t_of) = a.transpose_map() else {
-        return;
-    };
     let at = a.transpose();
     let mut l = Layer {
         a,
@@ -62,8 +57,9 @@ pub(super) fn all(b: &mut Bench<'_>) {
         c: Mat::zeros((n, heads)),
     };
     scores(b, &l);
-    forward(b, &mut l);
-    backward(b, &l, &t_of);
+    let sums = forward(b, &mut l);
+    destinations(b, &mut l, &sums);
+    sources(b, &l);
     steps(b, &l);
 }
 
@@ -124,67 +120,42 @@ fn scores(b: &mut Bench<'_>, l: &Layer<'_>) {
     );
 }
 
-fn forward(b: &mut Bench<'_>, l: &mut Layer<'_>) {
+/// Forward's sums: all edges, and of positive scores their part and their share.
+type Summing = [Mat; 3];
+
+/// The pass over the edges, with what backward needs of it.
+fn forward(b: &mut Bench<'_>, l: &mut Layer<'_>) -> Summing {
     let ((n, d), e, heads) = (l.z.dim(), l.a.n_edges(), l.heads);
-    let Layer {
-        a,
-        z,
-        el,
-        er,
-        lse,
-        c,
-        g,
-        ..
-    } = l;
-    let mut out = (std::mem::take(lse), Mat::zeros((n, d)));
+    let (a, from) = (l.a, (&l.z, &l.el, &l.er));
+    let sums = [d, d, heads].map(|columns| Mat::zeros((n, columns)));
+    let mut out = (std::mem::take(&mut l.lse), sums);
+    let run = |par: &Par, (lse, [out, positive, share]): &mut (Mat, Summing)| {
+        let positive = Some(Positive {
+            out: positive,
+            share,
+        });
+        let to = Sums { lse, out, positive };
+        forward_into(par, a, 0..n, &attention(heads), from, to);
+    };
     // Also what backward reads, whatever was asked for.
-    forward_into(
-        b.par,
-        *a,
-        0..n,
-        &attention(heads),
-        z,
-        el,
-        er,
-        &mut out.0,
-        &mut out.1,
-    );
-    head_dots_into(b.par, g, &out.1, heads, c);
-    let shape = format!("{n} rows, {e} edges, {heads}×{}", d / heads);
+    run(b.par, &mut out);
     b.case(
         "gat forward",
-        shape,
+        shape(l),
         Work::once(
-            csr_bytes(a) + 4 * n * (2 * d + 3 * heads),
-            e * (2 * d + 6 * heads),
+            csr_bytes(&a) + 4 * n * (3 * d + 4 * heads),
+            e * (4 * d + 8 * heads),
         ),
         &mut out,
-        |par, (lse, out)| forward_into(par, *a, 0..n, &attention(heads), z, el, er, lse, out),
-        |(_, out)| {
+        run,
+        |(_, [out, ..])| {
             let rows = some_rows(n);
-            let want = attended(*a, heads, z, (el, er), rows.clone());
+            let want = attended(a, heads, from.0, (from.1, from.2), rows.clone());
             deviation(out.slice(ndarray::s![rows, ..]), &want, 16)
         },
     );
-    b.case(
-        "gat head dots",
-        format!("[{n}, {heads}×{}]", d / heads),
-        Work::once(4 * n * (2 * d + heads), 2 * n * d),
-        c,
-        |par, c| head_dots_into(par, g, &out.1, heads, c),
-        |c| {
-            let width = d / heads;
-            let rows = some_rows(n);
-            let want = Mat::from_shape_fn((rows.len(), heads), |(k, h)| {
-                let dot = (h * width..(h + 1) * width).map(|j| {
-                    f64::from(g[[rows.start + k, j]]) * f64::from(out.1[[rows.start + k, j]])
-                });
-                dot.sum::<f64>() as f32
-            });
-            deviation(c.slice(ndarray::s![rows, ..]), &want, width)
-        },
-    );
-    *lse = std::mem::take(&mut out.0);
+    l.lse = out.0;
+    out.1
 }
 
 fn leaky(s: f64) -> (f64, f64) {
@@ -218,7 +189,59 @@ fn attended(a: Csr<'_>, heads: usize, z: &Mat, (el, er): (&Mat, &Mat), rows: Ran
     })
 }
 
-fn backward(b: &mut Bench<'_>, l: &Layer<'_>, t_of: &[u32]) {
+/// `⟨g, out⟩` of every row, which the pass over sources reads, and the gradient of destinations' scores.
+fn destinations(b: &mut Bench<'_>, l: &mut Layer<'_>, [out, positive, share]: &Summing) {
+    let ((n, d), heads) = (l.z.dim(), l.heads);
+    let sums = Summed {
+        out,
+        positive,
+        share,
+    };
+    let (g, slope) = (&l.g, SLOPE);
+    let mut to = (std::mem::take(&mut l.c), Mat::zeros((n, heads)));
+    let run = |par: &Par, (c, der): &mut (Mat, Mat)| destination_pass(par, slope, g, sums, c, der);
+    run(b.par, &mut to);
+    b.case(
+        "gat backward, destinations",
+        format!("[{n}, {heads}×{}]", d / heads),
+        Work::once(4 * n * (3 * d + 3 * heads), 4 * n * d),
+        &mut to,
+        run,
+        |(_, der)| {
+            let rows = some_rows(n);
+            let want = Mat::from_shape_fn((rows.len(), heads), |(k, h)| {
+                of_destination(l, rows.start + k, h) as f32
+            });
+            deviation(der.slice(ndarray::s![rows, ..]), &want, 16)
+        },
+    );
+    l.c = to.0;
+}
+
+/// The gradient of a destination's score: the sum of those of its edges, by their formula.
+fn of_destination(l: &Layer<'_>, v: usize, h: usize) -> f64 {
+    let columns = |u: usize, x: &Mat| -> f64 {
+        let width = l.z.ncols() / l.heads;
+        let columns = h * width..(h + 1) * width;
+        columns
+            .map(|c| f64::from(l.g[[v, c]]) * f64::from(x[[u, c]]))
+            .sum()
+    };
+    let mut edges = Vec::new();
+    for &u in &l.a.indices[l.a.span(v)] {
+        let score = f64::from(l.el[[u as usize, h]]) + f64::from(l.er[[v, h]]);
+        let (s, slope) = leaky(score);
+        edges.push((s.exp(), slope, columns(u as usize, &l.z)));
+    }
+    let total: f64 = edges.iter().map(|e| e.0).sum();
+    let mean: f64 = edges.iter().map(|e| e.0 / total * e.2).sum();
+    edges
+        .iter()
+        .map(|&(power, slope, dot)| power / total * (dot - mean) * slope)
+        .sum()
+}
+
+fn sources(b: &mut Bench<'_>, l: &Layer<'_>) {
     let ((n, d), e, heads) = (l.z.dim(), l.a.n_edges(), l.heads);
     let saved = Saved {
         z: &l.z,
@@ -228,49 +251,29 @@ fn backward(b: &mut Bench<'_>, l: &Layer<'_>, t_of: &[u32]) {
         c: &l.c,
         g: &l.g,
     };
-    let mut out = (
-        Mat::zeros((n, d)),
-        Mat::zeros((n, heads)),
-        vec![0f32; e * heads],
-    );
+    let mut out = (Mat::zeros((n, d)), Mat::zeros((n, heads)));
     b.case(
         "gat backward, sources",
         shape(l),
         Work::once(
-            csr_bytes(&l.at) + 4 * (n * (3 * d + 5 * heads) + e * heads),
-            e * (4 * d + 10 * heads),
+            csr_bytes(&l.at) + 4 * n * (3 * d + 5 * heads),
+            e * (4 * d + 8 * heads),
         ),
         &mut out,
-        |par, (dz, del, ds)| {
-            let out = SourceGradients { dz, del, ds };
+        |par, (dz, del)| {
+            let out = SourceGradients { dz, del };
             source_pass(par, l.at, 0..n, &attention(heads), &saved, out);
         },
-        |(dz, _, ds)| sources(l, dz, ds),
-    );
-    let mut der = Mat::zeros((n, heads));
-    b.case(
-        "gat backward, destinations",
-        shape(l),
-        Work::once(8 * (n + 1) + e * (4 + 4 * heads) + 4 * n * heads, e * heads),
-        &mut der,
-        |par, der| destination_sums(par, l.a.indptr, t_of, heads, &out.2, der),
-        |der| {
-            let rows = some_rows(n);
-            let want = Mat::from_shape_fn((rows.len(), heads), |(k, h)| {
-                let of = |e: usize| f64::from(out.2[t_of[e] as usize * heads + h]);
-                l.a.span(rows.start + k).map(of).sum::<f64>() as f32
-            });
-            deviation(der.slice(ndarray::s![rows, ..]), &want, 16)
-        },
+        |(dz, del)| of_sources(l, dz, del),
     );
 }
 
 /// Deviation of the gradients of some sources from their formulas.
-fn sources(l: &Layer<'_>, dz: &Mat, ds: &[f32]) -> f64 {
+fn of_sources(l: &Layer<'_>, dz: &Mat, del: &Mat) -> f64 {
     let (d, heads) = (l.z.ncols(), l.heads);
     let (width, rows) = (d / heads, some_rows(l.at.rows()));
     let mut want = Mat::zeros((rows.len(), d));
-    let (mut got_ds, mut want_ds) = (Vec::new(), Vec::new());
+    let mut want_del = ndarray::Array2::<f64>::zeros((rows.len(), heads));
     for u in rows.clone() {
         for e in l.at.span(u) {
             let v = l.at.indices[e] as usize;
@@ -283,12 +286,13 @@ fn sources(l: &Layer<'_>, dz: &Mat, ds: &[f32]) -> f64 {
                     dot += g * f64::from(l.z[[u, c]]);
                     want[[u - rows.start, c]] += (alpha * g) as f32;
                 }
-                want_ds.push((alpha * (dot - f64::from(l.c[[v, h]])) * slope) as f32);
-                got_ds.push(ds[e * heads + h]);
+                want_del[[u - rows.start, h]] += alpha * (dot - f64::from(l.c[[v, h]])) * slope;
             }
         }
     }
-    deviation(dz.slice(ndarray::s![rows, ..]), &want, 16).max(deviation(&got_ds, &want_ds, width))
+    let want_del = want_del.mapv(|x| x as f32);
+    let some = ndarray::s![rows, ..];
+    deviation(dz.slice(some), &want, 16).max(deviation(del.slice(some), &want_del, 16 * width))
 }
 
 fn steps(b: &mut Bench<'_>, l: &Layer<'_>) {

@@ -131,60 +131,128 @@ fn head_lanes(heads: usize) -> usize {
     heads.next_power_of_two().min(32)
 }
 
-/// Writes `lse: [n_dst, H]` and `out: [n_dst, H·D]` of the rows in `rows`: the attention-weighted
-/// sum of the projected sources. `z: [n_src, H·D]`, `el: [n_src, H]`, `er: [n_dst, H]`.
+/// What [`gat_forward`] writes.
+#[derive(Debug)]
+pub struct GatSums<'a> {
+    /// Logarithms of the denominators: `[n_dst, H]`.
+    pub lse: &'a mut Buf<f32>,
+    /// The weighted sums: `[n_dst, H·D]`.
+    pub out: &'a mut Buf<f32>,
+    /// The part of the edges with positive scores in the sums, `[n_dst, H·D]`, and in the softmax before dropout,
+    /// `[n_dst, H]`, where [`gat_destinations`] follows.
+    pub positive: Option<(&'a mut Buf<f32>, &'a mut Buf<f32>)>,
+}
+
+/// The attention-weighted sums of the projected sources, of the rows in `rows`, the others stay. `from` are
+/// `z: [n_src, H·D]`, `el: [n_src, H]` and `er: [n_dst, H]`.
 ///
 /// # Panics
 /// When the shapes disagree or the device fails.
-#[allow(clippy::too_many_arguments)]
 pub fn gat_forward(
     a: &SparseOn,
     rows: Range<usize>,
     att: &AttentionOn<'_>,
-    z: &Buf<f32>,
-    el: &Buf<f32>,
-    er: &Buf<f32>,
-    lse: &mut Buf<f32>,
-    out: &mut Buf<f32>,
+    from: [&Buf<f32>; 3],
+    to: GatSums<'_>,
 ) {
     let (heads, dim) = (att.heads, att.dim);
     let width = heads * dim;
-    expect_eq("gat", "z with elements", a.n_cols() * width, z.len());
-    expect_eq("gat", "el with elements", a.n_cols() * heads, el.len());
-    expect_eq("gat", "er with elements", a.rows() * heads, er.len());
-    expect_eq("gat", "lse with elements", a.rows() * heads, lse.len());
-    expect_eq("gat", "out with elements", a.rows() * width, out.len());
+    let GatSums { lse, out, positive } = to;
+    let expect = |what, rows: usize, per, buffer: &Buf<f32>| {
+        expect_eq("gat", what, rows * per, buffer.len());
+    };
+    let [z, el, er] = from;
+    expect("z with elements", a.n_cols(), width, z);
+    expect("el with elements", a.n_cols(), heads, el);
+    expect("er with elements", a.rows(), heads, er);
+    expect("lse with elements", a.rows(), heads, lse);
+    expect("out with elements", a.rows(), width, out);
+    if let Some((above, share)) = &positive {
+        expect(
+            "sums of positive scores with elements",
+            a.rows(),
+            width,
+            above,
+        );
+        expect("their share with elements", a.rows(), heads, share);
+    }
     check_ids(att, a.rows(), a.n_cols());
-    row_lse(
-        a,
-        rows.clone(),
-        heads,
-        Scores::Ends {
-            el,
-            er,
-            slope: att.slope,
-        },
-        lse,
-    );
+    let slope = att.slope;
+    row_lse(a, rows.clone(), heads, Scores::Ends { el, er, slope }, lse);
     let items = a.items("gat", rows);
     if width == 0 {
         return;
     }
-    let device = a.device();
-    let partial = device.fresh::<f32>(items.pieces.len() * width);
+    let (device, pieces) = (a.device(), items.pieces.len());
+    let asked = usize::from(positive.is_some()) * pieces;
+    let part = device.fresh::<f32>(pieces * width);
+    let part_above = device.fresh::<f32>(asked * width);
+    let part_share = device.fresh::<f32>(asked * heads);
+    let none = Arg::U64(0);
+    let (above, share) = match &positive {
+        Some((above, share)) => (above.arg(), share.arg()),
+        None => (none, none),
+    };
     let tail = [
         z.arg(),
         el.arg(),
         er.arg(),
         lse.arg(),
-        Arg::F32(att.slope),
-        partial.arg(),
+        Arg::F32(slope),
+        part.arg(),
         out.arg(),
+        part_above.arg(),
+        above,
+        part_share.arg(),
+        share,
     ];
     let rest = [&att.drop_args()[..], &tail].concat();
     // SAFETY: gat_sum_body's arguments, shapes checked above.
     unsafe { launch_over_heads(a, &items, head_kernel!("gat_sum"), [heads, dim], &rest) };
-    combine(a, &items, &partial, width, SET, out);
+    combine(a, &items, &part, width, SET, out);
+    if let Some((above, share)) = positive {
+        combine(a, &items, &part_above, width, SET, above);
+        combine(a, &items, &part_share, heads, SET, share);
+    }
+}
+
+/// `c[v, h] = ⟨g, out⟩` and the gradient of the destinations' scores, `der[v, h] = (1 − slope) · (⟨g, above⟩ − c ·
+/// share)`, of every row, from the sums `[out, above, share]` of [`gat_forward`]. `g: [n_dst, H·D]`, `c, der:
+/// [n_dst, H]`, with `heads = [H, D]`.
+///
+/// # Panics
+/// When the shapes disagree or the device fails.
+pub fn gat_destinations(
+    heads: [usize; 2],
+    slope: f32,
+    g: &Buf<f32>,
+    [out, above, share]: [&Buf<f32>; 3],
+    c: &mut Buf<f32>,
+    der: &mut Buf<f32>,
+) {
+    let n = share.len();
+    for (what, buffer, per) in [
+        ("g with elements", g, heads[1]),
+        ("out with elements", out, heads[1]),
+        ("sums of positive scores with elements", above, heads[1]),
+        ("c with elements", &*c, 1),
+        ("der with elements", &*der, 1),
+    ] {
+        expect_eq("gat_destinations", what, n * per, buffer.len());
+    }
+    let rows = n / heads[0].max(1);
+    head_dots(heads[0], heads[1], 0..rows, g, out, c);
+    head_dots(heads[0], heads[1], 0..rows, g, above, der);
+    let args = [
+        c.arg(),
+        share.arg(),
+        Arg::F32(1.0 - slope),
+        Arg::U64(n as u64),
+        der.arg(),
+    ];
+    let grid = [n.div_ceil(super::THREADS as usize), 1, 1];
+    // SAFETY: gat_destinations' arguments, shapes checked above.
+    unsafe { der.device().launch("gat_destinations", grid, &args) };
 }
 
 fn check_ids(att: &AttentionOn<'_>, n_dst: usize, n_src: usize) {
@@ -246,8 +314,8 @@ fn row_lse(a: &SparseOn, rows: Range<usize>, heads: usize, scores: Scores<'_>, l
 }
 
 /// The backward pass over the sources in `rows`, the others stay: `at: [n_src, n_dst]` is the
-/// transposed block, `c: [n_dst, H]` the dots of the gradient with the output, `g: [n_dst, H·D]`. Writes `dz: [n_src, H·D]`,
-/// `del: [n_src, H]` and `ds: [E, H]` in transposed order.
+/// transposed block, `c: [n_dst, H]` the dots of the gradient with the output, `g: [n_dst, H·D]`. Writes `dz: [n_src, H·D]` and
+/// `del: [n_src, H]`.
 ///
 /// # Panics
 /// When the shapes disagree or the device fails.
@@ -261,7 +329,6 @@ pub fn gat_source_pass(
     g: &Buf<f32>,
     dz: &mut Buf<f32>,
     del: &mut Buf<f32>,
-    ds: &mut Buf<f32>,
 ) {
     let (heads, dim) = (att.heads, att.dim);
     let width = heads * dim;
@@ -275,7 +342,6 @@ pub fn gat_source_pass(
         ("g with elements", n_dst, g, width),
         ("dz with elements", n_src, dz, width),
         ("del with elements", n_src, del, heads),
-        ("ds with elements", at.n_edges(), ds, heads),
     ] {
         expect_eq("gat_backward", what, rows * per, buffer.len());
     }
@@ -296,7 +362,6 @@ pub fn gat_source_pass(
         part_del.arg(),
         dz.arg(),
         del.arg(),
-        ds.arg(),
     ];
     let rest = [&att.drop_args()[..], &tail].concat();
     // SAFETY: gat_source_body's arguments, shapes checked above.

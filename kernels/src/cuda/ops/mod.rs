@@ -16,8 +16,8 @@ mod rows;
 mod spmm;
 
 pub use attention::{
-    AttentionOn, DropOn, edge_softmax, edge_softmax_backward, edge_sums, gat_forward,
-    gat_source_pass, head_dots, head_outer_add, sddmm,
+    AttentionOn, DropOn, GatSums, edge_softmax, edge_softmax_backward, edge_sums, gat_destinations,
+    gat_forward, gat_source_pass, head_dots, head_outer_add, sddmm,
 };
 pub use coefficients::{Made, coefficients, coefficients_backward, edge_dropout};
 pub use dense::{ActOn, DropoutOn, GateOn, ThenOn, axpby, column_sums, gemm, head_gradient, then};

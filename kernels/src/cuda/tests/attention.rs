@@ -3,7 +3,9 @@
 use super::edges::heads;
 use super::{any_cut, assert_close, few, matrix, on_every_device, up};
 use crate::cuda::SparseOn;
-use crate::cuda::ops::{AttentionOn, DropOn, edge_sums, gat_forward, gat_source_pass, head_dots};
+use crate::cuda::ops::{
+    AttentionOn, DropOn, GatSums, gat_destinations, gat_forward, gat_source_pass,
+};
 use crate::hash::{element, mix64, row};
 use crate::{CsrBuf, Mat};
 use proptest::prelude::*;
@@ -117,7 +119,6 @@ impl Layer {
         let (heads, dim) = (self.heads, self.dim);
         let want = self.answer();
         let t = self.a.view().transpose();
-        let map = transpose_map(&self.a);
         on_every_device(|device| {
             let (dst, src) = (Self::ids(self.a.rows(), 3), Self::ids(self.a.n_cols, 11));
             let (dst, src) = (device.upload(&dst), device.upload(&src));
@@ -138,21 +139,26 @@ impl Layer {
             let on_t = SparseOn::with_pieces(device, t.view(), piece);
             let mut lse = device.fresh(er.len());
             let mut out = device.fresh(g.len());
-            gat_forward(
-                &on,
-                0..self.a.rows(),
-                &att,
-                &z,
-                &el,
-                &er,
-                &mut lse,
-                &mut out,
-            );
+            let (mut above, mut share) = (device.fresh(g.len()), device.fresh(er.len()));
+            let to = GatSums {
+                lse: &mut lse,
+                out: &mut out,
+                positive: Some((&mut above, &mut share)),
+            };
+            gat_forward(&on, 0..self.a.rows(), &att, [&z, &el, &er], to);
             assert_close(&out.download(), &want.out, 2e-5);
-            let mut c = device.fresh(er.len());
-            head_dots(heads, dim, 0..self.a.rows(), &g, &out, &mut c);
+            let mut alone = device.fresh(g.len());
+            let to = GatSums {
+                lse: &mut lse,
+                out: &mut alone,
+                positive: None,
+            };
+            gat_forward(&on, 0..self.a.rows(), &att, [&z, &el, &er], to);
+            assert_eq!(alone.download(), out.download());
+            let (mut c, mut der) = (device.fresh(er.len()), device.fresh(er.len()));
+            let sums = [&out, &above, &share];
+            gat_destinations([heads, dim], SLOPE, &g, sums, &mut c, &mut der);
             let (mut dz, mut del) = (device.fresh(z.len()), device.fresh(el.len()));
-            let mut ds = device.fresh(self.a.indices.len() * heads);
             gat_source_pass(
                 &on_t,
                 0..self.a.n_cols,
@@ -162,12 +168,9 @@ impl Layer {
                 &g,
                 &mut dz,
                 &mut del,
-                &mut ds,
             );
             assert_close(&dz.download(), &want.dz, 5e-5);
             assert_close(&del.download(), &want.del, 2e-4);
-            let mut der = device.fresh(er.len());
-            edge_sums(&on, heads, &ds, None, Some(&device.upload(&map)), &mut der);
             assert_close(&der.download(), &want.der, 2e-4);
             (
                 out.download(),
@@ -239,7 +242,12 @@ fn rows_outside_the_range_stay() {
         let [z, el, er] = [&layer.z, &layer.el, &layer.er].map(|m| up(device, m));
         let on = SparseOn::new(device, layer.a.view());
         let (mut lse, mut out) = (device.zeros(6), device.upload(&[7.0f32; 24]));
-        gat_forward(&on, 1..3, &att, &z, &el, &er, &mut lse, &mut out);
+        let to = GatSums {
+            lse: &mut lse,
+            out: &mut out,
+            positive: None,
+        };
+        gat_forward(&on, 1..3, &att, [&z, &el, &er], to);
         let got = out.download();
         assert_eq!(got[..8], [7.0; 8]);
         assert_close(&got[8..], &want.out[8..], 1e-5);

@@ -1,0 +1,165 @@
+//! How a row of several heads lies in vectors: parts that fit into registers, with the head of each lane.
+//!
+//! Unsafe: vectors are made at the caller's level, and loaded from the caller's pointers.
+#![allow(unsafe_code)]
+
+use crate::vector::Vector;
+
+/// Heads of a part, for what is loaded of each edge: a load that is wider than what it needs lies in two lines
+/// of memory more often.
+pub(crate) const ONE: u8 = 0;
+/// At most half of a vector's lanes.
+pub(crate) const HALF: u8 = 1;
+/// More.
+pub(crate) const WHOLE: u8 = 2;
+
+/// A number for each head of a part, which are as many as `HEADS` says; where there is one, in every lane.
+///
+/// # Safety
+/// That of [`Vector`].
+#[inline(always)]
+pub(crate) unsafe fn of_heads<V: Vector, const HEADS: u8>(p: *const f32, mask: V::Mask) -> V {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match HEADS {
+            ONE => V::splat(*p),
+            HALF => V::load_half(p, mask),
+            _ => V::load_first(p, mask),
+        }
+    }
+}
+
+/// Vectors of columns of at most as many heads as a vector has lanes.
+pub(crate) struct Part<V: Vector> {
+    pub(crate) head: usize,
+    /// How many heads: [`ONE`], [`HALF`] or [`WHOLE`].
+    pub(crate) how_many: u8,
+    /// The lanes that are heads.
+    pub(crate) heads: V::Mask,
+    /// The first column.
+    pub(crate) column: usize,
+    pub(crate) vectors: usize,
+    /// The lanes of the last vector that are columns.
+    pub(crate) tail: V::Mask,
+    /// Whether the heads' totals are left to it.
+    pub(crate) totals: bool,
+    /// The head, counted from `head`, of each lane of each vector.
+    pub(crate) head_of: [V::Lanes; MOST],
+}
+
+/// Vectors of a part at most.
+const MOST: usize = 8;
+
+/// How rows of so many heads and columns are cut into parts.
+pub(crate) struct Layout<V: Vector> {
+    parts: Vec<Part<V>>,
+    heads: usize,
+    width: usize,
+}
+
+impl<V: Vector> Layout<V> {
+    /// Of `heads` heads of `width` columns, both at least one.
+    ///
+    /// # Safety
+    /// The caller runs at the level of `V`.
+    #[inline(always)]
+    pub(crate) unsafe fn new(heads: usize, width: usize) -> Layout<V> {
+        assert!(heads > 0 && width > 0);
+        let most = if V::TILE >= 16 { MOST } else { 4 };
+        let mut parts = Vec::new();
+        // One at a time, wide heads need no number picked for each vector.
+        let at_a_time = match width >= 4 * V::LANES {
+            true => 1,
+            false => V::LANES,
+        };
+        for head in (0..heads).step_by(at_a_time) {
+            let some = at_a_time.min(heads - head);
+            let columns = some * width;
+            let all = columns.div_ceil(V::LANES);
+            let mut at = 0;
+            while at < all {
+                let vectors = if all - at >= most {
+                    most
+                } else {
+                    (all - at).min(4)
+                };
+                let first = at * V::LANES;
+                let last = (first + vectors * V::LANES).min(columns);
+                let tail = last - first - (vectors - 1) * V::LANES;
+                // A lane behind the last column has the coefficient of some head, and a column of zeros.
+                let of = |lane: usize| (((first + lane) / width).min(some - 1)) as u32;
+                // SAFETY: the level is the caller's; numbers of lanes are at least one and at most all, and a
+                // head is below as many.
+                unsafe {
+                    let mut head_of = [V::lanes([0; 16]); MOST];
+                    for (n, head_of) in head_of.iter_mut().enumerate() {
+                        *head_of = V::lanes(std::array::from_fn(|lane| of(n * V::LANES + lane)));
+                    }
+                    parts.push(Part {
+                        head,
+                        how_many: match some {
+                            1 => ONE,
+                            _ if 2 * some <= V::LANES => HALF,
+                            _ => WHOLE,
+                        },
+                        heads: V::mask(some),
+                        column: head * width + first,
+                        vectors,
+                        tail: V::mask(tail),
+                        totals: at == 0,
+                        head_of,
+                    });
+                }
+                at += vectors;
+            }
+        }
+        Layout {
+            parts,
+            heads,
+            width,
+        }
+    }
+
+    /// Whether it is that of such rows.
+    pub(crate) fn is_of(&self, heads: usize, width: usize) -> bool {
+        (self.heads, self.width) == (heads, width)
+    }
+
+    /// All columns, in their order.
+    pub(crate) fn parts(&self) -> &[Part<V>] {
+        &self.parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vector::Plain;
+
+    #[test]
+    fn parts_cover_every_column_once_and_each_head_has_totals_once() {
+        for heads in [1, 2, 3, 5, 8, 9, 17, 40] {
+            for width in [1, 2, 7, 8, 9, 16, 31, 32, 40, 64, 100, 300] {
+                let (mut columns, mut totals) = (vec![0; heads * width], vec![0; heads]);
+                // SAFETY: plain code runs everywhere.
+                #[allow(unsafe_code)]
+                let layout = unsafe { Layout::<Plain>::new(heads, width) };
+                for p in layout.parts() {
+                    assert!(p.vectors <= MOST);
+                    // A mask of plain code is its number of lanes.
+                    let wide = (p.vectors - 1) * Plain::LANES + p.tail;
+                    for (k, seen) in columns[p.column..][..wide].iter_mut().enumerate() {
+                        *seen += 1;
+                        let of = usize::from(p.head_of[k / Plain::LANES][k % Plain::LANES]);
+                        assert_eq!(p.head + of, (p.column + k) / width);
+                    }
+                    if p.totals {
+                        totals[p.head..][..p.heads].iter_mut().for_each(|t| *t += 1);
+                    }
+                }
+                assert!(columns.iter().all(|&n| n == 1), "{heads} heads of {width}");
+                assert!(totals.iter().all(|&n| n == 1), "{heads} heads of {width}");
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! The inner loop of attention, forward and backward: sums over a run of edges of the rows that they gather,
+//! each head's columns times a coefficient, and beside them the sums of those edges alone whose score is
+//! positive. Coefficients are made in registers ([`Terms`]).
+//!
+//! Unsafe: loads and stores through pointers, behind checks in the same function.
+#![allow(unsafe_code)]
+
+use crate::gat_layout::{HALF, Layout, ONE, Part, WHOLE, of_heads};
+use crate::spmm_tile::{AHEAD, prefetch_row};
+use crate::vector::Vector;
+
+/// Rows of `heads` heads of `width` columns that edges gather.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    /// `[n, heads·width]`.
+    pub(crate) x: &'a [f32],
+    pub(crate) n: usize,
+    pub(crate) heads: usize,
+    pub(crate) width: usize,
+}
+
+/// The rows that some edges gather, all of them below a bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Gathered<'a> {
+    rows: &'a [u32],
+    /// The edge of the first of `rows`.
+    first: usize,
+    below: usize,
+}
+
+impl<'a> Gathered<'a> {
+    /// Edges `span` of `indices`.
+    ///
+    /// # Panics
+    /// When one of them gathers a row that is not below `n`.
+    pub(crate) fn new(indices: &'a [u32], span: std::ops::Range<usize>, n: usize) -> Gathered<'a> {
+        let rows = &indices[span.clone()];
+        let most = rows.iter().fold(0, |m, &r| r.max(m)) as usize;
+        assert!(
+            rows.is_empty() || most < n,
+            "attention: expected indices below {n}, got {most}"
+        );
+        Gathered {
+            rows,
+            first: span.start,
+            below: n,
+        }
+    }
+
+    /// Edges `span`, by their numbers in the graph, and how many follow: for what is asked for ahead.
+    #[inline(always)]
+    pub(crate) fn run(&self, span: std::ops::Range<usize>) -> Edges<'a> {
+        let ahead = &self.rows[span.start - self.first..];
+        Edges {
+            rows: &ahead[..span.len()],
+            ahead,
+            below: self.below,
+        }
+    }
+}
+
+/// A run of edges: the rows that they gather, and those that will follow.
+#[derive(Clone, Copy)]
+pub(crate) struct Edges<'a> {
+    rows: &'a [u32],
+    /// `rows` and everything behind it, for prefetches.
+    ahead: &'a [u32],
+    below: usize,
+}
+
+impl<'a> Edges<'a> {
+    /// The rows that they gather.
+    #[inline(always)]
+    pub(crate) fn rows(&self) -> &'a [u32] {
+        self.rows
+    }
+}
+
+/// What one edge adds, a lane for each head.
+#[derive(Clone, Copy)]
+pub(crate) struct Term<V> {
+    /// The factor of the row.
+    pub(crate) row: V,
+    /// The same, or zero where the score is not positive.
+    pub(crate) positive: V,
+    /// To the total.
+    pub(crate) total: V,
+    /// To the total of positive scores.
+    pub(crate) total_positive: V,
+}
+
+/// What is made of the sums when the last edge has been added.
+#[derive(Clone, Copy)]
+pub(crate) enum Close {
+    /// Nothing.
+    Not,
+    /// All but the total are divided by the total.
+    Divide,
+    /// Sums of positive scores become the mean of both sums with weights `1 − slope` and `slope`: the
+    /// derivative of LeakyReLU in each of their terms.
+    Slope(f32),
+}
+
+/// Where coefficients come from.
+///
+/// # Safety of `own` and `term`
+/// The caller runs at the level of `V`, has called [`Terms::check`] with the heads and rows of what is gathered, and
+/// `head`, `head + lanes of the mask` are within the heads, `i` within the edges, `row` within the rows.
+pub(crate) trait Terms<V: Vector>: Copy {
+    /// What does not change from edge to edge, of the heads of a vector.
+    type Own: Copy;
+    /// Whether there are totals.
+    const TOTALS: bool;
+
+    /// Panics unless there is something for each of so many heads, rows and edges.
+    fn check(&self, heads: usize, rows: usize, edges: usize);
+    /// Loads what does not change.
+    unsafe fn own<const HEADS: u8>(&self, head: usize, mask: V::Mask) -> Self::Own;
+    /// What edge `i`, which gathers row `row`, adds.
+    unsafe fn term<const HEADS: u8>(
+        &self,
+        own: &Self::Own,
+        i: usize,
+        row: usize,
+        head: usize,
+        mask: V::Mask,
+    ) -> Term<V>;
+    /// Asks for what the edges of this row need beside it.
+    fn ask(&self, row: usize);
+}
+
+/// Sums of one row, which are added to unless they begin.
+pub(crate) struct Sums<'a> {
+    /// All edges: `[heads·width]`.
+    pub(crate) row: &'a mut [f32],
+    /// Positive scores: as many, or none.
+    pub(crate) positive: &'a mut [f32],
+    /// `[heads]`, or none.
+    pub(crate) total: &'a mut [f32],
+    /// `[heads]`, or none.
+    pub(crate) total_positive: &'a mut [f32],
+}
+
+impl Sums<'_> {
+    /// Zeros.
+    pub(crate) fn clear(&mut self) {
+        let Sums {
+            row,
+            positive,
+            total,
+            total_positive,
+        } = self;
+        [row, positive, total, total_positive]
+            .into_iter()
+            .for_each(|all| all.fill(0.0));
+    }
+}
+
+/// Which edges of a row a run has.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    /// The first ones: sums begin at zero.
+    pub(crate) begins: bool,
+    /// The last ones.
+    pub(crate) close: Close,
+}
+
+/// Adds what the edges gather to the sums of one row; with `POSITIVE`, to those of positive scores, too.
+/// `layout` is that of the rows of `x`.
+#[inline(always)]
+pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
+    x: Rows<'_>,
+    edges: Edges<'_>,
+    layout: &Layout<V>,
+    terms: T,
+    run: Run,
+    to: &mut Sums<'_>,
+) {
+    let d = x.heads * x.width;
+    assert!(layout.is_of(x.heads, x.width) && edges.below <= x.n);
+    assert!(x.n * d <= x.x.len() && to.row.len() == d);
+    assert!(!POSITIVE || to.positive.len() == d);
+    if T::TOTALS {
+        assert!(to.total.len() == x.heads && (!POSITIVE || to.total_positive.len() == x.heads));
+    }
+    terms.check(x.heads, edges.below, edges.rows.len());
+    for part in layout.parts() {
+        macro_rules! by_vectors {
+            ($($n:literal)*) => {
+                match (part.vectors, part.how_many) {
+                    $(($n, ONE) => of_part::<V, T, POSITIVE, $n, ONE>(x, edges, part, terms, run, to),
+                    ($n, HALF) => of_part::<V, T, POSITIVE, $n, HALF>(x, edges, part, terms, run, to),
+                    ($n, _) => of_part::<V, T, POSITIVE, $n, WHOLE>(x, edges, part, terms, run, to),)*
+                    (n, _) => unreachable!("a part of {n} vectors"),
+                }
+            };
+        }
+        if V::TILE >= 16 {
+            by_vectors!(1 2 3 4 8);
+        } else {
+            by_vectors!(1 2 3 4);
+        }
+    }
+}
+
+/// [`sum`] of one part of the columns; the caller has checked all lengths.
+#[inline(always)]
+fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const HEADS: u8>(
+    x: Rows<'_>,
+    edges: Edges<'_>,
+    part: &Part<V>,
+    terms: T,
+    run: Run,
+    to: &mut Sums<'_>,
+) {
+    let (head, d) = (part.head, x.heads * x.width);
+    let totals = T::TOTALS && part.totals;
+    // SAFETY: this runs at the level of `V`, as making the layout proves. Columns of a part lie within those of a row
+    // and its heads within all heads (`Layout::new`); edges gather rows below `edges.below`, of which `x` has as
+    // many; `to` and `terms` have as many numbers as `sum` checked.
+    unsafe {
+        let zero = V::splat(0.0);
+        let own = terms.own::<HEADS>(head, part.heads);
+        let (row, positive) = (
+            to.row.as_mut_ptr().add(part.column),
+            to.positive.as_mut_ptr().wrapping_add(part.column),
+        );
+        let (mut acc, mut above) = ([zero; N], [zero; N]);
+        let (mut total, mut total_above) = (zero, zero);
+        if !run.begins {
+            acc = load::<V, N>(row, part.tail);
+            if POSITIVE {
+                above = load::<V, N>(positive, part.tail);
+            }
+            if totals {
+                total = of_heads::<V, HEADS>(to.total.as_ptr().add(head), part.heads);
+                if POSITIVE {
+                    total_above =
+                        of_heads::<V, HEADS>(to.total_positive.as_ptr().add(head), part.heads);
+                }
+            }
+        }
+        for (i, &r) in edges.rows.iter().enumerate() {
+            if let Some(&next) = edges.ahead.get(i + AHEAD) {
+                let next = next as usize;
+                prefetch_row(
+                    x.x.as_ptr().wrapping_add(next * d + part.column),
+                    N * V::LANES,
+                );
+                if part.totals {
+                    terms.ask(next);
+                }
+            }
+            let r = r as usize;
+            let term = terms.term::<HEADS>(&own, i, r, head, part.heads);
+            if T::TOTALS {
+                total = total.add(term.total);
+                if POSITIVE {
+                    total_above = total_above.add(term.total_positive);
+                }
+            }
+            let from = load::<V, N>(x.x.as_ptr().add(r * d + part.column), part.tail);
+            for n in 0..N {
+                let (mut p, mut q) = (term.row, term.positive);
+                if HEADS != ONE {
+                    p = p.pick(part.head_of[n]);
+                    q = q.pick(part.head_of[n]);
+                }
+                acc[n] = from[n].mul_add(p, acc[n]);
+                if POSITIVE {
+                    above[n] = from[n].mul_add(q, above[n]);
+                }
+            }
+        }
+        match run.close {
+            Close::Not => {}
+            Close::Divide => {
+                assert!(T::TOTALS, "a total to divide by");
+                // The first part of these heads has left it there.
+                if !totals {
+                    total = of_heads::<V, HEADS>(to.total.as_ptr().add(head), part.heads);
+                }
+                let by = V::splat(1.0).over(total);
+                for n in 0..N {
+                    let by = match HEADS {
+                        ONE => by,
+                        _ => by.pick(part.head_of[n]),
+                    };
+                    acc[n] = acc[n].mul(by);
+                    above[n] = above[n].mul(by);
+                }
+                total_above = total_above.mul(by);
+            }
+            Close::Slope(slope) => {
+                let (one, other) = (V::splat(1.0 - slope), V::splat(slope));
+                for n in 0..N {
+                    above[n] = above[n].mul_add(one, acc[n].mul(other));
+                }
+                total_above = total_above.mul_add(one, total.mul(other));
+            }
+        }
+        store::<V, N>(acc, row, part.tail);
+        if POSITIVE {
+            store::<V, N>(above, positive, part.tail);
+        }
+        if totals {
+            total.store_first(to.total.as_mut_ptr().add(head), part.heads);
+            if POSITIVE {
+                let to = to.total_positive.as_mut_ptr().add(head);
+                total_above.store_first(to, part.heads);
+            }
+        }
+    }
+}
+
+/// `N` vectors at `p`, of which the last ends with `tail`.
+///
+/// # Safety
+/// That of [`Vector`].
+#[inline(always)]
+unsafe fn load<V: Vector, const N: usize>(p: *const f32, tail: V::Mask) -> [V; N] {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let mut all = [V::splat(0.0); N];
+        for (n, v) in all.iter_mut().enumerate().take(N - 1) {
+            *v = V::load(p.add(n * V::LANES));
+        }
+        all[N - 1] = V::load_first(p.add((N - 1) * V::LANES), tail);
+        all
+    }
+}
+
+/// The store of [`load`].
+///
+/// # Safety
+/// That of [`Vector`].
+#[inline(always)]
+unsafe fn store<V: Vector, const N: usize>(all: [V; N], p: *mut f32, tail: V::Mask) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        for (n, v) in all.iter().enumerate().take(N - 1) {
+            v.store(p.add(n * V::LANES));
+        }
+        all[N - 1].store_first(p.add((N - 1) * V::LANES), tail);
+    }
+}
+
+/// Coefficients that have been written: `[edges, heads]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<'a> {
+    pub(crate) row: &'a [f32],
+    /// Zero where the score is not positive; none where nobody asks.
+    pub(crate) positive: &'a [f32],
+    pub(crate) heads: usize,
+}
+
+impl<V: Vector> Terms<V> for Written<'_> {
+    type Own = ();
+    const TOTALS: bool = false;
+
+    fn check(&self, heads: usize, _rows: usize, edges: usize) {
+        assert!(self.heads == heads && self.row.len() >= edges * heads);
+        assert!(self.positive.is_empty() || self.positive.len() >= edges * heads);
+    }
+
+    #[inline(always)]
+    unsafe fn own<const HEADS: u8>(&self, _head: usize, _mask: V::Mask) {}
+
+    #[inline(always)]
+    unsafe fn term<const HEADS: u8>(
+        &self,
+        _own: &(),
+        i: usize,
+        _row: usize,
+        head: usize,
+        mask: V::Mask,
+    ) -> Term<V> {
+        let at = i * self.heads + head;
+        // SAFETY: edge `i` has as many numbers as heads (`check`).
+        unsafe {
+            let zero = V::splat(0.0);
+            let load = |of: &[f32]| match of.is_empty() {
+                true => zero,
+                false => of_heads::<V, HEADS>(of.as_ptr().add(at), mask),
+            };
+            Term {
+                row: load(self.row),
+                positive: load(self.positive),
+                total: zero,
+                total_positive: zero,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn ask(&self, _row: usize) {}
+}
