@@ -329,23 +329,31 @@ fn by_factors<V: Vector>(
     for at in span.clone().step_by(step) {
         let end = (at + step).min(span.end);
         let edges = gathered.run(at..end);
-        let kept = b.drop.as_ref().map(|(kept, keys, src_ids)| {
+        let run = Run {
+            begins: at == span.start,
+            close: match end == span.end {
+                true => Close::Slope(b.slope),
+                false => Close::Not,
+            },
+        };
+        if let Some((kept, keys, src_ids)) = &b.drop {
             let p = &mut buffers.p[..(end - at) * heads];
             p.fill(1.0);
             drop_from(b.level, *kept, keys, src_ids[u], heads, edges.rows(), p);
-            &*p
-        });
-        let terms = terms(b, u, kept);
-        let close = match end == span.end {
-            true => Close::Slope(b.slope),
-            false => Close::Not,
-        };
-        let begins = at == span.start;
-        sum::<V, _, true>(b.g, edges, layout, terms, Run { begins, close }, &mut sums);
+            let terms = terms::<true>(b, u, p);
+            sum::<V, _, true>(b.g, edges, layout, terms, run, &mut sums);
+        } else {
+            let terms = terms::<false>(b, u, &[]);
+            sum::<V, _, true>(b.g, edges, layout, terms, run, &mut sums);
+        }
     }
 }
 
-fn terms<'a>(b: &'a Backward<'_>, u: usize, kept: Option<&'a [f32]>) -> factors::Backward<'a> {
+fn terms<'a, const DROPS: bool>(
+    b: &'a Backward<'_>,
+    u: usize,
+    kept: &'a [f32],
+) -> factors::Backward<'a, DROPS> {
     let heads = b.g.heads;
     factors::Backward {
         packed: b.packed,
@@ -416,7 +424,7 @@ fn by_exponentials<V: Vector>(
         close: Close::Slope(b.slope),
     };
     let none = gathered.run(span.start..span.start);
-    sum::<V, _, true>(b.g, none, layout, terms(b, u, None), run, &mut sums);
+    sum::<V, _, true>(b.g, none, layout, terms::<false>(b, u, &[]), run, &mut sums);
 }
 
 /// `p` where `by` is positive, zero elsewhere, in the place of `by`.

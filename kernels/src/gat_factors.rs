@@ -108,17 +108,17 @@ multiversion! {
 /// Forward's coefficients before the softmax's denominator: `exp(LeakyReLU(el[u, h] + er[h]) − m[h])` times the
 /// factor of dropout; totals are without dropout.
 #[derive(Clone, Copy)]
-pub(crate) struct Forward<'a> {
+pub(crate) struct Forward<'a, const DROPS: bool> {
     /// Factors of the sources: `[n, 2·heads]`.
     pub(crate) from: &'a [f32],
     /// Those of the destination: `[3·heads]`.
     pub(crate) own: &'a [f32],
-    /// Factors of dropout: `[edges, heads]`, or none.
-    pub(crate) kept: Option<&'a [f32]>,
+    /// With `DROPS`, factors of dropout: `[edges, heads]`.
+    pub(crate) kept: &'a [f32],
     pub(crate) heads: usize,
 }
 
-impl<V: Vector> Terms<V> for Forward<'_> {
+impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
     type Own = [V; OWN];
     const TOTALS: bool = true;
 
@@ -126,7 +126,7 @@ impl<V: Vector> Terms<V> for Forward<'_> {
     fn check(&self, heads: usize, rows: usize, edges: usize) {
         assert!(self.heads == heads && self.own.len() == OWN * heads);
         assert!(self.from.len() >= rows * 2 * heads);
-        assert!(self.kept.is_none_or(|kept| kept.len() >= edges * heads));
+        assert!(!DROPS || self.kept.len() >= edges * heads);
     }
 
     #[inline(always)]
@@ -154,7 +154,7 @@ impl<V: Vector> Terms<V> for Forward<'_> {
             let near = one.mul(own[0]);
             let power = near.larger(other.mul(own[1]));
             let positive = near.sub(other.mul(own[2])).choose(power, V::splat(0.0));
-            dropped::<V, HEADS>(
+            dropped::<V, HEADS, DROPS>(
                 power,
                 positive,
                 (power, positive),
@@ -191,23 +191,23 @@ unsafe fn three<V: Vector, const HEADS: u8>(
 /// A term whose row's factors are dropped out by `kept[at..]`; its totals are not.
 ///
 /// # Safety
-/// That of [`Vector`]; `kept` has the numbers of the mask at `at`.
+/// That of [`Vector`]; with `DROPS`, `kept` has the numbers of the mask at `at`.
 #[inline(always)]
-unsafe fn dropped<V: Vector, const HEADS: u8>(
+unsafe fn dropped<V: Vector, const HEADS: u8, const DROPS: bool>(
     row: V,
     positive: V,
     (total, total_positive): (V, V),
-    kept: Option<&[f32]>,
+    kept: &[f32],
     at: usize,
     mask: V::Mask,
 ) -> Term<V> {
-    let (row, positive) = match kept {
+    let (row, positive) = match DROPS {
         // SAFETY: passed on to the caller.
-        Some(kept) => unsafe {
+        true => unsafe {
             let kept = of_heads::<V, HEADS>(kept.as_ptr().add(at), mask);
             (row.mul(kept), positive.mul(kept))
         },
-        None => (row, positive),
+        false => (row, positive),
     };
     Term {
         row,
@@ -222,7 +222,8 @@ unsafe fn dropped<V: Vector, const HEADS: u8>(
 fn lines(x: &[f32], row: usize, wide: usize) {
     let row = x.as_ptr().wrapping_add(row * wide);
     prefetch(row);
-    if wide > 16 {
+    prefetch(row.wrapping_add(wide - 1));
+    if wide > 32 {
         for k in (16..wide).step_by(16) {
             prefetch(row.wrapping_add(k));
         }
@@ -258,18 +259,18 @@ multiversion! {
 
 /// Backward's coefficients `α` of the edges from one source, times the factor of dropout; totals are of `α·c`.
 #[derive(Clone, Copy)]
-pub(crate) struct Backward<'a> {
+pub(crate) struct Backward<'a, const DROPS: bool> {
     /// Of the destinations: `[n, 4·heads]`.
     pub(crate) packed: &'a [f32],
     /// The source's scores: `[heads]`.
     pub(crate) el: &'a [f32],
     /// Factors of their exponentials: `[2·heads]`.
     pub(crate) own: &'a [f32],
-    /// Factors of dropout: `[edges, heads]`, or none.
-    pub(crate) kept: Option<&'a [f32]>,
+    /// With `DROPS`, factors of dropout: `[edges, heads]`.
+    pub(crate) kept: &'a [f32],
 }
 
-impl<V: Vector> Terms<V> for Backward<'_> {
+impl<V: Vector, const DROPS: bool> Terms<V> for Backward<'_, DROPS> {
     type Own = [V; 3];
     const TOTALS: bool = true;
 
@@ -277,7 +278,7 @@ impl<V: Vector> Terms<V> for Backward<'_> {
     fn check(&self, heads: usize, rows: usize, edges: usize) {
         assert!(self.el.len() == heads && self.own.len() == 2 * heads);
         assert!(self.packed.len() >= rows * PACKED * heads);
-        assert!(self.kept.is_none_or(|kept| kept.len() >= edges * heads));
+        assert!(!DROPS || self.kept.len() >= edges * heads);
     }
 
     #[inline(always)]
@@ -310,7 +311,7 @@ impl<V: Vector> Terms<V> for Backward<'_> {
             // Which side of the kink: by the score itself, as products may round to either.
             let score = own[0].add(of(0));
             let (positive, total) = (score.choose(a, zero), (ac, score.choose(ac, zero)));
-            dropped::<V, HEADS>(a, positive, total, self.kept, i * heads + head, mask)
+            dropped::<V, HEADS, DROPS>(a, positive, total, self.kept, i * heads + head, mask)
         }
     }
 

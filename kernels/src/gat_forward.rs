@@ -214,19 +214,6 @@ fn by_factors<V: Vector, const POSITIVE: bool>(
     for at in span.clone().step_by(step) {
         let end = (at + step).min(span.end);
         let edges = gathered.run(at..end);
-        let p = &mut buffers.p[..if f.kept.is_some() {
-            (end - at) * heads
-        } else {
-            0
-        }];
-        p.fill(1.0);
-        let kept = drop_out(f, r, edges, p).then_some(&*p);
-        let terms = factors::Forward {
-            from: f.factors,
-            own,
-            kept,
-            heads,
-        };
         let run = Run {
             begins: at == span.start,
             close: if end == span.end {
@@ -235,7 +222,33 @@ fn by_factors<V: Vector, const POSITIVE: bool>(
                 Close::Not
             },
         };
-        sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, sums);
+        let kept = if f.kept.is_some() {
+            (end - at) * heads
+        } else {
+            0
+        };
+        let kept = &mut buffers.p[..kept];
+        kept.fill(1.0);
+        if drop_out(f, r, edges, kept) {
+            let terms = terms::<true>(f, own, kept);
+            sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, sums);
+        } else {
+            let terms = terms::<false>(f, own, &[]);
+            sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, sums);
+        }
+    }
+}
+
+fn terms<'a, const DROPS: bool>(
+    f: &'a Forward<'_>,
+    own: &'a [f32],
+    kept: &'a [f32],
+) -> factors::Forward<'a, DROPS> {
+    factors::Forward {
+        from: f.factors,
+        own,
+        kept,
+        heads: f.z.heads,
     }
 }
 
@@ -285,12 +298,8 @@ fn by_largest<V: Vector, const POSITIVE: bool>(
         };
         sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, sums);
     }
-    let terms = factors::Forward {
-        from: f.factors,
-        own: &vec![0.0; OWN * heads],
-        kept: None,
-        heads,
-    };
+    let none = vec![0.0; OWN * heads];
+    let terms = terms::<false>(f, &none, &[]);
     let run = Run {
         begins: false,
         close: Close::Divide,

@@ -240,31 +240,29 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
                 }
             }
         }
+        // Kept apart, so that they stay in registers.
+        let (x, heads, tail) = (x.x.as_ptr().add(part.column), part.heads, part.tail);
+        let head_of: [V::Lanes; N] = std::array::from_fn(|n| part.head_of[n]);
+        let last = edges.ahead.len().saturating_sub(1);
         for (i, &r) in edges.rows.iter().enumerate() {
-            if let Some(&next) = edges.ahead.get(i + AHEAD) {
-                let next = next as usize;
-                prefetch_row(
-                    x.x.as_ptr().wrapping_add(next * d + part.column),
-                    N * V::LANES,
-                );
-                if part.totals {
-                    terms.ask(next);
-                }
-            }
+            // Behind the last edge, that one again: there is nothing to ask and no branch.
+            let next = *edges.ahead.get_unchecked((i + AHEAD).min(last)) as usize;
+            prefetch_row(x.wrapping_add(next * d), N * V::LANES);
+            terms.ask(next);
             let r = r as usize;
-            let term = terms.term::<HEADS>(&own, i, r, head, part.heads);
+            let term = terms.term::<HEADS>(&own, i, r, head, heads);
             if T::TOTALS {
                 total = total.add(term.total);
                 if POSITIVE {
                     total_above = total_above.add(term.total_positive);
                 }
             }
-            let from = load::<V, N>(x.x.as_ptr().add(r * d + part.column), part.tail);
+            let from = load::<V, N>(x.add(r * d), tail);
             for n in 0..N {
                 let (mut p, mut q) = (term.row, term.positive);
                 if HEADS != ONE {
-                    p = p.pick(part.head_of[n]);
-                    q = q.pick(part.head_of[n]);
+                    p = p.pick(head_of[n]);
+                    q = q.pick(head_of[n]);
                 }
                 acc[n] = from[n].mul_add(p, acc[n]);
                 if POSITIVE {

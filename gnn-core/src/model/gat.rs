@@ -111,8 +111,9 @@ impl Layer for Gat {
         let y = if self.averages {
             site.linear(&[Term::plain(&kept.out, self.average(&site))], then)
         } else {
-            let mut y = site.cx.backend.copy(&kept.out);
-            site.cx.backend.then(then, &mut y);
+            let (n, d) = kept.out.dim();
+            let mut y = site.cx.backend.fresh(n, d);
+            site.cx.backend.then_of(then, &kept.out, &mut y);
             y
         };
         let saved = Saved {
