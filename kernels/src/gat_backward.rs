@@ -324,7 +324,7 @@ fn by_factors<V: Vector>(
     };
     let step = match b.drop {
         Some(_) => chunk(heads),
-        None => span.len(),
+        None => layout.edges_at_a_time().min(span.len()),
     };
     for at in span.clone().step_by(step) {
         let end = (at + step).min(span.end);

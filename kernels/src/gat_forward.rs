@@ -209,7 +209,7 @@ fn by_factors<V: Vector, const POSITIVE: bool>(
     let heads = f.z.heads;
     let step = match f.kept {
         Some(_) => chunk(heads),
-        None => span.len(),
+        None => layout.edges_at_a_time().min(span.len()),
     };
     for at in span.clone().step_by(step) {
         let end = (at + step).min(span.end);

@@ -50,6 +50,9 @@ pub(crate) struct Part<V: Vector> {
 /// Vectors of a part at most.
 const MOST: usize = 8;
 
+/// Numbers that stay in the nearest cache beside everything else.
+const NEAR: usize = 8192;
+
 /// How rows of so many heads and columns are cut into parts.
 pub(crate) struct Layout<V: Vector> {
     parts: Vec<Part<V>>,
@@ -123,6 +126,15 @@ impl<V: Vector> Layout<V> {
     /// Whether it is that of such rows.
     pub(crate) fn is_of(&self, heads: usize, width: usize) -> bool {
         (self.heads, self.width) == (heads, width)
+    }
+
+    /// Edges to work on before the next ones, so that each part finds their rows in the nearest cache; all of them
+    /// where there is one part.
+    pub(crate) fn edges_at_a_time(&self) -> usize {
+        match self.parts.len() {
+            1 => usize::MAX,
+            _ => (NEAR / (self.heads * self.width)).clamp(16, 256),
+        }
     }
 
     /// All columns, in their order.

@@ -243,12 +243,14 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
         // Kept apart, so that they stay in registers.
         let (x, heads, tail) = (x.x.as_ptr().add(part.column), part.heads, part.tail);
         let head_of: [V::Lanes; N] = std::array::from_fn(|n| part.head_of[n]);
-        let last = edges.ahead.len().saturating_sub(1);
+        let (last, opens) = (edges.ahead.len().saturating_sub(1), part.column == 0);
         for (i, &r) in edges.rows.iter().enumerate() {
             // Behind the last edge, that one again: there is nothing to ask and no branch.
             let next = *edges.ahead.get_unchecked((i + AHEAD).min(last)) as usize;
             prefetch_row(x.wrapping_add(next * d), N * V::LANES);
-            terms.ask(next);
+            if opens {
+                terms.ask(next);
+            }
             let r = r as usize;
             let term = terms.term::<HEADS>(&own, i, r, head, heads);
             if T::TOTALS {
