@@ -68,7 +68,7 @@ impl<V: Vector> Layout<V> {
     #[inline(always)]
     pub(crate) unsafe fn new(heads: usize, width: usize) -> Layout<V> {
         assert!(heads > 0 && width > 0);
-        let most = if V::TILE >= 16 { MOST } else { 4 };
+        let most = MOST;
         let mut parts = Vec::new();
         // One at a time, wide heads need no number picked for each vector.
         let at_a_time = match width >= 4 * V::LANES {

@@ -195,11 +195,7 @@ pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
                 }
             };
         }
-        if V::TILE >= 16 {
-            by_vectors!(1 2 3 4 8);
-        } else {
-            by_vectors!(1 2 3 4);
-        }
+        by_vectors!(1 2 3 4 8);
     }
 }
 
