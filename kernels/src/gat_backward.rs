@@ -15,7 +15,7 @@ use crate::gat_factors::{self as factors, PACKED};
 use crate::gat_layout::Layout;
 use crate::gat_scores::{Kept, again, drop_from, part_positive};
 use crate::gat_sum::{Close, Gathered, Rows, Run, Sums, Written, sum};
-use crate::head_dots::head_dots;
+use crate::head_dots::{ask_ahead, head_dots};
 use crate::hubs::{reduce_rows, within};
 use crate::simd::Level;
 use crate::vector::{Vector, at_level};
@@ -290,13 +290,15 @@ fn run<V: Vector>(
             del.fill(0.0);
             continue;
         }
+        let z = &b.z[u * d..(u + 1) * d];
+        ask_ahead(z);
         let of = (u, span, gathered);
         if factors::near(&b.el[u * heads..(u + 1) * heads]) {
             by_factors::<V>(b, of, layout, &mut buffers, dz);
         } else {
             by_exponentials::<V>(b, of, layout, &mut buffers, dz);
         }
-        head_dots::<V>(&b.z[u * d..(u + 1) * d], &buffers.mix, b.g.width, del);
+        head_dots::<V>(z, &buffers.mix, b.g.width, del);
         for (del, total) in del.iter_mut().zip(&buffers.total_mix) {
             *del -= total;
         }

@@ -27,15 +27,17 @@ pub(crate) fn head_dots<V: Vector>(x: &[f32], y: &[f32], width: usize, out: &mut
         4 => return narrow_dots::<4>(x, y, out),
         _ => {}
     }
+    let half = 2 * width <= V::LANES;
     let mut head = 0;
     while head < heads {
-        if heads - head >= 8 {
-            dots_of::<V, 8>(x, y, width, head, out);
-            head += 8;
-        } else {
-            dots_of::<V, 1>(x, y, width, head, out);
-            head += 1;
+        let some = if heads - head >= 8 { 8 } else { 1 };
+        match (some, half) {
+            (8, false) => dots_of::<V, 8, false>(x, y, width, head, out),
+            (8, true) => dots_of::<V, 8, true>(x, y, width, head, out),
+            (_, false) => dots_of::<V, 1, false>(x, y, width, head, out),
+            (_, true) => dots_of::<V, 1, true>(x, y, width, head, out),
         }
+        head += some;
     }
 }
 
@@ -51,8 +53,10 @@ fn narrow_dots<const W: usize>(x: &[f32], y: &[f32], out: &mut [f32]) {
     }
 }
 
+/// With `HALF`, heads of at most half as many columns as lanes: a load of more than these would wait for stores to
+/// others that have just been made.
 #[inline(always)]
-fn dots_of<V: Vector, const G: usize>(
+fn dots_of<V: Vector, const G: usize, const HALF: bool>(
     x: &[f32],
     y: &[f32],
     width: usize,
@@ -69,9 +73,14 @@ fn dots_of<V: Vector, const G: usize>(
         let mut acc = [V::splat(0.0); G];
         for (g, acc) in acc.iter_mut().enumerate() {
             let at = (head + g) * width;
+            let (x, y) = (x.as_ptr().add(at), y.as_ptr().add(at));
+            if HALF {
+                *acc = V::load_half(x, mask).mul(V::load_half(y, mask));
+                continue;
+            }
             for n in 0..per {
-                let a: V = part(x.as_ptr().add(at), n, per, mask);
-                *acc = a.mul_add(part(y.as_ptr().add(at), n, per, mask), *acc);
+                let a: V = part(x, n, per, mask);
+                *acc = a.mul_add(part(y, n, per, mask), *acc);
             }
         }
         out[head..head + G].copy_from_slice(&V::sums(acc));
