@@ -139,9 +139,9 @@ pub struct Summed<'a> {
 }
 
 /// Writes `c[v, h] = ⟨g, out⟩` and the gradient of the destinations' scores, `der[v, h] = (1 − slope) ·
-/// (⟨g, positive⟩ − c · share)`, of every row and head: without dropout and slope the terms of a row's edges add
-/// up to zero, so that only what the slope takes from negative scores is left. `g: [n_dst, heads·width]`,
-/// `c, der: [n_dst, heads]`.
+/// (⟨g, positive⟩ − c · share)`, of every row and head: with the derivative one everywhere the terms of a
+/// row's edges add up to zero, and with the slope everywhere they do, so that what is left is that of positive scores,
+/// whose derivative is `1 − slope` above the others'. `g: [n_dst, heads·width]`, `c, der: [n_dst, heads]`.
 ///
 /// # Panics
 /// When the shapes disagree.

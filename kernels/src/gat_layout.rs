@@ -68,7 +68,6 @@ impl<V: Vector> Layout<V> {
     #[inline(always)]
     pub(crate) unsafe fn new(heads: usize, width: usize) -> Layout<V> {
         assert!(heads > 0 && width > 0);
-        let most = MOST;
         let mut parts = Vec::new();
         // One at a time, wide heads need no number picked for each vector.
         let at_a_time = match width >= 4 * V::LANES {
@@ -81,8 +80,8 @@ impl<V: Vector> Layout<V> {
             let all = columns.div_ceil(V::LANES);
             let mut at = 0;
             while at < all {
-                let vectors = if all - at >= most {
-                    most
+                let vectors = if all - at >= MOST {
+                    MOST
                 } else {
                     (all - at).min(4)
                 };

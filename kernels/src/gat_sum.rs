@@ -47,7 +47,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Edges `span`, by their numbers in the graph, and how many follow: for what is asked for ahead.
+    /// Edges `span`, by their numbers in the graph, and those that follow, for what is asked for ahead.
     #[inline(always)]
     pub(crate) fn run(&self, span: std::ops::Range<usize>) -> Edges<'a> {
         let ahead = &self.rows[span.start - self.first..];
