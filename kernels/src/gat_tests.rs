@@ -140,6 +140,9 @@ fn shapes() -> impl Strategy<Value = (usize, usize)> {
         Just((1, 300)),
         Just((5, 16)),
         Just((2, 130)),
+        Just((20, 3)),
+        Just((17, 16)),
+        Just((9, 70)),
         (1usize..10, 1usize..30),
     ]
 }
