@@ -292,12 +292,9 @@ impl<B: Backend> Backend for Profiled<B> {
             None => (1.0, 0.0),
         };
         let flops = e * (2.0 * twice * from.z.ncols() as f64 + 6.0 * att.heads as f64);
-        let need = (
-            4.0 * e + 8.0 * rows.len() as f64 + sources + own + more,
-            flops,
-        );
-        let gathered = (e, from.z.ncols());
-        self.gathering("attention", need, gathered, |b| {
+        let lists = 4.0 * e + 8.0 * rows.len() as f64;
+        let need = (lists + sources + own + more, flops);
+        self.gathering("attention", need, (e, from.z.ncols()), |b| {
             b.attention(a, rows, att, from, to)
         });
     }
@@ -310,7 +307,7 @@ impl<B: Backend> Backend for Profiled<B> {
         c: &mut Mat,
         der: &mut Mat,
     ) {
-        let need = (3.0 * bytes(g) + 3.0 * bytes(c), 4.0 * g.len() as f64);
+        let need = (3.0 * (bytes(g) + bytes(c)), 4.0 * g.len() as f64);
         self.call("attention_destinations", need, |b| {
             b.attention_destinations(slope, g, sums, c, der)
         });
@@ -333,15 +330,10 @@ impl<B: Backend> Backend for Profiled<B> {
         let destinations = read(g, e) + read(from.er, e) + read(lse, e) + read(c, e);
         let lists = 4.0 * e + 8.0 * rows.len() as f64;
         let flops = e * (4.0 * g.ncols() as f64 + 8.0 * heads);
-        let gathered = (e, g.ncols());
-        self.gathering(
-            "attention_sources",
-            (lists + sources + destinations, flops),
-            gathered,
-            |b| {
-                b.attention_sources(at, rows, att, saved, to);
-            },
-        );
+        let need = (lists + sources + destinations, flops);
+        self.gathering("attention_sources", need, (e, g.ncols()), |b| {
+            b.attention_sources(at, rows, att, saved, to);
+        });
     }
 
     fn score_backward(&self, z: &Mat, terms: &mut [ScoreTerm<'_>], dz: &mut Mat) {

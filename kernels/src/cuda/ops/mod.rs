@@ -7,6 +7,7 @@ mod attention;
 mod coefficients;
 mod dense;
 mod draw;
+mod edges;
 mod loss;
 mod norm;
 mod optim;
@@ -15,13 +16,11 @@ mod relation;
 mod rows;
 mod spmm;
 
-pub use attention::{
-    AttentionOn, DropOn, GatSums, edge_softmax, edge_softmax_backward, edge_sums, gat_destinations,
-    gat_forward, gat_source_pass, head_dots, head_outer_add, sddmm,
-};
+pub use attention::{AttentionOn, DropOn, GatSums, gat_destinations, gat_forward, gat_source_pass};
 pub use coefficients::{Made, coefficients, coefficients_backward, edge_dropout};
 pub use dense::{ActOn, DropoutOn, GateOn, ThenOn, axpby, column_sums, gemm, head_gradient, then};
 pub use draw::{DrawHow, DrawnEdges, DrawnFrom};
+pub use edges::{edge_softmax, edge_softmax_backward, edge_sums, head_dots, head_outer_add, sddmm};
 pub use loss::{dot, sigmoid_bce, softmax_xent};
 pub use norm::{layer_norm, layer_norm_backward};
 pub use optim::{adam, sgd, sparse_adagrad, sparse_adam};
