@@ -302,7 +302,7 @@ keys! {
     first_aggregate Result None, KeyType::Choice(FirstAggregate::NAMES), "when the features, which never change, are aggregated; once needs dropout 0", word => |s: String| named(FirstAggregate::from_name(&s)), |v: &FirstAggregate| text(v.name());
     aggregate_width Result None, KeyType::Choice(AggregateWidth::NAMES), "which side of a layer's product is aggregated: the narrower, or in all layers the hidden width, as some papers count (GCN, SAGE, GIN)", word => |s: String| named(AggregateWidth::from_name(&s)), |v: &AggregateWidth| text(v.name());
     block_layers Result None, KeyType::Int(1, 2), "dense layers of a ResGCN+ block", int => size, count;
-    vertex_order Result None, KeyType::Choice(VertexOrder::NAMES), "order of vertices in memory: as given, by degree, or auto for by degree where aggregation gains from it", word => |s: String| named(VertexOrder::from_name(&s)), |v: &VertexOrder| text(v.name());
+    vertex_order Result None, KeyType::Choice(VertexOrder::NAMES), "order of vertices in memory: as given, by community, by degree, or auto for what aggregation gains from", word => |s: String| named(VertexOrder::from_name(&s)), |v: &VertexOrder| text(v.name());
     seed Result None, KeyType::Int(0, MAX), "seed of everything random", int => |i: i64| i as u64, |s: &u64| Value::Int(*s as i64);
     threads Course None, KeyType::Int(0, 4096), "compute threads a rank; 0 shares the cores", int => size, count;
     launch Course None, KeyType::Choice(Launch::NAMES), "where ranks run", word => |s: String| named(Launch::from_name(&s)), |v: &Launch| text(v.name());

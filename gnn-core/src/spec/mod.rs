@@ -53,10 +53,13 @@ pub enum AggregateWidth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VertexOrder {
-    /// By degree where aggregation gains from it ([`crate::graph::Graph::by_degree`]).
+    /// By community or degree where aggregation gains from it ([`crate::graph::Graph::by_community`],
+    /// [`crate::graph::Graph::by_degree`]).
     Auto,
     /// By id.
     Given,
+    /// By community, and in each by degree.
+    Community,
     /// By degree.
     Degree,
 }

@@ -11,7 +11,7 @@ words!(OptimiserKind { Adam "adam", Adamw "adamw", Sgd "sgd" });
 words!(Decay { All "all", First "first" });
 words!(FirstAggregate { EveryEpoch "every-epoch", Once "once" });
 words!(AggregateWidth { Narrower "narrower", Hidden "hidden" });
-words!(VertexOrder { Auto "auto", Given "given", Degree "degree" });
+words!(VertexOrder { Auto "auto", Given "given", Community "community", Degree "degree" });
 words!(ModelKind {
     Gcn "gcn",
     Sage "sage",

@@ -28,7 +28,7 @@ impl Ordered {
         let (graph, spec) = (&setup.data.graph, &cx.plan.spec);
         let (graph, ids) = match order(graph, spec) {
             None => (Cow::Borrowed(graph), (0..graph.n() as u32).collect()),
-            Some(ids) => (Cow::<Graph>::Owned(graph.renumbered(&ids)), ids),
+            Some((_, ids)) => (Cow::<Graph>::Owned(graph.renumbered(&ids)), ids),
         };
         let owner = match &setup.owner {
             None => vec![0; ids.len()],
@@ -69,12 +69,18 @@ impl Ordered {
     }
 }
 
-/// The vertices in the order in which ranks hold them for a request; none for the data set's.
-pub fn order(graph: &Graph, spec: &RunSpec) -> Option<Vec<u32>> {
+/// The order in which ranks hold the vertices for a request, and the vertices in it; none for the data set's.
+pub fn order(graph: &Graph, spec: &RunSpec) -> Option<(VertexOrder, Vec<u32>)> {
+    let by_community = |ids| (VertexOrder::Community, ids);
+    let by_degree = |ids| (VertexOrder::Degree, ids);
     match spec.vertex_order {
         VertexOrder::Given => None,
-        VertexOrder::Auto => graph.by_degree(),
-        VertexOrder::Degree => Some(graph.sorted_by_degree().0),
+        VertexOrder::Auto => {
+            let ids = graph.by_community().map(by_community);
+            ids.or_else(|| graph.by_degree().map(by_degree))
+        }
+        VertexOrder::Community => Some(by_community(graph.sorted_by(&graph.communities()))),
+        VertexOrder::Degree => Some(by_degree(graph.sorted_by_degree().0)),
     }
 }
 

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`epoch`] | forms of ours and of theirs in turn, round after round |
 //! | [`profile`] | where the time of an epoch goes, beside the machine's limits |
+//! | [`held`] | what the order of vertices in memory makes of such an epoch |
 //! | [`grid`], [`heat`] | a map of such epochs over shapes, and its picture |
 //! | [`sample`] | mini-batches drawn, ours and theirs in turn |
 //! | [`ours`] | epochs of a real worker, on the ordinary run path |
@@ -26,6 +27,7 @@ pub mod export;
 pub mod gpu;
 pub mod grid;
 pub mod heat;
+pub mod held;
 pub mod others;
 pub mod ours;
 pub mod profile;

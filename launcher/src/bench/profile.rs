@@ -122,7 +122,7 @@ pub fn run(spec: RunSpec, data: Arc<Dataset>, limits: &Limits) -> Result<Profile
         ..Plan::in_threads(spec)
     };
     let graph = match vertex_order(&data.graph, &plan.spec) {
-        Some(ids) => data.graph.renumbered(&ids),
+        Some((_, ids)) => data.graph.renumbered(&ids),
         None => data.graph.clone(),
     };
     let sampled = find_in(STRATEGIES, &plan.spec.strategy)?.background;
@@ -139,19 +139,32 @@ pub fn run(spec: RunSpec, data: Arc<Dataset>, limits: &Limits) -> Result<Profile
     Ok(made)
 }
 
-/// Times fetching the rows that operations read, once for each width.
+/// Times fetching the rows that operations read.
 fn fetch(made: &mut Profiled, graph: &Graph) {
+    let ms = fetches(made, graph);
+    made.ops
+        .iter_mut()
+        .zip(ms)
+        .for_each(|(op, ms)| op.fetch_ms = ms);
+}
+
+/// Milliseconds of fetching the rows that each operation reads along the edges of `graph`, timed once for each width.
+pub(super) fn fetches(made: &Profiled, graph: &Graph) -> Vec<f64> {
     let par = Par::new(made.threads);
     let edges = graph.n_edges().max(1) as f64;
     let mut by_width = BTreeMap::new();
-    for op in made.ops.iter_mut().filter(|op| op.gathered.0 > 0.0) {
+    let of = |op: &Op| {
         let (rows, width) = op.gathered;
+        if rows == 0.0 {
+            return 0.0;
+        }
         let all = by_width
             .entry(width)
             .or_insert_with(|| gather(&par, FETCHES, graph.csr(), width).median);
         // A model's loops are not among the edges.
-        op.fetch_ms = *all * rows / edges;
-    }
+        *all * rows / edges
+    };
+    made.ops.iter().map(of).collect()
 }
 
 /// Holds the aggregations of a first layer that multiplies first, forward and backward, against one of its

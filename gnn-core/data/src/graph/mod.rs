@@ -2,12 +2,14 @@
 
 mod block;
 mod build;
+mod community;
 mod form;
 mod order;
 mod relations;
 mod row;
 
 pub use block::Block;
+pub use community::Communities;
 pub use relations::Relations;
 pub use row::{RowMut, WeightedRows};
 

@@ -15,10 +15,9 @@
 
 use super::{Graph, Relations, rows_mut};
 use rayon::prelude::*;
-use std::ops::Range;
 
 /// Vertices below which all rows of a few columns lie in the second-level cache anyway.
-const SMALL: usize = 1 << 14;
+pub(super) const SMALL: usize = 1 << 14;
 
 /// One of so many vertices counts as frequent.
 const FEW: usize = 16;
@@ -32,7 +31,7 @@ const NEAR: usize = 64;
 
 /// Share of local edges from which the given order is worth keeping; in a random order it is a
 /// thirty-second.
-const LOCAL: f64 = 0.25;
+pub(super) const LOCAL: f64 = 0.25;
 
 impl Graph {
     /// The vertices by degree, in- and out-edges together, ascending, and by id where it is equal: where
@@ -68,19 +67,9 @@ impl Graph {
     }
 
     /// The share of edges that join vertices with ids close to each other.
-    fn local_share(&self) -> f64 {
+    pub(super) fn local_share(&self) -> f64 {
         let near = (self.n() / NEAR) as u32;
-        let local = |v: usize| -> usize {
-            let is_near = |s: &&u32| s.abs_diff(v as u32) <= near;
-            self.neighbours(v).iter().filter(is_near).count()
-        };
-        let of = |piece: Range<usize>| -> usize {
-            let count = piece.clone().map(local).sum();
-            self.release(piece);
-            count
-        };
-        let count: usize = self.pieces().into_par_iter().map(of).sum();
-        count as f64 / self.n_edges().max(1) as f64
+        self.share(|d, s| s.abs_diff(d) <= near)
     }
 
     /// The graph whose vertex `k` is `ids[k]` of this one.

@@ -33,7 +33,7 @@ pub(in crate::strategy) struct Part {
 impl Part {
     pub(in crate::strategy) fn of(setup: &Setup, cx: &Ctx) -> Result<Part> {
         let (data, spec) = (&setup.data, &cx.plan.spec);
-        let ids = order(&data.graph, spec);
+        let ids = order(&data.graph, spec).map(|(_, ids)| ids);
         let rows = WeightedRows::new(&data.graph, ids.as_deref(), spec.model.propagation());
         let by = Ownership {
             owner: setup.owner.as_deref().map(|owner| &owner[..]),

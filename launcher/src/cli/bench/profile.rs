@@ -4,6 +4,7 @@ use super::super::step::Steps;
 use super::kernels_bench::{Limits, working_sets};
 use super::machine::CLOCK;
 use super::{disturbed, spread_json};
+use crate::bench::held::Held;
 use crate::bench::others::Watch;
 use crate::bench::profile::{self, Profiled};
 use crate::host::{self, Host};
@@ -39,11 +40,16 @@ pub(super) fn run(spec: &RunSpec, largest: usize, quiet: bool, as_json: bool) ->
     let data =
         dataset::load_for(spec.data_spec(), &crate::store::verdicts()).map_err(Error::Core)?;
     steps.show("training");
-    let made = profile::run(spec.clone(), Arc::new(data), &limits)?;
+    let data = Arc::new(data);
+    let made = profile::run(spec.clone(), Arc::clone(&data), &limits)?;
+    let held = made.fetching_ms().and_then(|_| {
+        steps.show("fetching rows in the given order");
+        Held::of(spec, &data.graph, &made)
+    });
     drop(steps);
     let others = watch.others();
     if !quiet {
-        print!("{}", text(spec, &made, others));
+        print!("{}", text(spec, &made, held.as_ref(), others));
     }
     if as_json {
         let mut object = record(spec, &made);
@@ -51,6 +57,7 @@ pub(super) fn run(spec: &RunSpec, largest: usize, quiet: bool, as_json: bool) ->
         object["machine"] = json!(Host::this().class());
         object["others_cores"] = json!(others);
         object["ops"] = json!(made.ops);
+        object["vertices"] = json!(held);
         println!("{object}");
     }
     Ok(0)
@@ -74,7 +81,22 @@ pub(super) fn record(spec: &RunSpec, made: &Profiled) -> Value {
     })
 }
 
-fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
+/// What an epoch gains from the order of vertices.
+fn order_line(held: &Held) -> String {
+    let repaid = match held.repaid_after() {
+        Some(epoch) => format!("repaid after epoch {epoch}"),
+        None => "not repaid".into(),
+    };
+    format!(
+        "vertices by {}, found in {:.1} ms: an epoch's rows are fetched in {:.2} ms, and in the given order in {:.2}; {repaid}",
+        held.by.name(),
+        held.found_ms,
+        held.fetch_ms,
+        held.given_ms
+    )
+}
+
+fn text(spec: &RunSpec, made: &Profiled, held: Option<&Held>, others: Option<f64>) -> String {
     let [nodes, edges, features, _] = made.size;
     let fetched = made.fetching_ms().map_or(String::new(), |ms| {
         format!("; with its rows fetched one by one {ms:.2} ms")
@@ -143,6 +165,9 @@ fn text(spec: &RunSpec, made: &Profiled, others: Option<f64>) -> String {
         "by what threads share of it, at most so many times as fast as on one: {}",
         scaled.join(", ")
     );
+    if let Some(held) = held {
+        let _ = writeln!(text, "{}", order_line(held));
+    }
     if let Some(note) = disturbed(others) {
         let _ = writeln!(text, "{note}");
     }
