@@ -68,18 +68,23 @@ impl Ahead {
         self.lines = lines.div_ceil(requests.max(1)).min(most);
     }
 
-    /// One request.
+    /// One request, of one region: to look where each line is would make every line wait for the one before.
     #[inline(always)]
     pub(crate) fn step(&mut self) {
-        for _ in 0..self.lines {
-            let Some((from, to, write)) = self.regions[..self.used].get_mut(self.at) else {
-                self.lines = 0;
-                return;
-            };
-            prefetch(*from, *write);
-            *from = from.wrapping_add(LINE);
-            self.at += usize::from(*from >= *to);
+        if self.lines == 0 {
+            return;
         }
+        let Some((from, to, write)) = self.regions[..self.used].get_mut(self.at) else {
+            self.lines = 0;
+            return;
+        };
+        let mut line = *from;
+        for _ in 0..self.lines {
+            prefetch(line, *write);
+            line = line.wrapping_add(LINE);
+        }
+        *from = line;
+        self.at += usize::from(line >= *to);
     }
 }
 
