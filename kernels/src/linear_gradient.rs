@@ -197,9 +197,14 @@ fn gradients_at(
         Right::Held(_) if v * k * n <= SMALL => GROUP,
         Right::Held(_) => {
             let sharing = par.threads().div_ceil(lanes);
+            let most = if across::pays(level, n) {
+                across::WIDEST
+            } else {
+                GROUP
+            };
             k.div_ceil(sharing)
                 .next_multiple_of(share)
-                .clamp(share, GROUP)
+                .clamp(share, most)
         }
     };
     let mut jobs = Vec::new();
@@ -348,10 +353,13 @@ fn lane(
     {
         return tiled_lane(level, par, job, g, n);
     }
+    if m > 0 && across::pays(level, n) {
+        return across::lane(level, par, job, right, n);
+    }
     if m > 0
-        && let Some(wide) = narrow::padded(level, n)
+        && let Some(wide) = narrow::padded(n)
     {
-        return narrow_lane(level, par, job, right, (n, wide));
+        return narrow::lane(level, par, job, right, (n, wide));
     }
     let shape = TileShape::of(level);
     let chunk = chunk.min(job.rows.len().max(1));
@@ -396,58 +404,6 @@ fn lane(
     par.recycle(scratch);
 }
 
-/// [`lane`] for `n` columns, of which there are few; `wide` with those that fill the last vector.
-fn narrow_lane(
-    level: Level,
-    par: &Par,
-    mut job: Job<'_>,
-    right: &Right<'_>,
-    (n, wide): (usize, usize),
-) {
-    let pad = wide != n;
-    let len = |columns: usize| if pad { columns * wide } else { 0 };
-    let all: usize = job.lefts.iter().map(|left| len(left.columns.len())).sum();
-    let room = right.room(narrow::ROWS, n);
-    let mut scratch = par.scratch(all + len(narrow::ROWS) + room);
-    let (rows, rest) = scratch.split_at_mut(len(narrow::ROWS));
-    let (made, sums) = rest.split_at_mut(room);
-    for from in job.rows.clone().step_by(narrow::ROWS) {
-        let to = (from + narrow::ROWS).min(job.rows.end);
-        let mut gs = right.rows(from..to, n, made);
-        if let Some(bias) = &mut job.bias {
-            add_rows(level, gs, bias);
-        }
-        if pad {
-            for (row, g) in rows.chunks_exact_mut(wide).zip(gs.chunks_exact(n)) {
-                row[..n].copy_from_slice(g);
-            }
-            gs = &rows[..(to - from) * wide];
-        }
-        let mut padded = &mut *sums;
-        for left in &mut job.lefts {
-            let (mine, rest) = padded.split_at_mut(len(left.columns.len()));
-            padded = rest;
-            let rows = narrow::Left {
-                x: &left.x[from * left.k..to * left.k],
-                k: left.k,
-                from: left.columns.start,
-            };
-            narrow::add(level, rows, gs, wide, if pad { mine } else { left.sums });
-        }
-    }
-    if pad {
-        let mut padded = &sums[..];
-        for left in &mut job.lefts {
-            let (mine, rest) = padded.split_at(len(left.columns.len()));
-            padded = rest;
-            for (to, from) in left.sums.chunks_exact_mut(n).zip(mine.chunks_exact(wide)) {
-                to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-            }
-        }
-    }
-    par.recycle(scratch);
-}
-
 /// [`lane`] on AMX tiles.
 #[cfg(target_arch = "x86_64")]
 fn tiled_lane(level: Level, par: &Par, job: Job<'_>, g: &[f32], n: usize) {
@@ -471,6 +427,7 @@ fn tiled_lane(level: Level, par: &Par, job: Job<'_>, g: &[f32], n: usize) {
     }
 }
 
+mod across;
 mod narrow;
 #[cfg(test)]
 mod tests;

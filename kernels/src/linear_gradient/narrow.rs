@@ -1,10 +1,12 @@
-//! Gradients of weights with few columns: a row of sums is a few vectors, to which each element of the left
+//! Gradients of weights with few columns where there are few registers: a row of sums is a few vectors, to which each element of the left
 //! operand adds its multiple of a row of the right one. The left operand is read in place, once: packing it, as wide
 //! gradients do, would cost more than its few multiply-adds.
 //!
 //! Unsafe: loads and stores through pointers, behind bounds checks in the same function.
 #![allow(unsafe_code)]
 
+use super::add_rows;
+use crate::Par;
 use crate::simd::Level;
 use crate::vector::{Vector, at_level, prefetch};
 use std::ops::Range;
@@ -18,50 +20,97 @@ const NEAR: usize = 8192;
 
 /// Rows of the operands that are worked on together: their sums are added to those of the rows before, so that
 /// rounding does not grow with all rows.
-pub(super) const ROWS: usize = 192;
+const ROWS: usize = 192;
+
+/// Numbers of a vector.
+const LANES: usize = 8;
 
 /// Columns of a padded row of sums; none where rows are not narrow.
-pub(super) fn padded(level: Level, n: usize) -> Option<usize> {
-    let lanes = match level {
-        Level::Avx512 => 16,
-        _ => 8,
-    };
-    let wide = n.next_multiple_of(lanes);
-    (wide <= MOST * lanes).then_some(wide)
+pub(super) fn padded(n: usize) -> Option<usize> {
+    let wide = n.next_multiple_of(LANES);
+    (wide <= MOST * LANES).then_some(wide)
+}
+
+/// A job for `n` columns; `wide` with those that fill the last vector.
+pub(super) fn lane(
+    level: Level,
+    par: &Par,
+    mut job: super::Job<'_>,
+    right: &super::Right<'_>,
+    (n, wide): (usize, usize),
+) {
+    let pad = wide != n;
+    let len = |columns: usize| if pad { columns * wide } else { 0 };
+    let all: usize = job.lefts.iter().map(|left| len(left.columns.len())).sum();
+    let room = right.room(ROWS, n);
+    let mut scratch = par.scratch(all + len(ROWS) + room);
+    let (rows, rest) = scratch.split_at_mut(len(ROWS));
+    let (made, sums) = rest.split_at_mut(room);
+    for from in job.rows.clone().step_by(ROWS) {
+        let to = (from + ROWS).min(job.rows.end);
+        let mut gs = right.rows(from..to, n, made);
+        if let Some(bias) = &mut job.bias {
+            add_rows(level, gs, bias);
+        }
+        if pad {
+            for (row, g) in rows.chunks_exact_mut(wide).zip(gs.chunks_exact(n)) {
+                row[..n].copy_from_slice(g);
+            }
+            gs = &rows[..(to - from) * wide];
+        }
+        let mut padded = &mut *sums;
+        for left in &mut job.lefts {
+            let (mine, rest) = padded.split_at_mut(len(left.columns.len()));
+            padded = rest;
+            let rows = Left {
+                x: &left.x[from * left.k..to * left.k],
+                k: left.k,
+                from: left.columns.start,
+            };
+            add(level, rows, gs, wide, if pad { mine } else { left.sums });
+        }
+    }
+    if pad {
+        let mut padded = &sums[..];
+        for left in &mut job.lefts {
+            let (mine, rest) = padded.split_at(len(left.columns.len()));
+            padded = rest;
+            for (to, from) in left.sums.chunks_exact_mut(n).zip(mine.chunks_exact(wide)) {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            }
+        }
+    }
+    par.recycle(scratch);
 }
 
 /// Some columns of rows of `x: [rows, k]`.
 #[derive(Clone, Copy)]
-pub(super) struct Left<'a> {
-    pub(super) x: &'a [f32],
-    pub(super) k: usize,
-    pub(super) from: usize,
+struct Left<'a> {
+    x: &'a [f32],
+    k: usize,
+    from: usize,
 }
 
 /// Adds `xᵀ · g` to `sums: [columns, wide]`; `g: [rows, wide]`, `wide` as [`padded`] says.
-pub(super) fn add(level: Level, left: Left<'_>, g: &[f32], wide: usize, sums: &mut [f32]) {
+fn add(level: Level, left: Left<'_>, g: &[f32], wide: usize, sums: &mut [f32]) {
     at_level!(level, blocks(left: Left<'_>, g: &[f32], wide: usize, sums: &mut [f32]));
 }
 
 #[inline(always)]
 fn blocks<V: Vector>(left: Left<'_>, g: &[f32], wide: usize, sums: &mut [f32]) {
+    assert_eq!(V::LANES, LANES, "narrow: lanes of a vector");
     let mut own = [0.0; NEAR];
     for (b, sums) in sums.chunks_mut(NEAR / wide * wide).enumerate() {
         let from = left.from + b * (NEAR / wide);
         let (left, own) = (Left { from, ..left }, &mut own[..sums.len()]);
         own.fill(0.0);
-        // As many rows at once as there are registers for (32 of 16 lanes, 16 of 8), of which some hold sums and an
-        // element.
-        match (wide / V::LANES, V::LANES) {
-            (1, 16) => rows::<V, 1, 16>(left, g, own),
-            (2, 16) => rows::<V, 2, 12>(left, g, own),
-            (3, 16) => rows::<V, 3, 8>(left, g, own),
-            (MOST, 16) => rows::<V, MOST, 6>(left, g, own),
-            (1, _) => rows::<V, 1, 8>(left, g, own),
-            (2, _) => rows::<V, 2, 6>(left, g, own),
-            (3, _) => rows::<V, 3, 4>(left, g, own),
-            (MOST, _) => rows::<V, MOST, 3>(left, g, own),
-            (n, _) => unreachable!("a row of {n} vectors"),
+        // As many rows at once as 16 registers have room for, of which some hold sums and an element.
+        match wide / LANES {
+            1 => rows::<V, 1, 8>(left, g, own),
+            2 => rows::<V, 2, 6>(left, g, own),
+            3 => rows::<V, 3, 4>(left, g, own),
+            MOST => rows::<V, MOST, 3>(left, g, own),
+            n => unreachable!("a row of {n} vectors"),
         }
         for (sum, own) in sums.iter_mut().zip(&*own) {
             *sum += own;

@@ -130,6 +130,8 @@ fn many_rows_in_lanes() {
     check(5 * LANE_ROWS + 77, 33, 18);
     check(5 * LANE_ROWS + 77, 99, 50);
     check(1300, GROUP + 19, 5);
+    check(2 * LANE_ROWS + 31, GROUP + 122, 14);
+    check(700, 2 * GROUP, 64);
     check(2 * LANE_ROWS, 7, 130);
     check(LANES * LANE_ROWS + 1025, 5, 3);
 }
