@@ -1,9 +1,8 @@
 //! Products of at most eight columns with AVX-512: a sum is in the lanes of a vector along the inner dimension, and the
 //! lanes are added up at the end.
 //!
-//! Elsewhere ([`crate::gemm_simd`]) each element of the left operand is spread over a vector of columns, which
-//! processors do once a cycle at best: with few columns that takes longer than the multiply-adds. Here a
-//! vector of the left operand meets a vector of each column, and nothing is spread.
+//! Elsewhere ([`crate::gemm_simd`]) each element of the left operand is spread over a vector of columns, most of
+//! which is empty where there are few. Here a vector of the left operand meets a vector of each column.
 //!
 //! An element of the output is a sum whose order depends on the inner dimension alone, so cutting rows differently
 //! gives the same bits.

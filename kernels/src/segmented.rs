@@ -32,6 +32,9 @@ pub const RUN: usize = 3;
 /// Columns from which rows are wide: narrower ones fit into the cache without this.
 pub const WIDE: usize = 64;
 
+/// Numbers that an average visit adds, edges times columns, from which it is worth loading and storing its sums.
+const WORTH: usize = 640;
+
 /// Edges in visits, per source, from which a segment is worth loading.
 const LOADS: usize = 4;
 
@@ -85,6 +88,11 @@ impl Segmented {
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rest.rows()
+    }
+
+    /// Whether rows of `d` columns are aggregated faster than one by one, as far as the length of visits says.
+    pub fn pays(&self, d: usize) -> bool {
+        d >= WIDE && self.visits.indices.len() * d >= WORTH * self.row_of.len()
     }
 
     /// Bytes held.
@@ -347,6 +355,30 @@ mod tests {
                 assert_close(&got, &want);
             }
         }
+    }
+
+    /// Every destination has `n` edges, all of them in one visit.
+    #[test]
+    fn short_visits_are_worth_it_for_wide_rows_only() {
+        let of = |n: usize| {
+            let rows = 40;
+            let a = CsrBuf {
+                indptr: (0..=rows).map(|r| (r * n) as u64).collect(),
+                indices: (0..rows).flat_map(|_| 0..n as u32).collect(),
+                weights: None,
+                n_cols: n,
+            };
+            let cut = Cut {
+                segment: SEGMENT,
+                run: 1,
+                loads: 0,
+                of: 1,
+            };
+            Segmented::cut(a.view(), cut).expect("visits")
+        };
+        assert!(of(10).pays(64) && of(5).pays(128));
+        assert!(!of(9).pays(64) && !of(4).pays(128));
+        assert!(!of(100).pays(WIDE - 1));
     }
 
     #[test]

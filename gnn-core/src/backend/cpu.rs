@@ -121,6 +121,7 @@ impl Backend for Cpu {
         }
         let x = x.host();
         let by_segment = (x.ncols() >= WIDE).then(|| a.segmented()).flatten();
+        let by_segment = by_segment.filter(|a| a.pays(x.ncols()));
         match (by_segment, write) {
             (Some(a), Write::Set) => segmented::spmm_into(&self.par, a, rows, x, out),
             (Some(a), Write::Add) => segmented::spmm_add_into(&self.par, a, rows, x, out),

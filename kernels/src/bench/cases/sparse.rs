@@ -91,6 +91,7 @@ fn aggregate(b: &mut Bench<'_>) {
 /// Aggregation as training does it: by segments of sources where that pays, which are made once.
 fn as_trained<'a>(a: Csr<'a>, x: &'a Mat) -> impl Fn(&Par, &mut Mat) + 'a {
     let segmented = (x.ncols() >= WIDE).then(|| Segmented::of(a)).flatten();
+    let segmented = segmented.filter(|s| s.pays(x.ncols()));
     move |par, out| match &segmented {
         Some(s) => segmented::spmm_into(par, s, 0..a.rows(), x, out),
         None => spmm::spmm_into(par, a, 0..a.rows(), x, out),
