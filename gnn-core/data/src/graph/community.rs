@@ -42,7 +42,7 @@ pub struct Communities {
 }
 
 impl Graph {
-    /// Groups of vertices, of at most [`ROOM`] each, that many edges stay within.
+    /// Groups of vertices, of at most 2 048 each, that many edges stay within.
     pub fn communities(&self) -> Communities {
         let mut label: Vec<u32> = (0..self.n() as u32).collect();
         let mut size = vec![1; self.n()];
