@@ -197,7 +197,7 @@ fn gradients_at(
         Right::Held(_) if v * k * n <= SMALL => GROUP,
         Right::Held(_) => {
             let sharing = par.threads().div_ceil(lanes);
-            let most = if across::pays(level, n) {
+            let most = if across::pays(level, n) && !engine.tiles {
                 across::WIDEST
             } else {
                 GROUP

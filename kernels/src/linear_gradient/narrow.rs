@@ -1,6 +1,6 @@
-//! Gradients of weights with few columns where there are few registers: a row of sums is a few vectors, to which each element of the left
-//! operand adds its multiple of a row of the right one. The left operand is read in place, once: packing it, as wide
-//! gradients do, would cost more than its few multiply-adds.
+//! Gradients of weights with few columns where there are few registers: a row of sums is a few vectors, to which
+//! each element of the left operand adds its multiple of a row of the right one. The left operand is read in place,
+//! once: packing it, as wide gradients do, would cost more than its few multiply-adds.
 //!
 //! Unsafe: loads and stores through pointers, behind bounds checks in the same function.
 #![allow(unsafe_code)]
