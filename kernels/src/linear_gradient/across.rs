@@ -3,7 +3,7 @@
 //! spread over a vector once for several of them. Sums are those of the transposed gradient.
 //!
 //! Rows are fetched whole, in the order in which they lie, while the ones before are worked on strip by strip:
-//! memory gives strips of rows at half the rate.
+//! asking memory for strips of rows takes longer (`notebooks/measured/shapes.md`).
 //!
 //! Unsafe: loads and stores through pointers, behind bounds checks in the same function.
 #![allow(unsafe_code)]
@@ -13,7 +13,7 @@ use crate::Par;
 use crate::simd::Level;
 use crate::vector::{Vector, at_level, prefetch};
 
-/// Columns of the right operand at most: [`super::narrow`] spreads fewer elements of more.
+/// Columns of the right operand at most; of more both operands are packed.
 const MOST: usize = 64;
 
 /// Rows whose sums are added to those of the rows before, so that rounding does not grow with all rows.

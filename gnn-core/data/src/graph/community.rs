@@ -11,7 +11,7 @@
 //! Raghavan, Albert, Kumara, "Near linear time algorithm to detect community structures in large-scale
 //! networks", Phys. Rev. E 76, 2007, <https://doi.org/10.1103/PhysRevE.76.036106>. Communities have a largest
 //! size, as in Meyerhenke, Sanders, Schulz, "Partitioning Complex Networks via Size-Constrained Clustering", SEA
-//! 2014, <https://doi.org/10.1007/978-3-319-07959-2_30>; without one, most graphs end as a single community.
+//! 2014, <https://doi.org/10.1007/978-3-319-07959-2_30>; without one, a community may become most of the graph.
 
 use super::Graph;
 use super::order::{LOCAL, SMALL};
