@@ -17,7 +17,7 @@
 use crate::Par;
 use crate::exp::exp;
 use crate::gat_layout::of_heads;
-use crate::gat_scores::leaky;
+use crate::gat_scores::{by_heads, leaky};
 use crate::gat_sum::{Term, Terms};
 use crate::simd::multiversion;
 use crate::vector::{Vector, prefetch};
@@ -45,17 +45,37 @@ fn exp_within(x: f32) -> f32 {
     exp(if x > 88.0 { 88.0 } else { x })
 }
 
+/// Numbers of one kind that are made before they are laid side by side, about: exponentials fill vectors whatever the
+/// number of heads is.
+const AT_A_TIME: usize = 512;
+
+/// Rows of `heads` numbers that are made together.
+fn rows_at_a_time(heads: usize) -> usize {
+    (AT_A_TIME / heads).max(1)
+}
+
+/// Rows of all `parts: [rows, heads]` side by side: `to: [rows, parts·heads]`.
+#[inline(always)]
+fn side_by_side<const H: usize>(parts: &[&[f32]], heads: usize, to: &mut [f32]) {
+    let heads = if H > 0 { H } else { heads };
+    for (r, to) in to.chunks_exact_mut(parts.len() * heads).enumerate() {
+        for (part, to) in parts.iter().zip(to.chunks_exact_mut(heads)) {
+            to.copy_from_slice(&part[r * heads..][..heads]);
+        }
+    }
+}
+
 multiversion! {
     fn source_rows(el: &[f32], heads: usize, slope: f32, to: &mut [f32]) {
-        for (to, el) in to.chunks_exact_mut(2 * heads).zip(el.chunks_exact(heads)) {
-            let (one, other) = to.split_at_mut(heads);
-            for ((one, other), &x) in one.iter_mut().zip(other).zip(el) {
-                *one = x;
-                *other = slope * x;
+        let rows = rows_at_a_time(heads) * heads;
+        let mut made = vec![0.0; 2 * rows];
+        let (one, other) = made.split_at_mut(rows);
+        for (el, to) in el.chunks(rows).zip(to.chunks_mut(2 * rows)) {
+            let (one, other) = (&mut one[..el.len()], &mut other[..el.len()]);
+            for ((one, other), &x) in one.iter_mut().zip(&mut *other).zip(el) {
+                (*one, *other) = (exp_within(x), exp_within(slope * x));
             }
-        }
-        for to in to {
-            *to = exp_within(*to);
+            by_heads!(heads, side_by_side(&[one, other], heads, to));
         }
     }
 }
@@ -77,31 +97,30 @@ const ABOVE: f32 = 1.0 + 4e-6;
 /// Numbers a destination and head that [`Forward`] reads.
 pub(crate) const OWN: usize = 3;
 
+/// Room for what [`of_destinations`] makes of `rows` rows before it lays it side by side.
+pub(crate) fn room(rows: usize, heads: usize) -> Vec<f32> {
+    vec![0.0; OWN * rows * heads]
+}
+
 multiversion! {
     /// Factors of destinations, `e^(er − m)`, `e^(slope·er − m)` and the second times what makes a score positive,
-    /// `[rows, 3·heads]`, of `er: [rows, heads]`, relative to `m = LeakyReLU(er)`, which is written.
-    pub(crate) fn of_destinations(level: Level, er: &[f32], heads: usize, slope: f32, m: &mut [f32], to: &mut [f32]) {
-        for (m, &x) in m.iter_mut().zip(er) {
+    /// `[rows, 3·heads]`, of `er: [rows, heads]`, relative to `m = LeakyReLU(er)`, which is written; `made` is [`room`]
+    /// of as many rows at least.
+    pub(crate) fn of_destinations(
+        level: Level, er: &[f32], heads: usize, slope: f32, m: &mut [f32], to: &mut [f32], made: &mut [f32],
+    ) {
+        let (one, rest) = made.split_at_mut(er.len());
+        let (other, rest) = rest.split_at_mut(er.len());
+        let least = &mut rest[..er.len()];
+        for ((m, &x), (one, (other, least))) in
+            m.iter_mut().zip(er).zip(one.iter_mut().zip(other.iter_mut().zip(&mut *least)))
+        {
             *m = leaky(x, slope);
+            *one = exp(x - *m);
+            *other = exp(slope * x - *m);
+            *least = *other * ABOVE;
         }
-        let rows = er.chunks_exact(heads).zip(m.chunks_exact(heads));
-        for (to, (er, m)) in to.chunks_exact_mut(OWN * heads).zip(rows) {
-            let (one, rest) = to.split_at_mut(heads);
-            let (other, least) = rest.split_at_mut(heads);
-            for (((one, other), least), (&x, &m)) in one.iter_mut().zip(other).zip(least).zip(er.iter().zip(m)) {
-                *one = x - m;
-                *other = slope * x - m;
-                *least = *other;
-            }
-        }
-        for to in to.iter_mut() {
-            *to = exp(*to);
-        }
-        for to in to.chunks_exact_mut(OWN * heads) {
-            for least in &mut to[2 * heads..] {
-                *least *= ABOVE;
-            }
-        }
+        by_heads!(heads, side_by_side(&[one, other, least], heads, &mut to[..OWN * er.len()]));
     }
 }
 
@@ -239,20 +258,17 @@ multiversion! {
     pub(crate) fn pack_rows(
         er: &[f32], lse: &[f32], c: &[f32], heads: usize, slope: f32, to: &mut [f32],
     ) {
-        let rows = er.chunks_exact(heads).zip(lse.chunks_exact(heads)).zip(c.chunks_exact(heads));
-        for (to, ((er, lse), c)) in to.chunks_exact_mut(PACKED * heads).zip(rows) {
-            let (plain, to) = to.split_at_mut(heads);
-            let (factors, last) = to.split_at_mut(2 * heads);
-            plain.copy_from_slice(er);
-            last.copy_from_slice(c);
-            let (one, other) = factors.split_at_mut(heads);
-            for ((one, other), (er, lse)) in one.iter_mut().zip(other).zip(er.iter().zip(lse)) {
-                *one = er - lse;
-                *other = slope * er - lse;
+        let rows = rows_at_a_time(heads) * heads;
+        let mut made = vec![0.0; 2 * rows];
+        let (one, other) = made.split_at_mut(rows);
+        let all = er.chunks(rows).zip(lse.chunks(rows)).zip(c.chunks(rows));
+        for (((er, lse), c), to) in all.zip(to.chunks_mut(PACKED * rows)) {
+            let (one, other) = (&mut one[..er.len()], &mut other[..er.len()]);
+            for ((one, other), (&er, &lse)) in one.iter_mut().zip(&mut *other).zip(er.iter().zip(lse)) {
+                *one = exp_within(er - lse);
+                *other = exp_within(slope * er - lse);
             }
-            for f in factors {
-                *f = exp_within(*f);
-            }
+            by_heads!(heads, side_by_side(&[er, one, other, c], heads, to));
         }
     }
 }

@@ -156,11 +156,12 @@ fn run<V: Vector, const POSITIVE: bool>(
     };
     let (mut m, mut t) = ([0.0; TOGETHER].repeat(heads), [0.0; TOGETHER].repeat(heads));
     let mut own = vec![0.0; TOGETHER * OWN * heads];
+    let mut made = factors::room(TOGETHER, heads);
     for first in rows.clone().step_by(TOGETHER) {
         let some = first..(first + TOGETHER).min(rows.end);
         let er = &f.er[some.start * heads..some.end * heads];
         let (m, t) = (&mut m[..er.len()], &mut t[..er.len()]);
-        factors::of_destinations(f.level, er, heads, f.att.slope, m, &mut own);
+        factors::of_destinations(f.level, er, heads, f.att.slope, m, &mut own, &mut made);
         for (k, r) in some.clone().enumerate() {
             let (at, h) = (r - rows.start, k * heads..(k + 1) * heads);
             let mut sums = RowSums {

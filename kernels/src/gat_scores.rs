@@ -23,6 +23,8 @@ macro_rules! by_heads {
     };
 }
 
+pub(crate) use by_heads;
+
 /// `LeakyReLU` for slopes in `[0, 1]`.
 #[inline(always)]
 pub(crate) fn leaky(x: f32, slope: f32) -> f32 {

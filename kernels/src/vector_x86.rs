@@ -251,7 +251,13 @@ impl Vector for __m512 {
     #[inline(always)]
     unsafe fn store_first(self, p: *mut f32, m: __mmask16) {
         // SAFETY: see the head of the module; masked lanes are not written.
-        unsafe { _mm512_mask_storeu_ps(p, m, self) }
+        unsafe {
+            match m {
+                u16::MAX => _mm512_storeu_ps(p, self),
+                0xff => _mm256_storeu_ps(p, _mm512_castps512_ps256(self)),
+                _ => _mm512_mask_storeu_ps(p, m, self),
+            }
+        }
     }
     #[inline(always)]
     fn choose(self, positive: Self, other: Self) -> Self {
