@@ -187,6 +187,14 @@ impl<'a> Csr<'a> {
     }
 }
 
+/// Panics with an index that is not below `n`. Apart from the loops that look at indices, so that these keep none of
+/// it in memory for a message.
+#[cold]
+#[inline(never)]
+pub(crate) fn out_of_range(op: &str, index: usize, n: usize) -> ! {
+    panic!("{op}: expected indices below {n}, got {index}");
+}
+
 /// Values of elements in the order of the transposed matrix; `t_of` is [`Csr::transpose_map`].
 pub fn transposed<T: Copy + Default>(t_of: &[u32], values: &[T]) -> Vec<T> {
     let mut out = vec![T::default(); values.len()];

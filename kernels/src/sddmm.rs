@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use crate::csr::out_of_range;
 use crate::gat::level_for;
 use crate::gat_layout::Layout;
 use crate::gat_sum::{Close, Gathered, Rows, Run, Sums, Written, sum};
@@ -121,11 +122,9 @@ fn dots<V: Vector>(
         let p = &p[r * d..(r + 1) * d];
         for (e, out) in within(a.span(r), &edges).zip(&mut out) {
             let u = a.indices[e] as usize;
-            assert!(
-                u < a.n_cols,
-                "sddmm: expected indices below {}, got {u}",
-                a.n_cols
-            );
+            if u >= a.n_cols {
+                out_of_range("sddmm", u, a.n_cols);
+            }
             if let Some(&next) = a.indices.get(e + AHEAD) {
                 let row = q.as_ptr().wrapping_add(next as usize * d);
                 prefetch_row(row, d);

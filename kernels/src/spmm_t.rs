@@ -9,6 +9,7 @@
 //! Unsafe: loads and stores through pointers, each behind a bounds check in the same function.
 #![allow(unsafe_code)]
 
+use crate::csr::out_of_range;
 use crate::par::{cut_mut, split_rows};
 use crate::simd::Level;
 use crate::spmm_tile::read;
@@ -132,16 +133,18 @@ fn add<V: Vector, const N: usize, const W: bool>(
             prefetch(b.as_ptr().wrapping_add((r + AHEAD) * d + first + line));
         }
         // SAFETY: row `r < n` of `b` has columns `first..first + wide`, the last vector of which is masked; an
-        // index is below `k`, as asserted, and each has `stride` sums, at least `N` vectors.
+        // index is below `k`, and each has `stride` sums, at least `N` vectors; there are as many weights as indices.
         unsafe {
             let mask = V::mask(tail);
             let from = b.as_ptr().add(r * d + first);
             let row = read::<V, N>(from, mask);
             for (i, &c) in cols.iter().enumerate() {
                 let c = c as usize;
-                assert!(c < k, "spmm_t: expected indices below {k}, got {c}");
+                if c >= k {
+                    out_of_range("spmm_t", c, k);
+                }
                 let to = sums.add(c * stride);
-                let w = V::splat(if W { scale[i] } else { 1.0 });
+                let w = V::splat(if W { *scale.get_unchecked(i) } else { 1.0 });
                 for (j, v) in row.iter().enumerate() {
                     let to = to.add(j * V::LANES);
                     let sum = V::load(to);

@@ -9,6 +9,7 @@ use std::ops::Range;
 use half::bf16;
 
 use crate::Csr;
+use crate::csr::out_of_range;
 use crate::simd::{AMD, Level};
 use crate::spmm::{Job, Onto};
 use crate::vector::{Vector, at_level, prefetch};
@@ -22,6 +23,9 @@ const AHEAD_OF_LINES: usize = 32;
 
 /// Bytes of all rows that are near anyway: to ask for one of few vectors would take longer than to add it.
 const NEAR: usize = 256 << 10;
+
+/// The same for rows of one line, of which so many are read at a time that nobody waits for one out of the third cache.
+const NEAR_OF_LINES: usize = 8 << 20;
 
 /// So few vectors.
 const FEW: usize = 2;
@@ -179,7 +183,11 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
     assert!(a.n_cols * t.d <= x.len() && t.skip + t.wide <= t.stride);
     // SAFETY: `tail` is within the lanes, as asserted above.
     let mask = unsafe { V::mask(tail) };
-    let near = size_of_val(x) <= NEAR;
+    let near = size_of_val(x)
+        <= match t.wide * size_of::<T>() <= 64 {
+            true => NEAR_OF_LINES,
+            false => NEAR,
+        };
     for (k, r) in rows.enumerate() {
         let at = k * t.stride + t.skip;
         let to = out[at..at + t.wide].as_mut_ptr();
@@ -264,29 +272,30 @@ unsafe fn gather<V: Vector, T: Stored, const N: usize, const W: bool, const FAR:
     t: Tile,
     mask: V::Mask,
 ) {
+    // Of these nothing is looked up again from edge to edge.
+    let (n_cols, d, x) = (a.n_cols, t.d, x.as_ptr().wrapping_add(t.first));
     let cols = &a.indices[span.clone()];
     let scale = if W { &weights[span.clone()] } else { &[] };
+    let (ahead, last) = (&a.indices[span.start..], a.indices.len() - span.start);
+    let far = if N * V::LANES * size_of::<T>() <= 64 {
+        AHEAD_OF_LINES
+    } else {
+        AHEAD
+    };
     for (i, &c) in cols.iter().enumerate() {
         let c = c as usize;
-        assert!(
-            c < a.n_cols,
-            "spmm: expected indices below {}, got {c}",
-            a.n_cols
-        );
-        let ahead = if N * V::LANES * size_of::<T>() <= 64 {
-            AHEAD_OF_LINES
-        } else {
-            AHEAD
-        };
-        if FAR && let Some(&next) = a.indices.get(span.start + i + ahead) {
-            let row = x.as_ptr().wrapping_add(next as usize * t.d + t.first);
-            prefetch_row(row, N * V::LANES);
+        if c >= n_cols {
+            out_of_range("spmm", c, n_cols);
         }
-        // SAFETY: `c < n_cols` is asserted above and the caller vouches for the rest; the last
-        // vector reads only its columns through the mask.
+        // SAFETY: `c < n_cols`, and the caller vouches for the rest; the last vector reads only its columns through
+        // the mask. There are as many weights as edges, and behind the last edge that one is asked for again.
         unsafe {
-            let w = V::splat(if W { scale[i] } else { 1.0 });
-            let row = x.as_ptr().add(c * t.d + t.first);
+            if FAR {
+                let next = *ahead.get_unchecked((i + far).min(last - 1)) as usize;
+                prefetch_row(x.wrapping_add(next * d), N * V::LANES);
+            }
+            let w = V::splat(if W { *scale.get_unchecked(i) } else { 1.0 });
+            let row = x.add(c * d);
             for (j, sum) in sum.iter_mut().enumerate() {
                 let v: V = if j + 1 < N {
                     T::load(row.add(j * V::LANES))

@@ -175,9 +175,13 @@ impl Backend for Cpu {
         }
     }
 
+    fn reads_cols(&self, k: usize, n: usize) -> bool {
+        !spmm_t::is_quicker(&self.par, k, n)
+    }
+
     fn sparse_gemm_t(&self, x: BothWays<'_>, g: &Mat, out: &mut Mat) {
-        if !spmm_t::is_quicker(&self.par, x.rows.n_cols(), g.ncols()) {
-            return self.sparse_gemm(x.cols, x.col_values, g, Write::Set, out);
+        if self.reads_cols(x.rows.n_cols(), g.ncols()) {
+            return self.sparse_gemm(x.columns(), x.col_values, g, Write::Set, out);
         }
         let rows = with_values(x.rows, x.row_values.map(Mat::as_slice));
         spmm_t::spmm_t_into(&self.par, rows, g.host(), out.host_mut());

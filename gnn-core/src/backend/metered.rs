@@ -193,6 +193,10 @@ impl<B: Backend> Backend for Metered<B> {
         self.inner.makes_rows(k, n)
     }
 
+    fn reads_cols(&self, k: usize, n: usize) -> bool {
+        self.inner.reads_cols(k, n)
+    }
+
     fn weight_gradients(&self, xs: &[&Mat], g: Operand<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
         self.timed(Phase::Update, |b| b.weight_gradients(xs, g, gws, gb));
     }

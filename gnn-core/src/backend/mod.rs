@@ -190,9 +190,15 @@ pub trait Backend {
     /// stand in for those of `a`. Counted as a dense layer, not as aggregation.
     fn sparse_gemm(&self, a: &Sparse, values: Option<&Mat>, b: &Mat, write: Write, out: &mut Mat);
 
+    /// Whether [`Backend::sparse_gemm_t`] of rows of `k` columns with `n` columns of `g` reads their transposed.
+    fn reads_cols(&self, k: usize, n: usize) -> bool {
+        let _ = (k, n);
+        true
+    }
+
     /// `xᵀ · g` of sparse rows: `x: [m, k]`, `g: [m, n]`, `out: [k, n]`. Counted as a dense layer.
     fn sparse_gemm_t(&self, x: BothWays<'_>, g: &Mat, out: &mut Mat) {
-        self.sparse_gemm(x.cols, x.col_values, g, Write::Set, out);
+        self.sparse_gemm(x.columns(), x.col_values, g, Write::Set, out);
     }
 
     /// Values `[1, E]` of the sparse rows `a: [n, d]` after dropout; with `transposed`, `a: [d, n]`

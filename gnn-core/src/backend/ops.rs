@@ -332,10 +332,21 @@ pub struct BothWays<'a> {
     pub rows: &'a Sparse,
     /// `[1, E]`, in the order of `rows`.
     pub row_values: Option<&'a Mat>,
-    /// `[k, m]`.
-    pub cols: &'a Sparse,
+    /// `[k, m]`; there where the backend reads it ([`super::Backend::reads_cols`]).
+    pub cols: Option<&'a Sparse>,
     /// The same values in the order of `cols`.
     pub col_values: Option<&'a Mat>,
+}
+
+impl<'a> BothWays<'a> {
+    /// The transposed.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub(super) fn columns(&self) -> &'a Sparse {
+        self.cols
+            .expect("sparse rows by column, which this backend reads")
+    }
 }
 
 /// Edges with relations, and how much of each basis a relation takes.

@@ -22,6 +22,8 @@ pub(crate) struct Wants {
     pub(crate) in_place: bool,
     /// The first layer reads its destinations' own features as well.
     pub(crate) own: bool,
+    /// Sparse features by column as well, for weight gradients.
+    pub(crate) by_column: bool,
     /// The first layer whose backward goes through its edges; none where there is no backward.
     pub(crate) backward: Option<usize>,
     /// Layers behind the first only sum, so that leaves need not be among their columns.
@@ -92,7 +94,7 @@ impl Rows {
 pub(crate) enum MadeInput {
     /// None: all of the input is learnt.
     Nothing,
-    /// The rows of the first block's columns. Sparse ones with their transposed.
+    /// The rows of the first block's columns. Sparse ones with their transposed, where that is wanted.
     Rows(RowData, Option<CsrBuf>),
     /// The first layer's in-edges by where their sources lie, the rows that were fetched, and those of
     /// the destinations where they are wanted.
@@ -256,9 +258,7 @@ impl Collector {
 
     fn rows_input(&self, rows: RowData) -> MadeInput {
         let transposed = match &rows {
-            RowData::Sparse(x) if self.wants.backward.is_some() && !self.wants.learnt => {
-                Some(x.view().transpose())
-            }
+            RowData::Sparse(x) if self.wants.by_column => Some(x.view().transpose()),
             _ => None,
         };
         MadeInput::Rows(rows, transposed)

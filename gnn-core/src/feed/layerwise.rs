@@ -74,6 +74,7 @@ impl Layerwise {
             layers: 1,
             in_place: false,
             own: false,
+            by_column: false,
             backward: None,
             leaves_apart: false,
             features: true,

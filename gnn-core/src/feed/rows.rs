@@ -156,22 +156,54 @@ impl RowData {
                 RowData::Dense(Arc::new(out.expect("made of this size")))
             }
             RowData::Sparse(x) => {
-                let mut out = empty_like(x);
-                for &(s, r) in rows {
-                    let RowData::Sparse(from) = sources[s as usize] else {
-                        unreachable!("all sources are of one form")
-                    };
-                    let span = from.view().span(r as usize);
-                    out.indices.extend_from_slice(&from.indices[span.clone()]);
-                    if let (Some(to), Some(from)) = (&mut out.weights, &from.weights) {
-                        to.extend_from_slice(&from[span]);
-                    }
-                    out.indptr.push(out.indices.len() as u64);
-                }
-                RowData::Sparse(Arc::new(out))
+                let sparse = |s: &&'_ RowData| match s {
+                    RowData::Sparse(x) => Arc::clone(x),
+                    RowData::Dense(_) => unreachable!("all sources are of one form"),
+                };
+                let sources: Vec<Arc<CsrBuf>> = sources.iter().map(sparse).collect();
+                RowData::Sparse(Arc::new(pick_sparse(x, &sources, rows)))
             }
         }
     }
+}
+
+/// Sparse rows, like those of `x`, picked out of several sources: by row, the source and the row in it.
+fn pick_sparse(x: &CsrBuf, sources: &[Arc<CsrBuf>], rows: &[(u32, u32)]) -> CsrBuf {
+    let mut out = empty_like(x);
+    out.indptr.reserve(rows.len());
+    let mut end = 0;
+    for (k, &(s, r)) in rows.iter().enumerate() {
+        if let Some(&(s, r)) = rows.get(k + STARTS) {
+            kernels::prefetch(sources[s as usize].indptr[r as usize..].as_ptr());
+        }
+        end += sources[s as usize].view().span(r as usize).len();
+        out.indptr.push(end as u64);
+    }
+    out.indices.reserve(end);
+    if let Some(values) = &mut out.weights {
+        values.reserve(end);
+    }
+    for (k, &(s, r)) in rows.iter().enumerate() {
+        if let Some(&(s, r)) = rows.get(k + STARTS) {
+            let from = &sources[s as usize];
+            let span = from.view().span(r as usize);
+            let ask = |at: usize| {
+                kernels::prefetch(from.indices.as_ptr().wrapping_add(at));
+                if let Some(values) = &from.weights {
+                    kernels::prefetch(values.as_ptr().wrapping_add(at));
+                }
+            };
+            ask(span.start);
+            ask(span.end);
+        }
+        let from = &sources[s as usize];
+        let span = from.view().span(r as usize);
+        out.indices.extend_from_slice(&from.indices[span.clone()]);
+        if let (Some(to), Some(from)) = (&mut out.weights, &from.weights) {
+            to.extend_from_slice(&from[span]);
+        }
+    }
+    out
 }
 
 /// Some rows of a matrix as a message: one after the other.
@@ -192,6 +224,9 @@ pub(super) fn dense_words(x: &Mat, rows: &[u32]) -> Words {
 
 /// Rows that are asked for ahead of being copied.
 const AHEAD: usize = 4;
+
+/// The same for sparse rows, which are short.
+const STARTS: usize = 16;
 
 fn empty_like(x: &CsrBuf) -> CsrBuf {
     CsrBuf {

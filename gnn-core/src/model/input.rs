@@ -2,7 +2,7 @@
 
 use crate::backend::{BothWays, Dropout, Kept, Mat, Sparse, Term, Then, Write};
 use crate::ctx::Ctx;
-use kernels::CsrBuf;
+use kernels::{Csr, CsrBuf};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -12,7 +12,17 @@ pub struct SparseInput {
     rows: Rc<Sparse>,
     /// Made when it is first asked for, at the latest.
     cols: Rc<OnceCell<Sparse>>,
-    values: Option<Rc<(Mat, Mat)>>,
+    values: Option<Rc<Values>>,
+}
+
+/// Values of sparse rows after dropout.
+struct Values {
+    /// In the order of the rows.
+    rows: Mat,
+    /// In that of the columns, where these were there.
+    cols: Option<Mat>,
+    /// Rows with these values by column, where columns are asked for later.
+    late: OnceCell<Sparse>,
 }
 
 impl SparseInput {
@@ -41,9 +51,26 @@ impl SparseInput {
         }
     }
 
-    fn cols(&self) -> &Sparse {
-        let made = || Sparse::brief(self.rows.view().transpose());
-        self.cols.get_or_init(made)
+    /// The transposed, with this epoch's values in its order where they are not its own.
+    fn cols(&self, cx: &Ctx) -> (&Sparse, Option<&Mat>) {
+        match &self.values {
+            Some(values) if values.cols.is_none() => {
+                let made = || {
+                    let own = downloaded(cx, &values.rows);
+                    let rows = Csr {
+                        weights: Some(&own),
+                        ..self.rows.view()
+                    };
+                    Sparse::brief(rows.transpose())
+                };
+                (values.late.get_or_init(made), None)
+            }
+            values => {
+                let made = || Sparse::brief(self.rows.view().transpose());
+                let of = values.as_ref().and_then(|values| values.cols.as_ref());
+                (self.cols.get_or_init(made), of)
+            }
+        }
     }
 
     /// The first `n` rows, with this epoch's values.
@@ -51,10 +78,10 @@ impl SparseInput {
         let all = self.rows.view();
         let end = all.indptr[n] as usize;
         let weights = match &self.values {
-            Some(values) => Some(cx.backend.download(&values.0).into_raw_vec_and_offset().0),
+            Some(values) => Some(downloaded(cx, &values.rows)),
             None => all.weights.map(<[f32]>::to_vec),
         };
-        SparseInput::new(CsrBuf {
+        let rows = CsrBuf {
             indptr: all.indptr[..=n].to_vec(),
             indices: all.indices[..end].to_vec(),
             weights: weights.map(|mut w| {
@@ -62,17 +89,27 @@ impl SparseInput {
                 w
             }),
             n_cols: all.n_cols,
-        })
+        };
+        SparseInput::brief(rows, None)
     }
 
     fn dropped(&self, cx: &Ctx, drop: Dropout<'_>) -> SparseInput {
-        let values = cx.backend.sparse_dropout(drop, &self.rows, false);
-        let values_t = cx.backend.sparse_dropout(drop, self.cols(), true);
+        let after = |x: &Sparse, by_column| cx.backend.sparse_dropout(drop, x, by_column);
+        let values = Values {
+            rows: after(&self.rows, false),
+            cols: self.cols.get().map(|cols| after(cols, true)),
+            late: OnceCell::new(),
+        };
         SparseInput {
-            values: Some(Rc::new((values, values_t))),
+            values: Some(Rc::new(values)),
             ..self.clone()
         }
     }
+}
+
+/// The elements of a matrix, on the host.
+fn downloaded(cx: &Ctx, x: &Mat) -> Vec<f32> {
+    cx.backend.download(x).into_raw_vec_and_offset().0
 }
 
 /// `then(x)`, a matrix of its own.
@@ -200,7 +237,7 @@ impl Input {
         let mut out = cx.backend.fresh(self.dim().0, w.ncols());
         match self {
             Input::Sparse(x) => {
-                let values = x.values.as_deref().map(|v| &v.0);
+                let values = x.values.as_deref().map(|v| &v.rows);
                 cx.backend
                     .sparse_gemm(&x.rows, values, w, Write::Set, &mut out);
                 cx.backend.then(then, &mut out);
@@ -217,7 +254,7 @@ impl Input {
     pub fn add_times(&self, cx: &Ctx, w: &Mat, then: Then<'_>, out: &mut Mat) {
         match self {
             Input::Sparse(x) => {
-                let values = x.values.as_deref().map(|v| &v.0);
+                let values = x.values.as_deref().map(|v| &v.rows);
                 cx.backend.sparse_gemm(&x.rows, values, w, Write::Add, out);
                 cx.backend.then(then, out);
             }
@@ -233,12 +270,13 @@ impl Input {
         let mut out = cx.backend.fresh(self.dim().1, g.ncols());
         match self {
             Input::Sparse(x) => {
-                let values = x.values.as_deref();
+                let reads = cx.backend.reads_cols(x.rows.n_cols(), g.ncols());
+                let (cols, col_values) = reads.then(|| x.cols(cx)).unzip();
                 let both = BothWays {
                     rows: &x.rows,
-                    row_values: values.map(|v| &v.0),
-                    cols: x.cols(),
-                    col_values: values.map(|v| &v.1),
+                    row_values: x.values.as_deref().map(|v| &v.rows),
+                    cols,
+                    col_values: col_values.flatten(),
                 };
                 cx.backend.sparse_gemm_t(both, g, &mut out);
             }

@@ -179,6 +179,12 @@ impl Model {
         self.stages[0].layer.aggregates_features()
     }
 
+    /// How many columns the weights have that the first layer multiplies features of `d` columns with.
+    pub(crate) fn feature_products(&self, d: usize) -> impl Iterator<Item = usize> {
+        let all = self.weights[0].iter();
+        all.filter(move |w| w.nrows() == d).map(Mat::ncols)
+    }
+
     /// The aggregations of one training epoch in the layers that are held, in order.
     pub fn aggregations(&self, sparse: bool) -> Vec<Aggregation> {
         let widths = |l: usize| {

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::Relations;
+use crate::csr::out_of_range;
 use crate::hubs::sum_rows;
 use crate::vector::Vector;
 use crate::{Csr, Mat, Par, expect_eq, expect_rows, flat, flat_mut};
@@ -26,7 +27,9 @@ impl<'a> Typed<'a> {
     pub(super) fn column(&self, e: usize) -> usize {
         let u = self.a.indices[e] as usize;
         let n = self.a.n_cols;
-        assert!(u < n, "rspmm: expected indices below {n}, got {u}");
+        if u >= n {
+            out_of_range("rspmm", u, n);
+        }
         u
     }
 

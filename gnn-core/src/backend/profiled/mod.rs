@@ -168,6 +168,10 @@ impl<B: Backend> Backend for Profiled<B> {
         self.inner.makes_rows(k, n)
     }
 
+    fn reads_cols(&self, k: usize, n: usize) -> bool {
+        self.inner.reads_cols(k, n)
+    }
+
     fn weight_gradients(&self, xs: &[&Mat], g: Operand<'_>, gws: &mut [Mat], gb: Option<&mut Mat>) {
         let (rows, cols) = g.dim();
         let (mut moved, mut flops) = match &g {

@@ -235,6 +235,11 @@ fn wants(cx: &Ctx, settings: &Settings, model: &Model, (data, mapped): (&RowData
         // From the host's memory a row comes once a batch, not once an edge.
         in_place: aggregates && cx.plan.spec.dropout == 0.0 && !mapped,
         own: kind.reads_own_rows(),
+        // What is learnt beside them is put to their rows first.
+        by_column: matches!(data, RowData::Sparse(_)) && !learnt && {
+            let (backend, d) = (&cx.backend, data.width());
+            model.feature_products(d).any(|n| backend.reads_cols(d, n))
+        },
         backward: Some(usize::from(aggregates)),
         leaves_apart: model.aggregates_features(),
         features: !learns_alone(settings),
