@@ -242,6 +242,9 @@ fn fill(edges: Edges<'_>, rule: Rule<'_>, job: Job<'_>) {
             for &p in &draw.picked {
                 let e = first + p as usize;
                 prefetch(a.indices.as_ptr().wrapping_add(e));
+                if let Some(all) = a.weights {
+                    prefetch(all.as_ptr().wrapping_add(e));
+                }
                 drawn.push(e);
             }
             if let Some(weights) = &mut weights {
