@@ -5,7 +5,8 @@
 //! Runs of rows are balanced by edges; a row with more edges than a fair run is split over its
 //! columns, so that a hub does not serialise the kernel. Within a run, columns go in tiles that
 //! fit into registers, and rows of `x` needed a few edges later are prefetched (`spmm_tile`). For
-//! wide rows of large, skewed graphs, [`crate::segmented`] is faster.
+//! wide rows of large, skewed graphs, [`crate::segmented`] is faster. Where rows fill no whole lines of memory and
+//! each is gathered often, they are copied first to where they do.
 //!
 //! Backward keeps a transpose: 4 bytes an edge more, 2.4 times faster than to scatter into the
 //! sources, and threads need no atomics. bf16 rows pay where the gather is all there is. Copies of
@@ -72,13 +73,11 @@ pub fn spmm_reduce_into(
     x: &Mat,
     out: &mut Mat,
 ) {
-    let level = Level::detect();
-    let shape = x.dim();
     let onto = match reduce {
         Reduce::Sum => Onto::Set,
         Reduce::Mean => Onto::Mean,
     };
-    at_level(level, par, a, rows, onto, (shape, flat("spmm", x)), out);
+    by_lines(Level::detect(), par, a, rows, onto, x, out);
 }
 
 /// Adds `Σ_e w_e · x[col_e, :]` to `out[r, :]` for the rows in `rows`: [`spmm_into`] onto what is
@@ -87,8 +86,54 @@ pub fn spmm_reduce_into(
 /// # Panics
 /// Like [`spmm_into`].
 pub fn spmm_add_into(par: &Par, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-    let x = (x.dim(), flat("spmm", x));
-    at_level(Level::detect(), par, a, rows, Onto::Add, x, out);
+    by_lines(Level::detect(), par, a, rows, Onto::Add, x, out);
+}
+
+/// Numbers of a line of memory.
+const LINE: usize = 16;
+
+/// How often a row has to be gathered on average before it pays to copy all of them to where each begins a line, or
+/// shares one with no part of another.
+const PAYS: usize = 24;
+
+/// From row to row of a copy of `[n, d]` whose rows lie in as few lines as can be; none where they do, or where
+/// `edges` gather too few of them.
+fn stride(n: usize, d: usize, edges: usize) -> Option<usize> {
+    let stride = match d {
+        0..LINE => d.next_power_of_two(),
+        _ => d.next_multiple_of(LINE),
+    };
+    (stride > d && edges >= PAYS * n).then_some(stride)
+}
+
+/// [`at_level`], out of a copy of `x` where that is quicker.
+fn by_lines(
+    level: Level,
+    par: &Par,
+    a: Csr<'_>,
+    rows: Range<usize>,
+    onto: Onto,
+    x: &Mat,
+    out: &mut Mat,
+) {
+    let ((n, d), from) = (x.dim(), flat("spmm", x));
+    let within = rows.end <= a.rows() && n == a.n_cols;
+    let edges = |rows: &Range<usize>| a.indptr[rows.end].saturating_sub(a.indptr[rows.start]);
+    let Some(stride) = within
+        .then(|| stride(n, d, edges(&rows) as usize))
+        .flatten()
+    else {
+        return at_level(level, par, a, rows, onto, ((n, d), from), out);
+    };
+    let mut copy = par.scratch_of_any(n * stride);
+    par.rows_mut(&mut copy, stride, |first, to| {
+        let from = from[first * d..].chunks_exact(d);
+        for (to, from) in to.chunks_exact_mut(stride).zip(from) {
+            to[..d].copy_from_slice(from);
+        }
+    });
+    strided(level, par, a, rows, onto, ((n, d), stride, &copy), out);
+    par.recycle(copy);
 }
 
 /// What becomes of a row's sum.
@@ -120,9 +165,22 @@ pub(crate) fn at_level<T: Stored>(
     x: ((usize, usize), &[T]),
     out: &mut Mat,
 ) {
-    let ((n, d), x) = x;
+    strided(level, par, a, rows, onto, (x.0, x.0.1, x.1), out);
+}
+
+/// [`at_level`] of rows that are `stride` numbers apart.
+fn strided<T: Stored>(
+    level: Level,
+    par: &Par,
+    a: Csr<'_>,
+    rows: Range<usize>,
+    onto: Onto,
+    x: ((usize, usize), usize, &[T]),
+    out: &mut Mat,
+) {
+    let ((n, d), stride, x) = x;
     expect_eq("spmm", "x with rows", a.n_cols, n);
-    expect_eq("spmm", "x with numbers", n * d, x.len());
+    expect_eq("spmm", "x with numbers", n * stride, x.len());
     expect_eq("spmm", "out with rows", a.rows(), out.nrows());
     expect_eq("spmm", "out with columns", d, out.ncols());
     assert!(
@@ -148,7 +206,7 @@ pub(crate) fn at_level<T: Stored>(
             job.rows.len() * job.cols.len(),
             "job covers its output"
         );
-        T::run(level, a, (x, d), onto, job);
+        T::run(level, a, (x, stride), onto, job);
     });
 }
 
@@ -279,6 +337,43 @@ pub(crate) mod tests {
                 let mut got = Mat::zeros((500, d));
                 spmm_into(&Par::new(threads), a.view(), 0..500, &x, &mut got);
                 assert_eq!(got, want);
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_by_lines_changes_no_bit() {
+        let n = 40;
+        let mut a = CsrBuf::empty(n);
+        for r in 0..n {
+            let cols = (0..2 * PAYS).map(|k| ((r * 7 + k * k) % n) as u32);
+            a.indices.extend(cols);
+            a.indptr.push(a.indices.len() as u64);
+        }
+        a.weights = Some(
+            (0..a.indices.len())
+                .map(|e| (e % 17) as f32 - 8.0)
+                .collect(),
+        );
+        let rows = 1..n;
+        for d in [1, 3, 4, 5, 8, 10, 16, 17, 41, 48, 100] {
+            let edges = a.indptr[n] - a.indptr[1];
+            let copied = stride(n, d, edges as usize);
+            assert_eq!(copied.is_some(), ![1, 4, 8, 16, 48].contains(&d));
+            assert_eq!(stride(n, d, PAYS * n - 1), None, "gathered too seldom");
+            let x = matrix(n, d, 5);
+            for (level, onto) in Level::available()
+                .into_iter()
+                .flat_map(|l| [Onto::Set, Onto::Mean, Onto::Add].map(|o| (l, o)))
+            {
+                for threads in [1, 2] {
+                    let par = Par::new(threads);
+                    let [mut want, mut got] = [0; 2].map(|_| Mat::from_elem((n, d), 7.0));
+                    let flat = (x.dim(), x.as_slice().expect("made here"));
+                    at_level(level, &par, a.view(), rows.clone(), onto, flat, &mut want);
+                    by_lines(level, &par, a.view(), rows.clone(), onto, &x, &mut got);
+                    assert_eq!(got, want, "{d} columns, {onto:?}");
+                }
             }
         }
     }
