@@ -19,9 +19,9 @@
 use std::ops::Range;
 
 use crate::simd::Level;
-use crate::spmm::{self, Onto, SMALL};
+use crate::spmm::{self, Lines, Onto, SMALL};
 use crate::spmm_tile::{Visits, add_visits};
-use crate::{Csr, CsrBuf, Mat, Par, flat, flat_mut};
+use crate::{Csr, CsrBuf, Mat, Par, flat_mut};
 
 /// Sources in a segment.
 pub const SEGMENT: usize = 1024;
@@ -29,8 +29,8 @@ pub const SEGMENT: usize = 1024;
 /// Edges of a destination within a segment from which they are worth a visit.
 pub const RUN: usize = 3;
 
-/// Columns from which rows are wide: narrower ones fit into the cache without this.
-pub const WIDE: usize = 64;
+/// Columns from which rows are wide: narrower ones lie in two lines of memory.
+pub const WIDE: usize = 33;
 
 /// Numbers that an average visit adds, edges times columns, from which it is worth loading and storing its sums.
 const WORTH: usize = 640;
@@ -38,8 +38,8 @@ const WORTH: usize = 640;
 /// Edges in visits, per source, from which a segment is worth loading.
 const LOADS: usize = 4;
 
-/// Bytes of `x` from which its rows no longer lie in the second-level cache anyway.
-const LARGE: usize = 4 << 20;
+/// Sources from which their rows no longer lie in the second-level cache anyway.
+const MANY: usize = 16 << 10;
 
 /// A sparse matrix whose elements are ordered by segment of sources.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,13 +67,13 @@ struct Cut {
 }
 
 impl Segmented {
-    /// The matrix by segments where that pays: when rows of [`WIDE`] columns or more do not fit
+    /// The matrix by segments where that pays: when rows of some [`WIDE`] columns or more do not fit
     /// into the second-level cache, and at least half of the edges would be in visits.
     ///
     /// # Panics
     /// When an index of `a` is not below its number of columns.
     pub fn of(a: Csr<'_>) -> Option<Segmented> {
-        if a.n_cols * WIDE * 4 < LARGE {
+        if a.n_cols < MANY {
             return None;
         }
         let cut = Cut {
@@ -297,12 +297,12 @@ fn at_level(
     onto: Onto,
     out: &mut Mat,
 ) {
-    let (d, flat_x) = (x.ncols(), flat("spmm", x));
-    let rest = a.rest.view();
-    spmm::at_level(level, par, rest, rows.clone(), onto, (x.dim(), flat_x), out);
+    let (d, rest) = (x.ncols(), a.rest.view());
     let edges = (a.before[rows.end] - a.before[rows.start]) as usize;
+    let x = Lines::of(par, x, edges);
+    x.spmm(level, par, rest, rows.clone(), onto, out);
     if edges == 0 || d == 0 {
-        return;
+        return x.done(par);
     }
     // Every job loads every segment, so there are few.
     let parts = if edges * d <= SMALL { 1 } else { par.threads() };
@@ -313,8 +313,9 @@ fn at_level(
     };
     let out = &mut flat_mut("spmm", out)[rows.start * d..rows.end * d];
     par.run(spmm::jobs(&a.before, rows, d, parts, out), |job| {
-        add_visits(level, visits, (flat_x, d), job);
+        add_visits(level, visits, x.rows(), job);
     });
+    x.done(par);
 }
 
 #[cfg(test)]

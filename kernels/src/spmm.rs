@@ -106,6 +106,65 @@ fn stride(n: usize, d: usize, edges: usize) -> Option<usize> {
     (stride > d && edges >= PAYS * n).then_some(stride)
 }
 
+/// Rows of a matrix that are some numbers apart, maybe a copy's.
+pub(crate) struct Lines<'x> {
+    copy: Option<Vec<f32>>,
+    from: &'x [f32],
+    shape: (usize, usize),
+    stride: usize,
+}
+
+impl<'x> Lines<'x> {
+    /// Those of `x`, copied where that is quicker for `edges` that gather them.
+    pub(crate) fn of(par: &Par, x: &'x Mat, edges: usize) -> Lines<'x> {
+        let (n, d) = x.dim();
+        let from = flat("spmm", x);
+        let stride = stride(n, d, edges);
+        let copy = stride.map(|stride| {
+            let mut copy = par.scratch_of_any(n * stride);
+            par.rows_mut(&mut copy, stride, |first, to| {
+                let from = from[first * d..].chunks_exact(d);
+                for (to, from) in to.chunks_exact_mut(stride).zip(from) {
+                    to[..d].copy_from_slice(from);
+                }
+            });
+            copy
+        });
+        Lines {
+            copy,
+            from,
+            shape: (n, d),
+            stride: stride.unwrap_or(d),
+        }
+    }
+
+    /// The rows, and how many numbers they are apart.
+    pub(crate) fn rows(&self) -> (&[f32], usize) {
+        (self.copy.as_deref().unwrap_or(self.from), self.stride)
+    }
+
+    /// [`at_level`] of these rows.
+    pub(crate) fn spmm(
+        &self,
+        level: Level,
+        par: &Par,
+        a: Csr<'_>,
+        rows: Range<usize>,
+        onto: Onto,
+        out: &mut Mat,
+    ) {
+        let (x, stride) = self.rows();
+        strided(level, par, a, rows, onto, (self.shape, stride, x), out);
+    }
+
+    /// Hands the copy back for the next one.
+    pub(crate) fn done(self, par: &Par) {
+        if let Some(copy) = self.copy {
+            par.recycle(copy);
+        }
+    }
+}
+
 /// [`at_level`], out of a copy of `x` where that is quicker.
 fn by_lines(
     level: Level,
@@ -116,24 +175,10 @@ fn by_lines(
     x: &Mat,
     out: &mut Mat,
 ) {
-    let ((n, d), from) = (x.dim(), flat("spmm", x));
-    let within = rows.end <= a.rows() && n == a.n_cols;
-    let edges = |rows: &Range<usize>| a.indptr[rows.end].saturating_sub(a.indptr[rows.start]);
-    let Some(stride) = within
-        .then(|| stride(n, d, edges(&rows) as usize))
-        .flatten()
-    else {
-        return at_level(level, par, a, rows, onto, ((n, d), from), out);
-    };
-    let mut copy = par.scratch_of_any(n * stride);
-    par.rows_mut(&mut copy, stride, |first, to| {
-        let from = from[first * d..].chunks_exact(d);
-        for (to, from) in to.chunks_exact_mut(stride).zip(from) {
-            to[..d].copy_from_slice(from);
-        }
-    });
-    strided(level, par, a, rows, onto, ((n, d), stride, &copy), out);
-    par.recycle(copy);
+    let at = |r: usize| a.indptr.get(r).map_or(0, |&at| at as usize);
+    let x = Lines::of(par, x, at(rows.end).saturating_sub(at(rows.start)));
+    x.spmm(level, par, a, rows, onto, out);
+    x.done(par);
 }
 
 /// What becomes of a row's sum.
