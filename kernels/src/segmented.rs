@@ -298,6 +298,11 @@ fn at_level(
     out: &mut Mat,
 ) {
     let (d, rest) = (x.ncols(), a.rest.view());
+    let all = a.rows();
+    assert!(
+        rows.end <= all,
+        "spmm: expected rows within {all}, got {rows:?}"
+    );
     let edges = (a.before[rows.end] - a.before[rows.start]) as usize;
     let x = Lines::of(par, x, edges);
     x.spmm(level, par, rest, rows.clone(), onto, out);

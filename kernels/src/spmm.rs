@@ -100,7 +100,8 @@ const PAYS: usize = 24;
 /// `edges` gather too few of them.
 fn stride(n: usize, d: usize, edges: usize) -> Option<usize> {
     let stride = match d {
-        0..LINE => d.next_power_of_two(),
+        0 => 0,
+        1..LINE => d.next_power_of_two(),
         _ => d.next_multiple_of(LINE),
     };
     (stride > d && edges >= PAYS * n).then_some(stride)
@@ -401,10 +402,10 @@ pub(crate) mod tests {
                 .collect(),
         );
         let rows = 1..n;
-        for d in [1, 3, 4, 5, 8, 10, 16, 17, 41, 48, 100] {
+        for d in [0, 1, 3, 4, 5, 8, 10, 16, 17, 41, 48, 100] {
             let edges = a.indptr[n] - a.indptr[1];
             let copied = stride(n, d, edges as usize);
-            assert_eq!(copied.is_some(), ![1, 4, 8, 16, 48].contains(&d));
+            assert_eq!(copied.is_some(), ![0, 1, 4, 8, 16, 48].contains(&d));
             assert_eq!(stride(n, d, PAYS * n - 1), None, "gathered too seldom");
             let x = matrix(n, d, 5);
             for (level, onto) in Level::available()

@@ -287,3 +287,50 @@ impl Input {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::RunSpec;
+    use crate::testing::world;
+
+    /// Rows with their transposed, without it, and their first ones give the same weight gradients, dropped or not:
+    /// for widths at which the processor reads columns (8) and rows (32).
+    #[test]
+    fn a_weight_gradient_does_not_depend_on_what_is_transposed_when() {
+        let (n, d) = (60usize, 25);
+        let mut rows = CsrBuf::empty(d);
+        for r in 0..n {
+            rows.indices
+                .extend((0..r % 5).map(|k| ((r * 3 + k * 7) % d) as u32));
+            rows.indptr.push(rows.indices.len() as u64);
+        }
+        rows.weights = Some(
+            (0..rows.indices.len())
+                .map(|e| e as f32 % 7.0 - 3.0)
+                .collect(),
+        );
+        let spec = RunSpec::from_pairs([("model", crate::spec::Value::from_word("gcn"))]);
+        let spec = spec.expect("a request");
+        let all_equal = world(&spec, 1, |cx, _| {
+            let ids = Kept::from((0..n as u32).collect::<Vec<u32>>());
+            [8, 32].into_iter().all(|k| {
+                assert_eq!(cx.backend.reads_cols(d, k), k == 8);
+                let g = kernels::Mat::from_shape_fn((n, k), |(r, c)| {
+                    (r * 5 + c * 3) as f32 % 11.0 - 5.0
+                });
+                let top = g.slice(ndarray::s![..40, ..]).to_owned();
+                let (g, top) = (cx.backend.upload(g), cx.backend.upload(top));
+                [0.0, 0.5].into_iter().all(|p| {
+                    let dropped = |x| Input::Sparse(x).dropout(cx, 77, &ids, p);
+                    let early = dropped(SparseInput::new(rows.clone()));
+                    let late = dropped(SparseInput::brief(rows.clone(), None));
+                    let of = |x: &Input, g| cx.backend.download(&x.t_times(cx, g));
+                    let first = |x: &Input| of(&x.first_rows(cx, 40), &top);
+                    of(&early, &g) == of(&late, &g) && first(&early) == first(&late)
+                })
+            })
+        });
+        assert_eq!(all_equal, [true]);
+    }
+}
