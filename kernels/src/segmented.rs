@@ -35,6 +35,10 @@ pub const WIDE: usize = 33;
 /// Numbers that an average visit adds, edges times columns, from which it is worth loading and storing its sums.
 const WORTH: usize = 640;
 
+/// Bytes of `x` up to which its rows lie in the third-level cache, and the edges that an average visit needs then.
+const NEAR: usize = 24 << 20;
+const LONG: usize = 16;
+
 /// Edges in visits, per source, from which a segment is worth loading.
 const LOADS: usize = 4;
 
@@ -90,9 +94,12 @@ impl Segmented {
         self.rest.rows()
     }
 
-    /// Whether rows of `d` columns are aggregated faster than one by one, as far as the length of visits says.
+    /// Whether rows of `d` columns are aggregated faster than one by one, as far as the length of visits and the size of
+    /// `x` say.
     pub fn pays(&self, d: usize) -> bool {
-        d >= WIDE && self.visits.indices.len() * d >= WORTH * self.row_of.len()
+        let (edges, visits) = (self.visits.indices.len(), self.row_of.len());
+        let near = self.visits.n_cols * d * 4 <= NEAR;
+        d >= WIDE && edges * d >= WORTH * visits && (!near || edges >= LONG * visits)
     }
 
     /// Bytes held.
@@ -365,14 +372,15 @@ mod tests {
 
     /// Every destination has `n` edges, all of them in one visit.
     #[test]
-    fn short_visits_are_worth_it_for_wide_rows_only() {
-        let of = |n: usize| {
+    fn short_visits_are_worth_it_for_wide_and_far_rows_only() {
+        let far = NEAR / 4 / 64 + 1;
+        let of = |n: usize, n_cols: usize| {
             let rows = 40;
             let a = CsrBuf {
                 indptr: (0..=rows).map(|r| (r * n) as u64).collect(),
                 indices: (0..rows).flat_map(|_| 0..n as u32).collect(),
                 weights: None,
-                n_cols: n,
+                n_cols,
             };
             let cut = Cut {
                 segment: SEGMENT,
@@ -382,9 +390,10 @@ mod tests {
             };
             Segmented::cut(a.view(), cut).expect("visits")
         };
-        assert!(of(10).pays(64) && of(5).pays(128));
-        assert!(!of(9).pays(64) && !of(4).pays(128));
-        assert!(!of(100).pays(WIDE - 1));
+        assert!(of(10, far).pays(64) && of(5, far).pays(128));
+        assert!(!of(9, far).pays(64) && !of(4, far).pays(128));
+        assert!(of(16, 1000).pays(64) && !of(15, 1000).pays(64));
+        assert!(!of(100, far).pays(WIDE - 1));
     }
 
     #[test]
