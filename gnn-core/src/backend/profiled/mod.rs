@@ -4,14 +4,17 @@
 //! As the benchmarks of single kernels count ([`kernels::bench`]); unlike there, caches hold what the call before
 //! left, buffers come from the pool, and threads wait for each other.
 
+mod call;
 mod need;
+
+pub use call::Call;
 
 use super::{
     Attended, Attention, AttentionSums, Backend, BothWays, Coefficients, Corner, Dropout, Kept,
     Mat, MultiTarget, Normed, Operand, Projected, ScoreTerm, SourceGradients, Sparse, Summed,
     Target, Term, Then, Typed, Write,
 };
-use crate::record::{Meter, Pass, now_ns};
+use crate::record::{Meter, now_ns};
 use kernels::Busy;
 use kernels::adam::AdamParams;
 use kernels::pairs::Pairs;
@@ -21,27 +24,6 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// One call of an operation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Call {
-    /// The operation: a method of [`Backend`].
-    pub op: &'static str,
-    /// Layer.
-    pub layer: usize,
-    /// Pass of the model.
-    pub pass: Pass,
-    /// Nanoseconds.
-    pub ns: u64,
-    /// Nanoseconds that threads spent in its jobs, all together; what is not in jobs one thread does alone.
-    pub busy_ns: u64,
-    /// Bytes that it reads and writes at least.
-    pub bytes: f64,
-    /// Operations.
-    pub flops: f64,
-    /// Rows that edges read, one for each edge, and the columns of one; zero for what has no edges.
-    pub gathered: (f64, usize),
-}
 
 /// Wraps a backend; calls go to a list.
 pub struct Profiled<B> {
