@@ -2,8 +2,8 @@
 //! left operand, which is read in place, and each element of a row of the right one, of which there are few, is
 //! spread over a vector once for several of them. Sums are those of the transposed gradient.
 //!
-//! Rows are fetched whole, in the order in which they lie, while the ones before are worked on strip by strip:
-//! asking memory for strips of rows takes longer (`notebooks/measured/shapes.md`).
+//! Rows of both are fetched whole, in the order in which they lie, while the ones before are worked on strip by
+//! strip: asking memory for strips of rows takes longer (`notebooks/measured/shapes.md`).
 //!
 //! Unsafe: loads and stores through pointers, behind bounds checks in the same function.
 #![allow(unsafe_code)]
@@ -74,6 +74,7 @@ pub(super) fn lane(
                 columns: left.columns.len(),
                 g,
                 n,
+                far: matches!(right, super::Right::Held(_)),
             };
             add(level, rows, &mut own[..mine.len()], mine);
         }
@@ -104,6 +105,8 @@ struct Rows<'a> {
     /// `[rows, n]`.
     g: &'a [f32],
     n: usize,
+    /// Whether the right operand's next rows lie behind these, where nobody has fetched them.
+    far: bool,
 }
 
 /// Adds `gᵀ · x` to `sums: [n, padded]`, by way of as many numbers of `own`.
@@ -123,15 +126,70 @@ fn blocks<V: Vector>(all: Rows<'_>, sums: &mut [f32]) {
     }
 }
 
-/// Where a tile's operands and sums begin.
+/// What the next block will read: pieces of rows of the left operand, then rows of the right one.
 #[derive(Clone, Copy)]
-struct At {
-    /// The first of the left operand's columns, from where reading begins, and of the right one's.
-    left: usize,
-    right: usize,
-    /// How many numbers of the next block have been asked for, and lines for each row.
-    ahead: usize,
+struct Next {
+    /// The next line, and where its piece ends.
+    line: *const f32,
+    end: *const f32,
+    /// Pieces from this one on; how far they begin behind the end of the one before, and behind each other's.
+    pieces: usize,
+    gap: usize,
+    apart: usize,
+    /// Where the right operand's rows begin, and how many numbers they are; none when they have begun.
+    right: (*const f32, usize),
+    /// Lines of one request.
     lines: usize,
+}
+
+impl Next {
+    /// That of the block behind `rows`, in `requests`.
+    fn behind(rows: Rows<'_>, requests: usize) -> Next {
+        let Rows { x, k, columns, .. } = rows;
+        let count = rows.g.len() / rows.n;
+        let line = x.as_ptr().wrapping_add(count * k + rows.from);
+        // Whole rows lie next to each other.
+        let (pieces, piece) = if columns == k {
+            (1, count * k)
+        } else {
+            (count, columns)
+        };
+        let right = if rows.far { rows.g.len() } else { 0 };
+        let lines = pieces * (piece / LINE + 1) + right / LINE + 1;
+        Next {
+            line,
+            end: line.wrapping_add(piece),
+            pieces,
+            gap: k - columns,
+            apart: k,
+            right: (rows.g.as_ptr_range().end, right),
+            lines: lines.div_ceil(requests.max(1)),
+        }
+    }
+
+    /// One request.
+    #[inline(always)]
+    fn ask(&mut self) {
+        if self.pieces == 0 {
+            return;
+        }
+        for l in 0..self.lines {
+            prefetch(self.line.wrapping_add(l * LINE));
+        }
+        self.line = self.line.wrapping_add(self.lines * LINE);
+        if self.line < self.end {
+            return;
+        }
+        self.pieces -= 1;
+        if self.pieces > 0 {
+            self.line = self.end.wrapping_add(self.gap);
+            self.end = self.end.wrapping_add(self.apart);
+        } else if self.right.1 > 0 {
+            self.line = self.right.0;
+            self.end = self.line.wrapping_add(self.right.1);
+            (self.pieces, self.right.1) = (1, 0);
+        }
+    }
 }
 
 #[inline(always)]
@@ -140,8 +198,8 @@ fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
     let group = rows.n.div_ceil(groups.max(1));
     let vectors = rows.columns.div_ceil(V::LANES);
     let count = rows.g.len() / rows.n;
-    let lines = STRIP.div_ceil(groups);
-    let (mut first, mut ahead) = (0, 0);
+    let mut next = Next::behind(rows, count * groups * vectors.div_ceil(STRIP));
+    let mut first = 0;
     while first < vectors {
         let strip = match vectors - first {
             // Two and two rather than three and one.
@@ -149,19 +207,13 @@ fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
             left => left.min(STRIP),
         };
         for right in (0..rows.n).step_by(group) {
-            let at = At {
-                left: first * V::LANES,
-                right,
-                ahead,
-                lines,
-            };
-            ahead += count * lines * LINE;
+            let at = (first * V::LANES, right);
             macro_rules! tile {
                 ($($n:literal)*) => {
                     match (group.min(rows.n - right), strip) {
-                        $(($n, 1) => tile::<V, $n, 1>(rows, at, sums),
-                          ($n, 2) => tile::<V, $n, 2>(rows, at, sums),
-                          ($n, _) => tile::<V, $n, STRIP>(rows, at, sums),)*
+                        $(($n, 1) => tile::<V, $n, 1>(rows, at, &mut next, sums),
+                          ($n, 2) => tile::<V, $n, 2>(rows, at, &mut next, sums),
+                          ($n, _) => tile::<V, $n, STRIP>(rows, at, &mut next, sums),)*
                         (n, _) => unreachable!("a group of {n} columns"),
                     }
                 };
@@ -172,9 +224,14 @@ fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
     }
 }
 
-/// The sums of `N` columns of the right operand and `S` vectors of the left one.
+/// The sums of `N` columns of the right operand and `S` vectors of the left one, which begin at those columns.
 #[inline(always)]
-fn tile<V: Vector, const N: usize, const S: usize>(rows: Rows<'_>, at: At, sums: &mut [f32]) {
+fn tile<V: Vector, const N: usize, const S: usize>(
+    rows: Rows<'_>,
+    (left, right): (usize, usize),
+    next: &mut Next,
+    sums: &mut [f32],
+) {
     let Rows {
         x,
         k,
@@ -182,55 +239,46 @@ fn tile<V: Vector, const N: usize, const S: usize>(rows: Rows<'_>, at: At, sums:
         columns,
         g,
         n,
+        ..
     } = rows;
     let (count, wide) = (g.len() / n, padded(columns));
-    let tail = (columns - at.left).min(S * V::LANES) - (S - 1) * V::LANES;
-    assert!(at.left + (S - 1) * V::LANES < columns && from + columns <= k && count * k <= x.len());
-    assert!(at.right + N <= n && n * wide <= sums.len() && tail <= V::LANES);
+    let tail = (columns - left).min(S * V::LANES) - (S - 1) * V::LANES;
+    assert!(left + (S - 1) * V::LANES < columns && from + columns <= k && count * k <= x.len());
+    assert!(right + N <= n && n * wide <= sums.len() && tail <= V::LANES);
     // SAFETY: this runs at the level of `V`. Columns up to `columns` of `count` rows lie within `x`, of whose last
     // vector only those are read; `N` numbers from `right` on lie in each row of `g`; and `sums` has `wide`
     // numbers for each of them, which whole vectors end at or before (asserted above).
     unsafe {
         let mask = V::mask(tail);
-        let to = sums.as_mut_ptr().add(at.right * wide + at.left);
+        let to = sums.as_mut_ptr().add(right * wide + left);
         let mut acc = [[V::splat(0.0); S]; N];
         for (c, acc) in acc.iter_mut().enumerate() {
             for (s, acc) in acc.iter_mut().enumerate() {
                 *acc = V::load(to.add(c * wide + s * V::LANES));
             }
         }
-        // Pieces of rows lie apart; whole rows lie next to each other.
-        let piece = if columns == k { count * k } else { columns };
-        let (row, asked) = (count + at.ahead / piece, at.ahead % piece);
-        let mut line = x.as_ptr().wrapping_add(row * k + from + asked);
-        let mut end = line.wrapping_add(piece - asked);
+        let mut ahead = *next;
         for r in 0..count {
-            for l in 0..at.lines {
-                prefetch(line.wrapping_add(l * LINE));
-            }
-            line = line.wrapping_add(at.lines * LINE);
-            if line >= end {
-                line = end.wrapping_add(k - columns);
-                end = end.wrapping_add(k);
-            }
-            let row = x.as_ptr().add(r * k + from + at.left);
-            let mut left = [V::splat(0.0); S];
-            for (s, left) in left.iter_mut().enumerate() {
+            ahead.ask();
+            let row = x.as_ptr().add(r * k + from + left);
+            let mut vectors = [V::splat(0.0); S];
+            for (s, vector) in vectors.iter_mut().enumerate() {
                 let p = row.add(s * V::LANES);
-                *left = if s + 1 < S {
+                *vector = if s + 1 < S {
                     V::load(p)
                 } else {
                     V::load_first(p, mask)
                 };
             }
-            let right = g.as_ptr().add(r * n + at.right);
+            let elements = g.as_ptr().add(r * n + right);
             for (c, acc) in acc.iter_mut().enumerate() {
-                let element = V::splat(*right.add(c));
+                let element = V::splat(*elements.add(c));
                 for (s, acc) in acc.iter_mut().enumerate() {
-                    *acc = left[s].mul_add(element, *acc);
+                    *acc = vectors[s].mul_add(element, *acc);
                 }
             }
         }
+        *next = ahead;
         for (c, acc) in acc.into_iter().enumerate() {
             for (s, acc) in acc.into_iter().enumerate() {
                 acc.store(to.add(c * wide + s * V::LANES));
