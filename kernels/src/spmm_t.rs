@@ -12,7 +12,7 @@
 use crate::csr::out_of_range;
 use crate::par::{cut_mut, split_rows};
 use crate::simd::Level;
-use crate::spmm_tile::read;
+use crate::spmm_tile::{APART, plus, read};
 use crate::vector::{Vector, at_level, prefetch};
 use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
 
@@ -148,7 +148,10 @@ fn add<V: Vector, const N: usize, const W: bool>(
                 for (j, v) in row.iter().enumerate() {
                     let to = to.add(j * V::LANES);
                     let sum = V::load(to);
-                    let sum = if W { v.mul_add(w, sum) } else { v.add(sum) };
+                    let sum = match W {
+                        true => plus(sum, *v, w, N * V::LANES <= APART && d <= APART),
+                        false => v.add(sum),
+                    };
                     sum.store(to);
                 }
             }

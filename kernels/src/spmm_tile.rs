@@ -14,6 +14,21 @@ use crate::simd::{AMD, Level};
 use crate::spmm::{Job, Onto};
 use crate::vector::{Vector, at_level, prefetch};
 
+/// Columns of `x` up to which a product is rounded before it is added: their sums are so few that each waits for the
+/// one before, and a sum alone is quicker than a sum of a product. By the columns of all of `x`, so that no cut of them
+/// changes a bit.
+pub(crate) const APART: usize = 16;
+
+/// `sum + w · v`, rounded once, or twice where [`APART`] says so.
+#[inline(always)]
+pub(crate) fn plus<V: Vector>(sum: V, v: V, w: V, apart: bool) -> V {
+    if apart {
+        v.mul(w).add(sum)
+    } else {
+        v.mul_add(w, sum)
+    }
+}
+
 /// How many edges ahead rows of `x` are prefetched.
 pub(crate) const AHEAD: usize = 24;
 
@@ -276,6 +291,7 @@ unsafe fn gather<V: Vector, T: Stored, const N: usize, const W: bool, const FAR:
     let (n_cols, d, x) = (a.n_cols, t.d, x.as_ptr().wrapping_add(t.first));
     let cols = &a.indices[span.clone()];
     let scale = if W { &weights[span.clone()] } else { &[] };
+    let apart = d <= APART;
     let (ahead, last) = (&a.indices[span.start..], a.indices.len() - span.start);
     let far = if N * V::LANES * size_of::<T>() <= 64 {
         AHEAD_OF_LINES
@@ -302,7 +318,10 @@ unsafe fn gather<V: Vector, T: Stored, const N: usize, const W: bool, const FAR:
                 } else {
                     T::load_first(row.add(j * V::LANES), mask)
                 };
-                *sum = if W { v.mul_add(w, *sum) } else { v.add(*sum) };
+                *sum = match W {
+                    true => plus(*sum, v, w, N * V::LANES <= APART && apart),
+                    false => v.add(*sum),
+                };
             }
         }
     }
