@@ -6,7 +6,7 @@
 //! columns, so that a hub does not serialise the kernel. Within a run, columns go in tiles that
 //! fit into registers, and rows of `x` needed a few edges later are prefetched (`spmm_tile`). For
 //! wide rows of large, skewed graphs, [`crate::segmented`] is faster. Where rows fill no whole lines of memory and
-//! each is gathered often, they are copied first to where they do.
+//! each is gathered often, they are copied first to where they do (`lines`).
 //!
 //! Backward keeps a transpose: 4 bytes an edge more, 2.4 times faster than to scatter into the
 //! sources, and threads need no atomics. bf16 rows pay where the gather is all there is. Copies of
@@ -18,10 +18,12 @@
 
 use std::ops::Range;
 
+use crate::factor::Factor;
+use crate::lines::Lines;
 use crate::par::split_edges;
 use crate::simd::Level;
 use crate::spmm_tile::Stored;
-use crate::{Csr, Mat, Par, expect_eq, flat, flat_mut};
+use crate::{Csr, Mat, Par, expect_eq, flat_mut};
 
 /// Multiply-adds below which starting threads costs more than it saves.
 pub(crate) const SMALL: usize = 128 * 1024;
@@ -77,7 +79,7 @@ pub fn spmm_reduce_into(
         Reduce::Sum => Onto::Set,
         Reduce::Mean => Onto::Mean,
     };
-    by_lines(Level::detect(), par, a, rows, onto, x, out);
+    by_lines(Level::detect(), par, a, rows, (onto, None), x, out);
 }
 
 /// Adds `Σ_e w_e · x[col_e, :]` to `out[r, :]` for the rows in `rows`: [`spmm_into`] onto what is
@@ -86,111 +88,67 @@ pub fn spmm_reduce_into(
 /// # Panics
 /// Like [`spmm_into`].
 pub fn spmm_add_into(par: &Par, a: Csr<'_>, rows: Range<usize>, x: &Mat, out: &mut Mat) {
-    by_lines(Level::detect(), par, a, rows, Onto::Add, x, out);
+    by_lines(Level::detect(), par, a, rows, (Onto::Add, None), x, out);
 }
 
-/// Numbers of a line of memory.
-const LINE: usize = 16;
-
-/// How often a row has to be gathered on average before it pays to copy all of them to where each begins a line, or
-/// shares one with no part of another.
-const PAYS: usize = 24;
-
-/// From row to row of a copy of `[n, d]` whose rows lie in as few lines as can be; none where they do, or where
-/// `edges` gather too few of them.
-fn stride(n: usize, d: usize, edges: usize) -> Option<usize> {
-    let stride = match d {
-        0 => 0,
-        1..LINE => d.next_power_of_two(),
-        _ => d.next_multiple_of(LINE),
-    };
-    (stride > d && edges >= PAYS * n).then_some(stride)
+/// [`spmm_into`], or [`spmm_add_into`] when asked, with the weights that `factor` says instead of those of `a`.
+///
+/// # Panics
+/// Like [`spmm_into`], and when `factor` is of another shape.
+pub fn spmm_by_factor(
+    par: &Par,
+    a: Csr<'_>,
+    factor: &Factor,
+    rows: Range<usize>,
+    add: bool,
+    x: &Mat,
+    out: &mut Mat,
+) {
+    let bare = Csr { weights: None, ..a };
+    let how = factor.how(a, add);
+    by_lines(Level::detect(), par, bare, rows, how, x, out);
 }
 
-/// Rows of a matrix that are some numbers apart, maybe a copy's.
-pub(crate) struct Lines<'x> {
-    copy: Option<Vec<f32>>,
-    from: &'x [f32],
-    shape: (usize, usize),
-    stride: usize,
-}
-
-impl<'x> Lines<'x> {
-    /// Those of `x`, copied where that is quicker for `edges` that gather them.
-    pub(crate) fn of(par: &Par, x: &'x Mat, edges: usize) -> Lines<'x> {
-        let (n, d) = x.dim();
-        let from = flat("spmm", x);
-        let stride = stride(n, d, edges);
-        let copy = stride.map(|stride| {
-            let mut copy = par.scratch_of_any(n * stride);
-            par.rows_mut(&mut copy, stride, |first, to| {
-                let from = from[first * d..].chunks_exact(d);
-                for (to, from) in to.chunks_exact_mut(stride).zip(from) {
-                    to[..d].copy_from_slice(from);
-                }
-            });
-            copy
-        });
-        Lines {
-            copy,
-            from,
-            shape: (n, d),
-            stride: stride.unwrap_or(d),
-        }
-    }
-
-    /// The rows, and how many numbers they are apart.
-    pub(crate) fn rows(&self) -> (&[f32], usize) {
-        (self.copy.as_deref().unwrap_or(self.from), self.stride)
-    }
-
-    /// [`at_level`] of these rows.
-    pub(crate) fn spmm(
-        &self,
-        level: Level,
-        par: &Par,
-        a: Csr<'_>,
-        rows: Range<usize>,
-        onto: Onto,
-        out: &mut Mat,
-    ) {
-        let (x, stride) = self.rows();
-        strided(level, par, a, rows, onto, (self.shape, stride, x), out);
-    }
-
-    /// Hands the copy back for the next one.
-    pub(crate) fn done(self, par: &Par) {
-        if let Some(copy) = self.copy {
-            par.recycle(copy);
-        }
-    }
-}
-
-/// [`at_level`], out of a copy of `x` where that is quicker.
+/// [`at_level`], out of a copy of `x` where that is quicker, or where its rows have a number each.
 fn by_lines(
     level: Level,
     par: &Par,
     a: Csr<'_>,
     rows: Range<usize>,
-    onto: Onto,
+    (onto, scale): (Onto<'_>, Option<&[f32]>),
     x: &Mat,
     out: &mut Mat,
 ) {
     let at = |r: usize| a.indptr.get(r).map_or(0, |&at| at as usize);
-    let x = Lines::of(par, x, at(rows.end).saturating_sub(at(rows.start)));
+    let edges = at(rows.end).saturating_sub(at(rows.start));
+    let x = Lines::of(par, x, edges, scale);
     x.spmm(level, par, a, rows, onto, out);
     x.done(par);
 }
 
 /// What becomes of a row's sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Onto {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Onto<'a> {
     /// It replaces what is there.
     Set,
     /// Its share of one edge replaces what is there.
     Mean,
     /// It is added to what is there, which comes first in the order of summation.
     Add,
+    /// Its multiple by the row's number replaces what is there.
+    SetTimes(&'a [f32]),
+    /// Its multiple by the row's number is added to what is there.
+    AddTimes(&'a [f32]),
+}
+
+impl<'a> Onto<'a> {
+    /// The same for sums of other edges of the row.
+    pub(crate) fn more(self) -> Onto<'a> {
+        match self {
+            Onto::SetTimes(by) | Onto::AddTimes(by) => Onto::AddTimes(by),
+            Onto::Set | Onto::Mean | Onto::Add => Onto::Add,
+        }
+    }
 }
 
 /// Columns `cols` of a run of rows; `out` holds exactly them, `cols.len()` wide.
@@ -207,7 +165,7 @@ pub(crate) fn at_level<T: Stored>(
     par: &Par,
     a: Csr<'_>,
     rows: Range<usize>,
-    onto: Onto,
+    onto: Onto<'_>,
     x: ((usize, usize), &[T]),
     out: &mut Mat,
 ) {
@@ -215,12 +173,12 @@ pub(crate) fn at_level<T: Stored>(
 }
 
 /// [`at_level`] of rows that are `stride` numbers apart.
-fn strided<T: Stored>(
+pub(crate) fn strided<T: Stored>(
     level: Level,
     par: &Par,
     a: Csr<'_>,
     rows: Range<usize>,
-    onto: Onto,
+    onto: Onto<'_>,
     x: ((usize, usize), usize, &[T]),
     out: &mut Mat,
 ) {
@@ -306,6 +264,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::CsrBuf;
     use crate::csr::tests::any_csr;
+    use crate::lines::{PAYS, stride};
     use proptest::prelude::*;
 
     pub(crate) fn matrix(n: usize, d: usize, seed: u64) -> Mat {
@@ -417,7 +376,15 @@ pub(crate) mod tests {
                     let [mut want, mut got] = [0; 2].map(|_| Mat::from_elem((n, d), 7.0));
                     let flat = (x.dim(), x.as_slice().expect("made here"));
                     at_level(level, &par, a.view(), rows.clone(), onto, flat, &mut want);
-                    by_lines(level, &par, a.view(), rows.clone(), onto, &x, &mut got);
+                    by_lines(
+                        level,
+                        &par,
+                        a.view(),
+                        rows.clone(),
+                        (onto, None),
+                        &x,
+                        &mut got,
+                    );
                     assert_eq!(got, want, "{d} columns, {onto:?}");
                 }
             }

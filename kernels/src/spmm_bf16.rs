@@ -94,7 +94,7 @@ fn at(
     par: &Par,
     a: Csr<'_>,
     rows: Range<usize>,
-    onto: spmm::Onto,
+    onto: spmm::Onto<'_>,
     x: &[bf16],
     d: usize,
     out: &mut Mat,

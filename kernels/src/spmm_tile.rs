@@ -78,7 +78,7 @@ pub(crate) trait Stored: Copy + Sync {
     /// [`Vector::load_first`].
     unsafe fn load_first<V: Vector>(p: *const Self, m: V::Mask) -> V;
     /// Runs a job at a level that the processor supports; `x: [n, d]` comes with `d`.
-    fn run(level: Level, a: Csr<'_>, x: (&[Self], usize), onto: Onto, job: Job<'_>);
+    fn run(level: Level, a: Csr<'_>, x: (&[Self], usize), onto: Onto<'_>, job: Job<'_>);
 }
 
 impl Stored for f32 {
@@ -92,8 +92,8 @@ impl Stored for f32 {
         // SAFETY: passed on to the caller.
         unsafe { V::load_first(p, m) }
     }
-    fn run(level: Level, a: Csr<'_>, x: (&[f32], usize), onto: Onto, job: Job<'_>) {
-        at_level!(level, run(a: Csr<'_>, x: (&[f32], usize), onto: Onto, job: Job<'_>));
+    fn run(level: Level, a: Csr<'_>, x: (&[f32], usize), onto: Onto<'_>, job: Job<'_>) {
+        at_level!(level, run(a: Csr<'_>, x: (&[f32], usize), onto: Onto<'_>, job: Job<'_>));
     }
 }
 
@@ -108,8 +108,8 @@ impl Stored for bf16 {
         // SAFETY: passed on to the caller.
         unsafe { V::load_first_bf16(p, m) }
     }
-    fn run(level: Level, a: Csr<'_>, x: (&[bf16], usize), onto: Onto, job: Job<'_>) {
-        at_level!(level, run_bf16(a: Csr<'_>, x: (&[bf16], usize), onto: Onto, job: Job<'_>));
+    fn run(level: Level, a: Csr<'_>, x: (&[bf16], usize), onto: Onto<'_>, job: Job<'_>) {
+        at_level!(level, run_bf16(a: Csr<'_>, x: (&[bf16], usize), onto: Onto<'_>, job: Job<'_>));
     }
 }
 
@@ -128,30 +128,30 @@ macro_rules! by_vectors {
 }
 
 #[inline(always)]
-fn run<V: Vector>(a: Csr<'_>, x: (&[f32], usize), onto: Onto, job: Job<'_>) {
+fn run<V: Vector>(a: Csr<'_>, x: (&[f32], usize), onto: Onto<'_>, job: Job<'_>) {
     tiles::<V, f32>(a, x, onto, job);
 }
 
 #[inline(always)]
-fn run_bf16<V: Vector>(a: Csr<'_>, x: (&[bf16], usize), onto: Onto, job: Job<'_>) {
+fn run_bf16<V: Vector>(a: Csr<'_>, x: (&[bf16], usize), onto: Onto<'_>, job: Job<'_>) {
     tiles::<V, bf16>(a, x, onto, job);
 }
 
 /// Columns `first..first + wide` of `x: [_, d]`, to columns `skip..` of an output with `stride`
 /// columns.
 #[derive(Clone, Copy)]
-struct Tile {
+struct Tile<'a> {
     first: usize,
     wide: usize,
     d: usize,
     skip: usize,
     stride: usize,
-    onto: Onto,
+    onto: Onto<'a>,
 }
 
 /// All columns of a job, in tiles of about equally many vectors.
 #[inline(always)]
-fn tiles<V: Vector, T: Stored>(a: Csr<'_>, x: (&[T], usize), onto: Onto, job: Job<'_>) {
+fn tiles<V: Vector, T: Stored>(a: Csr<'_>, x: (&[T], usize), onto: Onto<'_>, job: Job<'_>) {
     let (x, d) = x;
     let Job { rows, cols, out } = job;
     let width = cols.len();
@@ -187,7 +187,7 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
     weights: &[f32],
     x: &[T],
     rows: Range<usize>,
-    t: Tile,
+    t: Tile<'_>,
     out: &mut [f32],
 ) {
     if N > V::TILE {
@@ -213,18 +213,27 @@ fn tile<V: Vector, T: Stored, const N: usize, const W: bool>(
         unsafe {
             let mut sum = match t.onto {
                 Onto::Add => read::<V, N>(to, mask),
-                Onto::Set | Onto::Mean => [V::splat(0.0); N],
+                _ => [V::splat(0.0); N],
             };
             if N <= FEW && near {
                 gather::<V, T, N, W, false>(&mut sum, a, weights, span, x, t, mask);
             } else {
                 gather::<V, T, N, W, true>(&mut sum, a, weights, span, x, t, mask);
             }
-            if t.onto == Onto::Mean && n_edges > 0 {
-                let share = V::splat(1.0 / n_edges as f32);
-                for sum in &mut sum {
-                    *sum = sum.mul(share);
+            let by = match t.onto {
+                Onto::Mean if n_edges > 0 => 1.0 / n_edges as f32,
+                Onto::SetTimes(by) | Onto::AddTimes(by) => by[r],
+                Onto::Set | Onto::Mean | Onto::Add => 1.0,
+            };
+            match t.onto {
+                Onto::Mean | Onto::SetTimes(_) => {
+                    let by = V::splat(by);
+                    for sum in &mut sum {
+                        *sum = sum.mul(by);
+                    }
                 }
+                Onto::AddTimes(_) => onto_times(&mut sum, by, to, mask),
+                Onto::Set | Onto::Add => {}
             }
             store(sum, to, mask);
         }
@@ -271,6 +280,26 @@ pub(crate) unsafe fn store<V: Vector, const N: usize>(all: [V; N], to: *mut f32,
     }
 }
 
+/// Adds what is at `to` to the multiple of `sum`.
+///
+/// # Safety
+/// As [`read`].
+#[inline(always)]
+unsafe fn onto_times<V: Vector, const N: usize>(
+    sum: &mut [V; N],
+    by: f32,
+    to: *const f32,
+    mask: V::Mask,
+) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let (there, by) = (read::<V, N>(to, mask), V::splat(by));
+        for (sum, there) in sum.iter_mut().zip(there) {
+            *sum = sum.mul_add(by, there);
+        }
+    }
+}
+
 /// Adds the rows of `x` that the edges in `span` name to `sum`, weighted; those some edges ahead
 /// are prefetched where `FAR` says that they are far.
 ///
@@ -284,7 +313,7 @@ unsafe fn gather<V: Vector, T: Stored, const N: usize, const W: bool, const FAR:
     weights: &[f32],
     span: Range<usize>,
     x: &[T],
-    t: Tile,
+    t: Tile<'_>,
     mask: V::Mask,
 ) {
     // Of these nothing is looked up again from edge to edge.
@@ -344,13 +373,20 @@ const VISITS_AHEAD: usize = 3;
 /// Columns that are summed at once in a segment, so that its rows fit into the second-level cache.
 const SEGMENT_COLUMNS: usize = 128;
 
-/// Adds what the visits of a job's rows bring to its output; `x: [n, d]` comes with `d`.
-pub(crate) fn add_visits(level: Level, v: Visits<'_>, x: (&[f32], usize), job: Job<'_>) {
-    at_level!(level, segments(v: Visits<'_>, x: (&[f32], usize), job: Job<'_>));
+/// Adds what the visits of a job's rows bring to its output, or its multiple as `onto` says; `x: [n, d]` comes with
+/// `d`.
+pub(crate) fn add_visits(
+    level: Level,
+    v: Visits<'_>,
+    x: (&[f32], usize),
+    onto: Onto<'_>,
+    job: Job<'_>,
+) {
+    at_level!(level, segments(v: Visits<'_>, x: (&[f32], usize), onto: Onto<'_>, job: Job<'_>));
 }
 
 #[inline(always)]
-fn segments<V: Vector>(visits: Visits<'_>, x: (&[f32], usize), job: Job<'_>) {
+fn segments<V: Vector>(visits: Visits<'_>, x: (&[f32], usize), onto: Onto<'_>, job: Job<'_>) {
     let (x, d) = x;
     let Job { rows, cols, out } = job;
     let most = V::TILE.min(SEGMENT_COLUMNS / V::LANES) * V::LANES;
@@ -362,7 +398,7 @@ fn segments<V: Vector>(visits: Visits<'_>, x: (&[f32], usize), job: Job<'_>) {
             d,
             skip: c,
             stride: cols.len(),
-            onto: Onto::Add,
+            onto,
         };
         for s in visits.starts.windows(2) {
             let mine = &visits.row_of[s[0]..s[1]];
@@ -389,7 +425,7 @@ fn add_tile<V: Vector, T: Stored, const N: usize, const W: bool>(
     weights: &[f32],
     x: &[T],
     list: (&[u32], Range<usize>, usize),
-    t: Tile,
+    t: Tile<'_>,
     out: &mut [f32],
 ) {
     if N > V::TILE {
@@ -413,8 +449,14 @@ fn add_tile<V: Vector, T: Stored, const N: usize, const W: bool>(
         // SAFETY: `to` has `wide` numbers, which are `N - 1` vectors and `tail` more; the sizes of
         // `x` and the mask are asserted above.
         unsafe {
-            let mut sum = read::<V, N>(to, mask);
+            let mut sum = match t.onto {
+                Onto::AddTimes(_) => [V::splat(0.0); N],
+                _ => read::<V, N>(to, mask),
+            };
             gather::<V, T, N, W, false>(&mut sum, a, weights, a.span(k), x, t, mask);
+            if let Onto::AddTimes(by) = t.onto {
+                onto_times(&mut sum, by[row_of[k] as usize], to, mask);
+            }
             store(sum, to, mask);
         }
     }

@@ -1,5 +1,6 @@
 //! Host data of which a device may keep a copy.
 
+use kernels::factor::Factor;
 use kernels::segmented::Segmented;
 use kernels::{Csr, CsrBuf};
 use std::any::Any;
@@ -70,6 +71,7 @@ impl<T> Deref for Kept<T> {
 #[derive(Debug, Clone)]
 pub struct Sparse {
     csr: CsrBuf,
+    factor: OnceLock<Option<Arc<Factor>>>,
     segmented: OnceLock<Option<Segmented>>,
     slot: Slot,
 }
@@ -79,6 +81,7 @@ impl Sparse {
     pub fn new(csr: CsrBuf) -> Sparse {
         Sparse {
             csr,
+            factor: OnceLock::new(),
             segmented: OnceLock::new(),
             slot: Slot::default(),
         }
@@ -87,14 +90,43 @@ impl Sparse {
     /// The same of a matrix that is used once or twice: nothing is made of it that pays later.
     pub fn brief(csr: CsrBuf) -> Sparse {
         let made = Sparse::new(csr);
-        let _ = made.segmented.set(None);
+        let _ = (made.factor.set(None), made.segmented.set(None));
         made
     }
 
-    /// The matrix by segments of sources, for wide rows on the host, where that pays. Made at the
-    /// first call and kept.
+    /// Its weights, where they are one number a row, or one a column of many. Looked for at the first call.
+    pub fn factor(&self) -> Option<&Factor> {
+        let found = self
+            .factor
+            .get_or_init(|| Factor::of(self.view()).map(Arc::new));
+        found.as_deref()
+    }
+
+    /// [`Sparse::brief`] of the arrays of `of`, which may have left it; sums of both have the same bits, where `of` is
+    /// not aggregated over by segments.
+    pub fn brief_as(of: &Sparse, csr: CsrBuf) -> Sparse {
+        let made = Sparse::brief(csr);
+        let factor = OnceLock::from(of.factor.get().cloned().flatten());
+        Sparse { factor, ..made }
+    }
+
+    /// Its arrays, which leave it; what its weights were found to be stays.
+    pub fn leave(&mut self) -> CsrBuf {
+        self.factor();
+        let empty = Sparse::brief_as(self, CsrBuf::empty(0));
+        std::mem::replace(self, empty).into_csr()
+    }
+
+    /// The matrix by segments of sources, for wide rows on the host, where that pays; without weights where
+    /// [`Sparse::factor`] has them. Made at the first call and kept.
     pub fn segmented(&self) -> Option<&Segmented> {
-        let made = self.segmented.get_or_init(|| Segmented::of(self.view()));
+        let made = self.segmented.get_or_init(|| {
+            let mut a = self.view();
+            if self.factor().is_some() {
+                a.weights = None;
+            }
+            Segmented::of(a)
+        });
         made.as_ref()
     }
 
@@ -130,13 +162,38 @@ impl Sparse {
 
     /// Bytes held on the host, with what was made of it.
     pub fn bytes(&self) -> usize {
+        let factor = self.factor.get().and_then(Option::as_deref);
         let made = self.segmented.get().and_then(Option::as_ref);
-        self.csr.bytes() + made.map_or(0, Segmented::bytes)
+        self.csr.bytes() + factor.map_or(0, Factor::bytes) + made.map_or(0, Segmented::bytes)
     }
 
     /// Where a device keeps its copy.
     #[inline]
     pub fn slot(&self) -> &Slot {
         &self.slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_weights_were_found_to_be_stays_when_arrays_leave() {
+        let csr = CsrBuf {
+            indptr: vec![0, 2, 3],
+            indices: vec![0, 1, 1],
+            weights: Some(vec![0.5, 0.5, 1.0]),
+            n_cols: 2,
+        };
+        let (plain, rows) = (csr.bytes(), Factor::Rows(vec![0.5, 1.0]));
+        let mut a = Sparse::new(csr);
+        assert_eq!(a.bytes(), plain, "nobody has asked");
+        let csr = a.leave();
+        assert_eq!((a.factor(), a.n_edges()), (Some(&rows), 0));
+        let back = Sparse::brief_as(&a, csr.clone());
+        assert_eq!(back.factor(), Some(&rows));
+        assert_eq!(back.bytes(), plain + 8);
+        assert_eq!(Sparse::brief(csr).factor(), None, "used once");
     }
 }

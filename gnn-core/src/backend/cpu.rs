@@ -10,6 +10,7 @@ use super::ops::{
 use super::{Backend, Kept, Mat, Sparse};
 use kernels::adam::AdamParams;
 use kernels::copy_block::copy_block_into;
+use kernels::factor::Factor;
 use kernels::pairs::{Pairs, products_backward_into, products_into};
 use kernels::segmented::{self, WIDE};
 use kernels::sgd::SgdParams;
@@ -122,6 +123,14 @@ impl Backend for Cpu {
         let x = x.host();
         let by_segment = (x.ncols() >= WIDE).then(|| a.segmented()).flatten();
         let by_segment = by_segment.filter(|a| a.pays(x.ncols()));
+        let factor = a.factor().filter(|_| Factor::pays(x.ncols()));
+        if let Some(factor) = factor {
+            let (par, add) = (&self.par, write == Write::Add);
+            return match by_segment {
+                Some(a) => segmented::spmm_by_factor(par, a, factor, rows, add, x, out),
+                None => spmm::spmm_by_factor(par, a.view(), factor, rows, add, x, out),
+            };
+        }
         match (by_segment, write) {
             (Some(a), Write::Set) => segmented::spmm_into(&self.par, a, rows, x, out),
             (Some(a), Write::Add) => segmented::spmm_add_into(&self.par, a, rows, x, out),

@@ -212,18 +212,19 @@ impl Epoch<'_> {
         (0..spec.layers).map(layer).collect()
     }
 
-    /// Has `block` make what wide rows are aggregated over on the host.
+    /// Has `block` make what is aggregated over on the host.
     fn arrange(&self, block: &Block, shape: Shape) {
         if self.spec.model == ModelKind::Gat || self.spec.backend != "cpu" {
             return;
         }
         for layer in self.layers(shape) {
             let width = if layer.first { layer.d_in } else { layer.d_out };
-            if width >= kernels::segmented::WIDE {
-                block.edges().segmented();
-                // Backward of an aggregate that comes first makes the gradient of the input.
-                if layer.passes_on || !layer.first {
-                    block.edges_t().segmented();
+            // Backward of an aggregate that comes first makes the gradient of the input.
+            let backward = (layer.passes_on || !layer.first).then(|| block.edges_t());
+            for edges in backward.into_iter().chain([block.edges()]) {
+                edges.factor();
+                if width >= kernels::segmented::WIDE {
+                    edges.segmented();
                 }
             }
         }

@@ -112,9 +112,12 @@ impl Backend for Hollow {
     }
 
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, _write: Write, _out: &mut Mat) {
-        if x.element() == 4 && x.ncols() >= WIDE && !rows.is_empty() {
-            // The host makes this of it once, and keeps it.
-            a.segmented();
+        if x.element() == 4 {
+            // The host makes these of it once, and keeps them.
+            a.factor();
+            if x.ncols() >= WIDE && !rows.is_empty() {
+                a.segmented();
+            }
         }
         self.ledger.sparse(a);
     }

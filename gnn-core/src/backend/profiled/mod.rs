@@ -19,7 +19,7 @@ use kernels::Busy;
 use kernels::adam::AdamParams;
 use kernels::pairs::Pairs;
 use kernels::sgd::SgdParams;
-use need::{Need, after, bytes, edges, lists, of_rows, products, read, written};
+use need::{Need, after, aggregated, bytes, edges, lists, of_rows, products, read, written};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -131,7 +131,7 @@ impl<B: Backend> Backend for Profiled<B> {
 
     fn spmm(&self, a: &Sparse, rows: Range<usize>, x: &Mat, write: Write, out: &mut Mat) {
         let e = edges(a, &rows);
-        let moved = lists(a, &rows) + read(x, e) + written(of_rows(out, &rows), write);
+        let moved = aggregated(a, &rows) + read(x, e) + written(of_rows(out, &rows), write);
         let need = (moved, 2.0 * e * x.ncols() as f64);
         let gathered = (e, x.ncols());
         self.gathering("spmm", need, gathered, |b| b.spmm(a, rows, x, write, out));

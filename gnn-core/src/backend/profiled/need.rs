@@ -22,6 +22,14 @@ pub(super) fn lists(a: &Sparse, rows: &Range<usize>) -> f64 {
     each * edges(a, rows) + 8.0 * rows.len() as f64
 }
 
+/// The same for an aggregate, which needs no value an edge where a row or column has one for all.
+pub(super) fn aggregated(a: &Sparse, rows: &Range<usize>) -> f64 {
+    match a.factor() {
+        Some(_) => 4.0 * edges(a, rows) + 12.0 * rows.len() as f64,
+        None => lists(a, rows),
+    }
+}
+
 /// Bytes of the rows of `x` that so many edges can read, each once.
 pub(super) fn read(x: &Mat, edges: f64) -> f64 {
     bytes(x) * (edges / x.nrows().max(1) as f64).min(1.0)

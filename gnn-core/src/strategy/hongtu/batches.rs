@@ -55,11 +55,11 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Nothing is made of its edges that takes memory beside them.
+    /// Nothing is made of its edges that takes memory beside their lists.
     pub(super) fn brief(&mut self) {
         for a in [&mut self.edges, &mut self.edges_t] {
-            let csr = std::mem::replace(a, Sparse::brief(CsrBuf::empty(0))).into_csr();
-            *a = Sparse::brief(csr);
+            let csr = a.leave();
+            *a = Sparse::brief_as(a, csr);
         }
     }
 

@@ -7,16 +7,19 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::graph::Block;
 use crate::record::Route;
+use kernels::factor::Factor;
 use kernels::{Csr, CsrBuf};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 
-/// Bytes of a sparse matrix' lists.
+/// Bytes of a sparse matrix' lists, with what its weights were found to be.
 pub(super) fn bytes(a: &Sparse) -> u64 {
+    let factor = a.factor().map_or(0, Factor::bytes);
     let a = a.view();
-    (8 * a.indptr.len() + 4 * a.indices.len() + a.weights.map_or(0, |w| 4 * w.len())) as u64
+    (factor + 8 * a.indptr.len() + 4 * a.indices.len() + a.weights.map_or(0, |w| 4 * w.len()))
+        as u64
 }
 
 /// Bytes of a block's lists, both ways.
@@ -95,7 +98,7 @@ pub(super) fn on_device<'a>(
         Kept::Disk(lists) => lists.read(cx, (j, way), a, &mut to)?,
         _ => copy(cx, a, &mut to),
     }
-    lent(Cow::Owned(Sparse::brief(to)))
+    lent(Cow::Owned(Sparse::brief_as(a, to)))
 }
 
 /// Copies lists to the device.
@@ -191,7 +194,7 @@ impl Lists {
                 self.words.each_in(span.words(), Use::Write, |_, _| ())?;
                 continue;
             }
-            let csr = std::mem::replace(a, Sparse::brief(CsrBuf::empty(0))).into_csr();
+            let csr = a.leave();
             let mut words: Vec<f32> = Vec::with_capacity(span.words().len());
             words.extend_from_slice(bytemuck::cast_slice(&csr.indptr));
             words.extend_from_slice(bytemuck::cast_slice(&csr.indices));
