@@ -60,9 +60,6 @@ pub(super) fn lane(
     for from in job.rows.clone().step_by(ROWS) {
         let to = (from + ROWS).min(job.rows.end);
         let g = right.rows(from..to, n, made);
-        if let Some(bias) = &mut job.bias {
-            add_rows(level, g, bias);
-        }
         let mut rest = &mut *sums;
         for left in &job.lefts {
             let (mine, others) = rest.split_at_mut(len(left));
@@ -77,6 +74,10 @@ pub(super) fn lane(
                 far: matches!(right, super::Right::Held(_)),
             };
             add(level, rows, &mut own[..mine.len()], mine);
+        }
+        // Now that they are near.
+        if let Some(bias) = &mut job.bias {
+            add_rows(level, g, bias);
         }
     }
     let mut rest = &sums[..];

@@ -14,7 +14,8 @@ use std::sync::Arc;
 ///
 /// Rows without remote sources are multiplied while remote rows travel, the others after. Every
 /// row adds its sources in the order of the full block, so that the forward pass has the very bits
-/// of one rank, but where wide rows are aggregated by segments ([`kernels::segmented`]).
+/// of one rank, but where wide rows are aggregated by segments ([`kernels::segmented`]), or where all weights of one
+/// rank's rows happen to be one number a row and others' are not ([`kernels::factor`]).
 pub struct OverBlock<N> {
     neighbours: N,
     block: Arc<Block>,
