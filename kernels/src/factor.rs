@@ -3,12 +3,16 @@
 //! An aggregate then needs none beside its edges: sums of rows are multiplied at the end, or rows before they are
 //! gathered. Four bytes an edge less are read, and sums wait for additions only. Times: `notebooks/measured/shapes.md`.
 
+use crate::segmented::WIDE;
 use crate::spmm::Onto;
 use crate::spmm_tile::APART;
 use crate::{Csr, expect_eq};
 
 /// How often each column is gathered on average, from where it pays to multiply all of them before.
 const OFTEN: usize = 64;
+
+// Rows wide enough for segments, which are made without such weights, are wide enough for a factor.
+const _: () = assert!(WIDE > APART);
 
 /// The weights of a sparse matrix `[m, n]`.
 #[derive(Clone, Debug, PartialEq)]

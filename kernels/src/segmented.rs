@@ -344,7 +344,7 @@ fn at_level(
     };
     let out = &mut flat_mut("spmm", out)[rows.start * d..rows.end * d];
     par.run(spmm::jobs(&a.before, rows, d, parts, out), |job| {
-        add_visits(level, visits, x.rows(), onto.more(), job);
+        add_visits(level, visits, x.rows(), onto, job);
     });
     x.done(par);
 }

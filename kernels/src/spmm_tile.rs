@@ -398,7 +398,7 @@ fn segments<V: Vector>(visits: Visits<'_>, x: (&[f32], usize), onto: Onto<'_>, j
             d,
             skip: c,
             stride: cols.len(),
-            onto,
+            onto: onto.more(),
         };
         for s in visits.starts.windows(2) {
             let mine = &visits.row_of[s[0]..s[1]];

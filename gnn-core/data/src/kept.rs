@@ -105,14 +105,15 @@ impl Sparse {
     /// [`Sparse::brief`] of the arrays of `of`, which may have left it; sums of both have the same bits, where `of` is
     /// not aggregated over by segments.
     pub fn brief_as(of: &Sparse, csr: CsrBuf) -> Sparse {
-        let made = Sparse::brief(csr);
-        let factor = OnceLock::from(of.factor.get().cloned().flatten());
-        Sparse { factor, ..made }
+        of.factor();
+        Sparse {
+            factor: of.factor.clone(),
+            ..Sparse::brief(csr)
+        }
     }
 
     /// Its arrays, which leave it; what its weights were found to be stays.
     pub fn leave(&mut self) -> CsrBuf {
-        self.factor();
         let empty = Sparse::brief_as(self, CsrBuf::empty(0));
         std::mem::replace(self, empty).into_csr()
     }

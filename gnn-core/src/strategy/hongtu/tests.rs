@@ -387,6 +387,18 @@ fn a_budget_holds_to_the_byte_or_is_refused_before_training() {
     }
 }
 
+/// Lists that are copied for each use are summed over as those that stay: rows of a mean wide enough for a factor.
+#[test]
+fn a_budget_changes_no_bit_of_a_wide_mean() {
+    let data = Arc::new(random_dataset(60, 300, 8, 4, false, 4));
+    let mut request = request(ModelKind::Sage, &[("chunks", Value::Int(5))]);
+    request.hidden = 24;
+    let (all, losses, _) = held(&data, &request, 1 << 40).expect("fits");
+    let (less, same, _) = held(&data, &request, all - 1).expect("fits chunk by chunk");
+    assert!(less < all);
+    assert_eq!(same, losses);
+}
+
 #[test]
 fn as_few_chunks_are_made_as_fit() {
     let data = Arc::new(random_dataset(120, 700, 8, 4, false, 4));
