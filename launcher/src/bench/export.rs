@@ -1,7 +1,7 @@
 //! A data set as arrays that any Python reads: one `.npy` file each in a folder of this benchmark.
 
 use crate::error::{Error, Result};
-use gnn_core::dataset::Dataset;
+use gnn_core::dataset::{Dataset, Features};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -34,19 +34,13 @@ impl Drop for Folder {
     }
 }
 
-/// Writes the in-edges (`indptr`, `indices`), the features (`feat`), the classes (`label`) and the
-/// training mask (`train`) of `data` to `folder`.
+/// Writes the in-edges (`indptr`, `indices`), the features (`feat`; sparse ones as `feat_indptr`,
+/// `feat_indices`, `feat_values` and the number of columns, `feat_dim`), the classes (`label`) and
+/// the training mask (`train`) of `data` to `folder`.
 ///
 /// # Errors
-/// When a file cannot be written; [`Error::Refused`] for sparse features, of which the libraries
-/// make nothing faster than dense ones.
+/// When a file cannot be written.
 pub fn write(data: &Dataset, folder: &Path) -> Result<()> {
-    let Some(x) = data.features.dense() else {
-        return Err(Error::refused(
-            format!("against: the features of {} are sparse", data.name),
-            "compare on a data set with dense features, sbm:… or rmat:… for instance",
-        ));
-    };
     let (indptr, indices) = (data.graph.indptr(), data.graph.indices());
     let n = data.n();
     let array = |name: &str, kind: &str, shape: String, fill: &dyn Fn(&mut Out) -> _| {
@@ -59,12 +53,32 @@ pub fn write(data: &Dataset, folder: &Path) -> Result<()> {
     array("indices", "<i8", format!("({},)", indices.len()), &|out| {
         each(out, indices, |&v| i64::from(v).to_le_bytes())
     })?;
-    array(
-        "feat",
-        "<f4",
-        format!("({n}, {})", data.features.dim()),
-        &|out| each(out, x, |v| v.to_le_bytes()),
-    )?;
+    let dim = data.features.dim();
+    if let Some(x) = data.features.dense() {
+        array("feat", "<f4", format!("({n}, {dim})"), &|out| {
+            each(out, x, |v| v.to_le_bytes())
+        })?;
+    } else {
+        let rows: Vec<u32> = (0..n as u32).collect();
+        let Features::Sparse(x) = data.features.select_rows(&rows) else {
+            unreachable!("features that are not dense are sparse")
+        };
+        let count = x.indices.len();
+        array("feat_dim", "<i8", "(1,)".into(), &|out| {
+            each(out, &[dim as i64], |d| d.to_le_bytes())
+        })?;
+        array("feat_indptr", "<i8", format!("({},)", n + 1), &|out| {
+            each(out, &x.indptr, |&p| (p as i64).to_le_bytes())
+        })?;
+        array("feat_indices", "<i8", format!("({count},)"), &|out| {
+            each(out, &x.indices, |&c| i64::from(c).to_le_bytes())
+        })?;
+        let ones = vec![1f32; count];
+        let values = x.weights.as_ref().unwrap_or(&ones);
+        array("feat_values", "<f4", format!("({count},)"), &|out| {
+            each(out, values, |v| v.to_le_bytes())
+        })?;
+    }
     array("label", "<i8", format!("({n},)"), &|out| {
         each(out, &data.labels, |&c| i64::from(c).to_le_bytes())
     })?;
@@ -147,10 +161,20 @@ mod tests {
     }
 
     #[test]
-    fn sparse_features_are_refused() {
+    fn sparse_features_are_written_as_rows_of_elements() {
         let data = gnn_core::dataset::load("karate", 0).expect("a built-in");
         let folder = Folder::make().expect("a folder");
-        let error = write(&data, folder.path()).unwrap_err().to_string();
-        assert!(error.contains("sparse"), "{error}");
+        write(&data, folder.path()).expect("writes");
+        let elements = |name: &str, each: usize| {
+            let bytes = std::fs::read(folder.path().join(name)).expect("a file");
+            let length = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+            (bytes.len() - length) / each
+        };
+        assert!(!folder.path().join("feat.npy").exists());
+        // One column a vertex.
+        assert_eq!(elements("feat_dim.npy", 8), 1);
+        assert_eq!(elements("feat_indptr.npy", 8), 35);
+        assert_eq!(elements("feat_indices.npy", 8), 34);
+        assert_eq!(elements("feat_values.npy", 4), 34);
     }
 }

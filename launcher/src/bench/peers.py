@@ -6,7 +6,9 @@
   peers.py sample REQUEST.json         drawing of mini-batches
 
 A request names a folder of arrays (indptr, indices: compressed in-edges; feat, label, train) and
-the form. The answer is one JSON object on the last line. Forms:
+the form. The answer is one JSON object on the last line. Sparse features (feat_indptr,
+feat_indices, feat_values, feat_dim) are made dense, as the data sets of these libraries hold them;
+the tuned form multiplies by them as a sparse matrix. Forms:
 
   dgl, dgl-pre     stock layers of DGL; `pre`: the first layer's aggregate of the constant
                    features computed once, before the epochs
@@ -22,6 +24,7 @@ the form. The answer is one JSON object on the last line. Forms:
                    epochs of mini-batches: stock layers on what a sampler draws, batches made when they
                    are asked for, or by a process of their own beside the training
 """
+import functools
 import json
 import os
 import resource
@@ -80,8 +83,42 @@ class Graph:
             there = torch.from_numpy(np.load(os.path.join(folder, name + ".npy")))
             return there.to(device)
         self.ptr, self.col = load("indptr"), load("indices")
-        self.feat, self.label, self.train = load("feat"), load("label"), load("train")
+        self.label, self.train = load("label"), load("train")
         self.n = self.ptr.numel() - 1
+        self.elements = None
+        if os.path.exists(os.path.join(folder, "feat.npy")):
+            self.feat = load("feat")
+            self.dim = self.feat.shape[1]
+        else:
+            self.dim = int(load("feat_dim"))
+            self.elements = tuple(load("feat_" + name) for name in ("indptr", "indices", "values"))
+
+    @functools.cached_property
+    def feat(self):
+        """Sparse features made dense, where a form asks for them."""
+        import torch
+        return torch.sparse_csr_tensor(*self.elements, size=(self.n, self.dim)).to_dense()
+
+    def linear_of_features(self):
+        """The features times a transposed weight, of which alone a gradient is taken."""
+        import torch
+        import torch.nn.functional as F
+        if self.elements is None:
+            return lambda weight: F.linear(self.feat, weight)
+        ptr, col, values = self.elements
+        tptr, trow, order = transposed(ptr, col, self.dim)
+        x = torch.sparse_csr_tensor(ptr.int(), col.int(), values, size=(self.n, self.dim))
+        xt = torch.sparse_csr_tensor(tptr.int(), trow.int(), values[order], size=(self.dim, self.n))
+
+        class Product(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, weight):
+                return x @ weight.t().contiguous()
+
+            @staticmethod
+            def backward(ctx, gy):
+                return (xt @ gy.contiguous()).t()
+        return Product.apply
 
     def with_loops(self):
         """The same with one edge from every vertex to itself."""
@@ -105,12 +142,13 @@ def sparse(ptr, col, values, index):
     return torch.sparse_csr_tensor(ptr.to(index), col.to(index), values, size=(n, n))
 
 
-def transposed(ptr, col):
+def transposed(ptr, col, columns=None):
     """Row starts and columns of the transpose, and where each of its elements came from."""
     import torch
+    columns = ptr.numel() - 1 if columns is None else columns
     order = torch.argsort(col, stable=True)
-    starts = torch.zeros(ptr.numel(), dtype=torch.int64)
-    torch.cumsum(torch.bincount(col, minlength=ptr.numel() - 1), 0, out=starts[1:])
+    starts = torch.zeros(columns + 1, dtype=torch.int64)
+    torch.cumsum(torch.bincount(col, minlength=columns), 0, out=starts[1:])
     return starts, rows_of(ptr)[order], order
 
 
@@ -125,7 +163,7 @@ def propagation(g, model):
 
 def widths(r):
     classes = r["classes"]
-    return [r["graph"].feat.shape[1]] + [r["hidden"]] * (r["layers"] - 1) + [classes]
+    return [r["graph"].dim] + [r["hidden"]] * (r["layers"] - 1) + [classes]
 
 
 # ---------------------------------------------------------------- forms
@@ -173,7 +211,7 @@ def dgl_form(r, pre):
     dg = dg.int()
     dg.create_formats_()
     dg = dg.to(g.ptr.device)
-    x, w = g.feat, widths(r)
+    w, x = widths(r), g.feat
     if not pre:
         net, through = dgl_layers(r)
         return net, lambda: through([dg] * (last + 1), x)
@@ -266,18 +304,20 @@ def tuned_form(r, pre):
     own = [torch.nn.Linear(w[i], w[i + 1], bias=False) for i in range(last + 1)]
     own = torch.nn.ModuleList(own if r["model"] == "sage" else [])
     first = a @ g.feat if pre else None
+    of_features = g.linear_of_features()
 
     def forward():
-        x = g.feat
+        x = None  # the features, which are multiplied by as they are
         for i, lin in enumerate(neigh):
+            times = (lambda weight: F.linear(x, weight)) if i else of_features
             if i == 0 and pre:
                 h = lin(first)
             elif lin.out_features < lin.in_features:
-                h = Aggregate.apply(F.linear(x, lin.weight)) + lin.bias
+                h = Aggregate.apply(times(lin.weight)) + lin.bias
             else:
-                h = lin(Aggregate.apply(x))
+                h = lin(Aggregate.apply(x if i else g.feat))
             if len(own):
-                h = h + own[i](x)
+                h = h + times(own[i].weight)
             x = F.relu(h) if i < last else h
         return x
     return torch.nn.ModuleList([neigh, own]), forward
@@ -312,7 +352,7 @@ def tuned_gat(r):
 
     net, shapes = nn.ModuleList(), []
     for i in range(last + 1):
-        into = g.feat.shape[1] if i == 0 else r["heads"] * r["head_dim"]
+        into = g.dim if i == 0 else r["heads"] * r["head_dim"]
         h, d = (1, r["classes"]) if i == last else (r["heads"], r["head_dim"])
         layer = nn.Module()
         layer.lin = nn.Linear(into, h * d, bias=False)
@@ -322,10 +362,12 @@ def tuned_gat(r):
         net.append(layer)
         shapes.append((h, d))
 
+    of_features = g.linear_of_features()
+
     def forward():
-        x = g.feat
+        x = None
         for i, (layer, (h, d)) in enumerate(zip(net, shapes)):
-            z = layer.lin(x).view(-1, h, d)
+            z = (layer.lin(x) if i else of_features(layer.lin.weight)).view(-1, h, d)
             score = (z * layer.src).sum(-1)[col] + (z * layer.dst).sum(-1)[row]
             score = F.leaky_relu(score, 0.2)
             with torch.no_grad():
