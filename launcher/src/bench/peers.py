@@ -211,7 +211,7 @@ def dgl_form(r, pre):
     dg = dg.int()
     dg.create_formats_()
     dg = dg.to(g.ptr.device)
-    w, x = widths(r), g.feat
+    x, w = g.feat, widths(r)
     if not pre:
         net, through = dgl_layers(r)
         return net, lambda: through([dg] * (last + 1), x)
@@ -279,7 +279,8 @@ def pyg_form(r, fused):
         adj = torch.stack([g.col, rows_of(g.ptr)])
     how = {"normalize": False} if normalised else {"cached": True}
     net, through = pyg_layers(r, **how)
-    return net, lambda: through(g.feat, adj)
+    x = g.feat
+    return net, lambda: through(x, adj)
 
 
 def tuned_form(r, pre):
