@@ -10,6 +10,7 @@
 
 mod again;
 mod attempts;
+mod built;
 mod clones;
 mod ends;
 pub mod engine;

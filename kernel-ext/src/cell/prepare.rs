@@ -13,8 +13,9 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use super::built::{Built, first_that_links, native};
 use super::facts::Facts;
-use super::fit::{self, Origin, Stamp};
+use super::fit::{self, Origin};
 use super::{CURRENT, graph, outline, stand_in, variables};
 use crate::cli::Options;
 
@@ -79,17 +80,11 @@ pub fn main(options: &Options) -> Result<ExitCode> {
     let described = describe(&deps, &version)?;
     let native = native(&target);
     let variables = variables::make(&toolchain.sysroot.join("bin/rustc"), &version.join("lib"))?;
-    let ranks = match &built.mpi {
-        Some(mpi) => {
-            let mpi = deps.join(mpi.file_name().unwrap_or_default());
-            Some(link_ranks(
-                &dylib, &mpi, &native, &deps, &toolchain, &version,
-            )?)
-        }
-        None => None,
-    };
-    let dylib_ms = u64::try_from(link_started.elapsed().as_millis())?;
     let kept = |built: &Path| deps.join(built.file_name().unwrap_or_default());
+    let link_of = |mpi: &Path| link_ranks(&dylib, mpi, &native, &deps, &toolchain, &version);
+    let mpi = built.mpi.iter().map(|mpi| kept(mpi));
+    let (mpi, ranks) = first_that_links(mpi, link_of)?.unzip();
+    let dylib_ms = u64::try_from(link_started.elapsed().as_millis())?;
     println!("prelude linked ({dylib_ms} ms)");
     let facts = Facts {
         key: key.clone(),
@@ -111,7 +106,7 @@ pub fn main(options: &Options) -> Result<ExitCode> {
         stand_in,
         described,
         rlib: kept(&built.rlib),
-        mpi: built.mpi.as_deref().map(kept),
+        mpi,
         native,
         std,
         variables: Some(variables),
@@ -138,73 +133,6 @@ fn alone(out: &Path) -> Result<fs::File> {
         fs::File::create(&path).with_context(|| format!("{} cannot be written", path.display()))?;
     file.lock()?;
     Ok(file)
-}
-
-/// What the release build left.
-struct Built {
-    deps: PathBuf,
-    rlib: PathBuf,
-    mpi: Option<PathBuf>,
-    stamps: Vec<Stamp>,
-}
-
-impl Built {
-    /// Finds the prelude's latest library. Which of its crates' files belong to it is written
-    /// inside it, so older files beside them do no harm.
-    fn find(target: &Path) -> Result<Built> {
-        let deps = target.join("release/deps");
-        let (rlib, stamp) = latest(&deps, "libhalobook-")
-            .with_context(|| format!("there is no release build at {}", target.display()))?
-            .context("the prelude is not built; run `cargo build --release --workspace` first")?;
-        let (mpi, mpi_stamp) = latest(&deps, "libgnn_mpi-")?.unzip();
-        Ok(Built {
-            deps,
-            rlib,
-            mpi,
-            stamps: [stamp].into_iter().chain(mpi_stamp).collect(),
-        })
-    }
-}
-
-/// The latest library whose name begins so.
-fn latest(deps: &Path, name: &str) -> Result<Option<(PathBuf, Stamp)>> {
-    let mut found: Vec<(u128, u64, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(deps)? {
-        let path = entry?.path();
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
-        if file.starts_with(name)
-            && file.ends_with(".rlib")
-            && let Some((len, nanos)) = fit::stamp(&path)
-        {
-            found.push((nanos, len, path));
-        }
-    }
-    let last = found.into_iter().max();
-    Ok(last.map(|(nanos, len, path)| (path, (len, nanos))))
-}
-
-/// Where build scripts found libraries of other languages, which a compiled crate does not say itself.
-fn native(target: &Path) -> Vec<String> {
-    let scripts = fs::read_dir(target.join("release/build"))
-        .into_iter()
-        .flatten();
-    let said = scripts
-        .flatten()
-        .filter_map(|script| fs::read_to_string(script.path().join("output")).ok());
-    let mut found: Vec<String> = said
-        .flat_map(|text| {
-            let lines = text.lines().filter_map(|line| {
-                let line = line.strip_prefix("cargo:")?;
-                line.trim_start_matches(':')
-                    .strip_prefix("rustc-link-search=")
-                    .map(str::to_owned)
-            });
-            lines.collect::<Vec<_>>()
-        })
-        .collect();
-    found.sort();
-    found.dedup();
-    found
 }
 
 /// The toolchain in use, past any proxy.
