@@ -39,8 +39,9 @@ const AHEAD_OF_LINES: usize = 32;
 /// Bytes of all rows that are near anyway: to ask for one of few vectors would take longer than to add it.
 const NEAR: usize = 256 << 10;
 
-/// The same for rows of one line, of which so many are read at a time that nobody waits for one out of the third cache.
-const NEAR_OF_LINES: usize = 8 << 20;
+/// The same for rows of one line, of which so many are read at a time that nobody waits for one out of the third
+/// cache. It is shared, and what others leave of it is less: more rows than these come out of memory at times.
+const NEAR_OF_LINES: usize = 7 << 19;
 
 /// So few vectors.
 const FEW: usize = 2;

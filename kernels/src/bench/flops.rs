@@ -18,8 +18,15 @@ const ROUNDS: usize = 2_000_000;
 /// Independent sums: more than latency times units on any core, fewer than half the registers.
 const SUMS: usize = 12;
 
+/// Of what one thread reaches, the least that each of several does when they run beside each other.
+const BESIDE: f64 = 0.8;
+
+/// Measurements of several threads at most.
+const TRIES: usize = 8;
+
 /// GFLOP/s of fused multiply-adds (of a multiplication and an addition where there are none), or of
-/// products on tiles, on all threads of `par`, from the best sample: the limit is what can be reached.
+/// products on tiles, on all threads of `par`, from the best sample: the limit is what can be reached. Where
+/// another process holds a core meanwhile, several threads take turns on the rest, and they are measured again.
 ///
 /// # Panics
 /// When this processor lacks the engine.
@@ -28,6 +35,28 @@ pub fn peak(par: &Par, clock: Clock, engine: Engine) -> f64 {
         Engine::available().contains(&engine),
         "peak: expected an engine of this processor, got {engine:?}"
     );
+    let threads = par.threads();
+    let beside = match threads {
+        1 => 0.0,
+        _ => BESIDE * threads as f64 * measured(&Par::here(1), clock, engine),
+    };
+    until(beside, || measured(par, clock, engine))
+}
+
+/// The best of some measurements, which end when one reaches `enough`.
+fn until(enough: f64, mut measure: impl FnMut() -> f64) -> f64 {
+    let mut best = 0.0f64;
+    for _ in 0..TRIES {
+        best = best.max(measure());
+        if best >= enough {
+            break;
+        }
+    }
+    best
+}
+
+/// One measurement.
+fn measured(par: &Par, clock: Clock, engine: Engine) -> f64 {
     #[cfg(target_arch = "x86_64")]
     if engine.tiles {
         return tiles(par, clock);
@@ -146,6 +175,17 @@ fn plain(x: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_disturbed_is_measured_again_and_the_best_counts() {
+        let of = |enough, all: &[f64]| {
+            let mut left = all.iter().copied();
+            (until(enough, || left.next().unwrap_or(1.0)), left.len())
+        };
+        assert_eq!(of(150.0, &[97.0, 90.0, 181.0, 185.0]), (181.0, 1));
+        assert_eq!(of(150.0, &[97.0, 90.0]), (97.0, 0));
+        assert_eq!(of(0.0, &[90.0, 97.0]), (90.0, 1));
+    }
 
     #[test]
     fn every_engine_has_a_peak_and_the_sums_are_right() {
