@@ -3,7 +3,7 @@
 //! Rows are cut into lanes of consecutive rows; each lane is summed into a buffer of its own, and the
 //! buffers are added in order. Lanes depend on the shapes only. A lane is one thread's, and where there are
 //! fewer lanes than threads, each takes some of the left operand's columns.
-//! Where the right operand has few columns, nothing is packed (`narrow`).
+//! Where the right operand has few columns, nothing is packed (`across`).
 
 use std::ops::Range;
 
@@ -356,11 +356,6 @@ fn lane(
     if m > 0 && across::pays(level, n) {
         return across::lane(level, par, job, right, n);
     }
-    if m > 0
-        && let Some(wide) = narrow::padded(n)
-    {
-        return narrow::lane(level, par, job, right, (n, wide));
-    }
     let shape = TileShape::of(level);
     let chunk = chunk.min(job.rows.len().max(1));
     let widest = job.lefts.iter().map(|left| left.columns.len()).max();
@@ -428,6 +423,5 @@ fn tiled_lane(level: Level, par: &Par, job: Job<'_>, g: &[f32], n: usize) {
 }
 
 mod across;
-mod narrow;
 #[cfg(test)]
 mod tests;

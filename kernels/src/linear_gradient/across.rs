@@ -1,6 +1,7 @@
-//! Gradients of weights with few columns where there are many registers: vectors lie along the columns of the
-//! left operand, which is read in place, and each element of a row of the right one, of which there are few, is
-//! spread over a vector once for several of them. Sums are those of the transposed gradient.
+//! Gradients of weights with few columns: vectors lie along the columns of the left operand, which is read in
+//! place (packing it, as wide gradients do, would cost more than its few multiply-adds), and each element of a row of
+//! the right one, of which there are few, is spread over a vector once for several of them. Sums are those of the
+//! transposed gradient.
 //!
 //! Rows of both are fetched whole, in the order in which they lie, while the ones before are worked on strip by
 //! strip: asking memory for strips of rows takes longer (`notebooks/measured/shapes.md`).
@@ -13,8 +14,9 @@ use crate::Par;
 use crate::simd::Level;
 use crate::vector::{Vector, at_level, prefetch};
 
-/// Columns of the right operand at most; of more both operands are packed.
+/// Columns of the right operand at most, with many registers and with few; of more both operands are packed.
 const MOST: usize = 64;
+const MOST_OF_FEW: usize = 32;
 
 /// Rows whose sums are added to those of the rows before, so that rounding does not grow with all rows.
 const ROWS: usize = 192;
@@ -22,9 +24,14 @@ const ROWS: usize = 192;
 /// Rows of which a strip stays in the nearest cache for every group of the right operand's columns.
 const BLOCK: usize = 48;
 
-/// Columns of the right operand, and vectors of the left one, whose sums are in registers together.
+/// Columns of the right operand, with many registers and with few, and vectors of the left one, whose sums are in
+/// registers together.
 const GROUP: usize = 8;
+const GROUP_OF_FEW: usize = 4;
 const STRIP: usize = 3;
+
+/// Rows from one request for lines to the next with few registers: it takes as long as some of their multiply-adds.
+const EVERY: usize = 4;
 
 /// Numbers of a cache line.
 const LINE: usize = 16;
@@ -34,7 +41,21 @@ pub(super) const WIDEST: usize = 960;
 
 /// Whether a gradient of `n` columns is summed here.
 pub(super) fn pays(level: Level, n: usize) -> bool {
-    level == Level::Avx512 && n <= MOST
+    let most = match level {
+        Level::Avx512 => MOST,
+        Level::Avx2 | Level::Neon | Level::Scalar => MOST_OF_FEW,
+    };
+    n <= most
+}
+
+/// Columns of a group, and rows from one request to the next.
+const fn beside<V: Vector>() -> (usize, usize) {
+    // As many vectors as a tile of aggregation holds.
+    if V::TILE > 8 {
+        (GROUP, 1)
+    } else {
+        (GROUP_OF_FEW, EVERY)
+    }
 }
 
 /// Numbers of a column's sums, those that fill the last vector included.
@@ -195,11 +216,15 @@ impl Next {
 
 #[inline(always)]
 fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
-    let groups = rows.n.div_ceil(GROUP);
+    let (most, every) = beside::<V>();
+    let groups = rows.n.div_ceil(most);
     let group = rows.n.div_ceil(groups.max(1));
     let vectors = rows.columns.div_ceil(V::LANES);
     let count = rows.g.len() / rows.n;
-    let mut next = Next::behind(rows, count * groups * vectors.div_ceil(STRIP));
+    let mut next = Next::behind(
+        rows,
+        count.div_ceil(every) * groups * vectors.div_ceil(STRIP),
+    );
     let mut first = 0;
     while first < vectors {
         let strip = match vectors - first {
@@ -209,13 +234,18 @@ fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
         };
         for right in (0..rows.n).step_by(group) {
             let at = (first * V::LANES, right);
+            // A mask takes a register, of which many are left or none.
+            let whole = most == GROUP_OF_FEW && (first + strip) * V::LANES <= rows.columns;
             macro_rules! tile {
                 ($($n:literal)*) => {
-                    match (group.min(rows.n - right), strip) {
-                        $(($n, 1) => tile::<V, $n, 1>(rows, at, &mut next, sums),
-                          ($n, 2) => tile::<V, $n, 2>(rows, at, &mut next, sums),
-                          ($n, _) => tile::<V, $n, STRIP>(rows, at, &mut next, sums),)*
-                        (n, _) => unreachable!("a group of {n} columns"),
+                    match (group.min(rows.n - right), strip, whole) {
+                        $(($n, 1, false) => tile::<V, $n, 1, false>(rows, at, &mut next, sums),
+                          ($n, 2, false) => tile::<V, $n, 2, false>(rows, at, &mut next, sums),
+                          ($n, _, false) => tile::<V, $n, STRIP, false>(rows, at, &mut next, sums),
+                          ($n, 1, true) => tile::<V, $n, 1, true>(rows, at, &mut next, sums),
+                          ($n, 2, true) => tile::<V, $n, 2, true>(rows, at, &mut next, sums),
+                          ($n, _, true) => tile::<V, $n, STRIP, true>(rows, at, &mut next, sums),)*
+                        (n, _, _) => unreachable!("a group of {n} columns"),
                     }
                 };
             }
@@ -225,14 +255,21 @@ fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
     }
 }
 
-/// The sums of `N` columns of the right operand and `S` vectors of the left one, which begin at those columns.
+/// The sums of `N` columns of the right operand and `S` vectors of the left one, which begin at those columns; all
+/// of the last vector's exist where `WHOLE` says so.
 #[inline(always)]
-fn tile<V: Vector, const N: usize, const S: usize>(
+fn tile<V: Vector, const N: usize, const S: usize, const WHOLE: bool>(
     rows: Rows<'_>,
     (left, right): (usize, usize),
     next: &mut Next,
     sums: &mut [f32],
 ) {
+    let (most, every) = beside::<V>();
+    if N > most || WHOLE && most == GROUP {
+        unreachable!(
+            "a group has at most {most} columns, and whole strips of their own where they are few"
+        );
+    }
     let Rows {
         x,
         k,
@@ -246,6 +283,7 @@ fn tile<V: Vector, const N: usize, const S: usize>(
     let tail = (columns - left).min(S * V::LANES) - (S - 1) * V::LANES;
     assert!(left + (S - 1) * V::LANES < columns && from + columns <= k && count * k <= x.len());
     assert!(right + N <= n && n * wide <= sums.len() && tail <= V::LANES);
+    assert!(!WHOLE || tail == V::LANES);
     // SAFETY: this runs at the level of `V`. Columns up to `columns` of `count` rows lie within `x`, of whose last
     // vector only those are read; `N` numbers from `right` on lie in each row of `g`; and `sums` has `wide`
     // numbers for each of them, which whole vectors end at or before (asserted above).
@@ -259,25 +297,29 @@ fn tile<V: Vector, const N: usize, const S: usize>(
             }
         }
         let mut ahead = *next;
+        let mut row = x.as_ptr().wrapping_add(from + left);
+        let mut elements = g.as_ptr().wrapping_add(right);
         for r in 0..count {
-            ahead.ask();
-            let row = x.as_ptr().add(r * k + from + left);
+            if r % every == 0 {
+                ahead.ask();
+            }
             let mut vectors = [V::splat(0.0); S];
             for (s, vector) in vectors.iter_mut().enumerate() {
                 let p = row.add(s * V::LANES);
-                *vector = if s + 1 < S {
+                *vector = if WHOLE || s + 1 < S {
                     V::load(p)
                 } else {
                     V::load_first(p, mask)
                 };
             }
-            let elements = g.as_ptr().add(r * n + right);
             for (c, acc) in acc.iter_mut().enumerate() {
                 let element = V::splat(*elements.add(c));
                 for (s, acc) in acc.iter_mut().enumerate() {
                     *acc = vectors[s].mul_add(element, *acc);
                 }
             }
+            row = row.wrapping_add(k);
+            elements = elements.wrapping_add(n);
         }
         *next = ahead;
         for (c, acc) in acc.into_iter().enumerate() {
