@@ -6,7 +6,7 @@
 pub use crate::answer::Answer;
 use crate::place::Place;
 use crate::request::{execute, message};
-use crate::{binaries, processes};
+use crate::{binaries, ports, processes};
 use anyhow::{Context as _, bail, ensure};
 use jupyter_protocol::{ConnectionInfo, JupyterMessage, Transport};
 use jupyter_zmq_client as zmq;
@@ -373,7 +373,7 @@ impl Linked {
     /// Starts a kernel whose run store is `home`, and waits until its sockets are open.
     fn start(home: &Path, more: &Environment, runtime: &Runtime) -> anyhow::Result<Self> {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let ports = runtime.block_on(zmq::peek_ports(local, 5))?;
+        let ports = ports::free(local, 5)?;
         let info = ConnectionInfo {
             ip: local.to_string(),
             transport: Transport::TCP,

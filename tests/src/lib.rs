@@ -4,7 +4,7 @@
 //! - [`answer`]: what one request to a kernel brought back.
 //! - [`binaries`]: where the release binaries lie, and what to do when they do not.
 //! - [`kernel`]: a Jupyter client over ZMQ.
-//! - `place`: which kernels run side by side, and `request` what they are asked.
+//! - `place`: which kernels run side by side, `ports` where they listen, and `request` what they are asked.
 //! - [`runs`]: starting `halobook`, watching it, reading back what it left.
 //! - [`rows`]: what every row of a frame must satisfy.
 //! - [`folder`]: data sets written on the spot, whole and damaged.
@@ -17,6 +17,7 @@ pub mod deaf;
 pub mod folder;
 pub mod kernel;
 mod place;
+mod ports;
 pub mod processes;
 mod request;
 pub mod rows;
