@@ -421,12 +421,7 @@ fn by_exponentials<V: Vector>(
         };
         sum::<V, _, true>(b.g, edges, layout, terms, run, &mut sums);
     }
-    let run = Run {
-        begins: false,
-        close: Close::Slope(b.slope),
-    };
-    let none = gathered.run(span.start..span.start);
-    sum::<V, _, true>(b.g, none, layout, terms::<false>(b, u, &[]), run, &mut sums);
+    sums.close(Close::Slope(b.slope));
 }
 
 /// `p` where `by` is positive, zero elsewhere, in the place of `by`.

@@ -299,14 +299,7 @@ fn by_largest<V: Vector, const POSITIVE: bool>(
         };
         sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, sums);
     }
-    let none = vec![0.0; OWN * heads];
-    let terms = terms::<false>(f, &none, &[]);
-    let run = Run {
-        begins: false,
-        close: Close::Divide,
-    };
-    let none = gathered.run(span.start..span.start);
-    sum::<V, _, POSITIVE>(f.z, none, layout, terms, run, sums);
+    sums.close(Close::Divide);
 }
 
 /// Multiplies `p: [edges, heads]` by the dropout factors of the edges to row `r`; whether there are any.

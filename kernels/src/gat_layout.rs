@@ -145,23 +145,23 @@ impl<V: Vector> Layout<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vector::Plain;
+    use crate::vector::Least;
 
     #[test]
     fn parts_cover_every_column_once_and_each_head_has_totals_once() {
         for heads in [1, 2, 3, 5, 8, 9, 17, 40] {
             for width in [1, 2, 7, 8, 9, 16, 31, 32, 40, 64, 100, 300] {
                 let (mut columns, mut totals) = (vec![0; heads * width], vec![0; heads]);
-                // SAFETY: plain code runs everywhere.
+                // SAFETY: it is what every processor has.
                 #[allow(unsafe_code)]
-                let layout = unsafe { Layout::<Plain>::new(heads, width) };
+                let layout = unsafe { Layout::<Least>::new(heads, width) };
                 for p in layout.parts() {
                     assert!(p.vectors <= MOST);
-                    // A mask of plain code is its number of lanes.
-                    let wide = (p.vectors - 1) * Plain::LANES + p.tail;
+                    // Its mask is a number of lanes.
+                    let wide = (p.vectors - 1) * Least::LANES + p.tail;
                     for (k, seen) in columns[p.column..][..wide].iter_mut().enumerate() {
                         *seen += 1;
-                        let of = usize::from(p.head_of[k / Plain::LANES][k % Plain::LANES]);
+                        let of = usize::from(p.head_of[k / Least::LANES][k % Least::LANES]);
                         assert_eq!(p.head + of, (p.column + k) / width);
                     }
                     if p.totals {

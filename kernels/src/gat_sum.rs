@@ -154,6 +154,30 @@ impl Sums<'_> {
             .into_iter()
             .for_each(|all| all.fill(0.0));
     }
+
+    /// What [`sum`] makes of them behind the last edge, one by one: for sums that have seen it.
+    pub(crate) fn close(&mut self, how: Close) {
+        let width = self.row.len() / self.total.len();
+        match how {
+            Close::Not => {}
+            Close::Divide => {
+                let columns = self
+                    .row
+                    .iter_mut()
+                    .zip(0..)
+                    .chain(self.positive.iter_mut().zip(0..));
+                columns.for_each(|(x, column)| *x *= 1.0 / self.total[column / width]);
+                let shares = self.total_positive.iter_mut().zip(&*self.total);
+                shares.for_each(|(x, total)| *x *= 1.0 / total);
+            }
+            Close::Slope(slope) => {
+                let rows = self.positive.iter_mut().zip(&*self.row);
+                let totals = self.total_positive.iter_mut().zip(&*self.total);
+                rows.chain(totals)
+                    .for_each(|(above, all)| *above = *above * (1.0 - slope) + all * slope);
+            }
+        }
+    }
 }
 
 /// Which edges of a row a run has.

@@ -72,6 +72,10 @@ pub mod spmm_t;
 mod spmm_tile;
 pub mod stream;
 mod vector;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod vector_pair;
+#[cfg(any(not(target_arch = "x86_64"), miri, test))]
+mod vector_plain;
 #[cfg(target_arch = "x86_64")]
 mod vector_x86;
 
