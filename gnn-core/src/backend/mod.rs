@@ -33,7 +33,7 @@ pub use ops::{
     SourceGradients, Summed, Target, Term, Then, Typed, Write,
 };
 pub(crate) use pages::prefer_huge;
-pub use profiled::{Call, Profiled};
+pub use profiled::{Call, Gathered, Listed, Profiled};
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;

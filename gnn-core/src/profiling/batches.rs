@@ -3,7 +3,7 @@
 //! A batch is made by [`crate::feed`], not by the backend. Times and sizes are those of the frames `batches` and `hops`;
 //! a layer's share of the time is that of its edges.
 
-use crate::backend::Call;
+use crate::backend::{Call, Gathered};
 use crate::feed::{BatchRow, HopRow};
 use crate::record::Pass;
 use crate::record::frame::Noted;
@@ -42,7 +42,7 @@ pub(super) fn calls(noted: Vec<Noted>, row: f64, busy_ns: u64) -> Vec<Call> {
         busy_ns: (busy_ns as f64 * ms / both) as u64,
         bytes,
         flops: 0.0,
-        gathered: (0.0, 0),
+        gathered: Gathered::default(),
     };
     let edges: u64 = hops.iter().map(|hop| hop.edges).sum();
     let draw = |hop: &HopRow| {

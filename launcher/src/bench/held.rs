@@ -30,8 +30,8 @@ impl Held {
         Some(Held {
             by,
             found_ms,
-            given_ms: fetches(made, graph).iter().sum(),
-            fetch_ms: fetches(made, &there).iter().sum(),
+            given_ms: fetches(made, graph, None).iter().sum(),
+            fetch_ms: fetches(made, &there, None).iter().sum(),
         })
     }
 

@@ -6,6 +6,7 @@
 //! comes back through them. The other layers run the cheaper order. Mini-batches are held against the order that was run.
 
 use crate::error::Result;
+use gnn_core::backend::{Gathered, Listed};
 use gnn_core::dataset::{Dataset, Features};
 use gnn_core::graph::Graph;
 use gnn_core::model::ModelKind;
@@ -13,8 +14,8 @@ use gnn_core::plan::Plan;
 use gnn_core::spec::RunSpec;
 use gnn_core::strategy::{STRATEGIES, Setup, find_in, vertex_order};
 use gnn_core::{Profile, profile};
-use kernels::Par;
 use kernels::bench::{Bound, Clock, Limits, Spread, gather};
+use kernels::{Csr, CsrBuf, Par};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,11 +51,12 @@ pub struct Op {
     pub flops: f64,
     /// What binds most of it.
     pub bound: &'static str,
-    /// Milliseconds of fetching the rows that its edges read; zero without edges.
+    /// Milliseconds of fetching the rows that it reads one by one: along edges, or for elements of sparse features;
+    /// zero where it reads none so.
     pub fetch_ms: f64,
-    /// Rows that its edges read, and columns of one.
+    /// Those rows.
     #[serde(skip)]
-    gathered: (f64, usize),
+    gathered: Gathered,
 }
 
 /// The epochs of one request.
@@ -116,6 +118,11 @@ pub fn run(spec: RunSpec, data: Arc<Dataset>, limits: &Limits) -> Result<Profile
         ModelKind::Gcn | ModelKind::Sage | ModelKind::Gin
     );
     let dense = matches!(data.features, Features::Dense(_));
+    // The run takes the data set's own, as every run does.
+    let sparse = match &data.features {
+        Features::Sparse(rows) => Some(rows.clone()),
+        _ => None,
+    };
     let plan = Plan {
         threads: limits.threads,
         oversubscribed: false,
@@ -132,37 +139,41 @@ pub fn run(spec: RunSpec, data: Arc<Dataset>, limits: &Limits) -> Result<Profile
         // Edges of a batch read rows of the batch.
         return Ok(made);
     }
-    fetch(&mut made, &graph);
+    let ms = fetches(&made, &graph, sparse.as_ref().map(CsrBuf::view));
+    made.ops
+        .iter_mut()
+        .zip(ms)
+        .for_each(|(op, ms)| op.fetch_ms = ms);
     if multiplies && dense {
         aggregate_features(&mut made, limits);
     }
     Ok(made)
 }
 
-/// Times fetching the rows that operations read.
-fn fetch(made: &mut Profiled, graph: &Graph) {
-    let ms = fetches(made, graph);
-    made.ops
-        .iter_mut()
-        .zip(ms)
-        .for_each(|(op, ms)| op.fetch_ms = ms);
-}
-
-/// Milliseconds of fetching the rows that each operation reads along the edges of `graph`, timed once for each width.
-pub(super) fn fetches(made: &Profiled, graph: &Graph) -> Vec<f64> {
+/// Milliseconds of fetching the rows that each operation reads along the edges of `graph` or for the elements of
+/// sparse features, timed once for each width; zero for those of features that are not given.
+pub(super) fn fetches(made: &Profiled, graph: &Graph, features: Option<Csr<'_>>) -> Vec<f64> {
     let par = Par::new(made.threads);
-    let edges = graph.n_edges().max(1) as f64;
     let mut by_width = BTreeMap::new();
     let of = |op: &Op| {
-        let (rows, width) = op.gathered;
+        let Gathered {
+            rows,
+            columns,
+            list,
+        } = op.gathered;
+        let listed = match (list, features) {
+            (Listed::Edges, _) => graph.csr(),
+            (Listed::Features, Some(rows)) => rows,
+            (Listed::Features, None) => return 0.0,
+        };
         if rows == 0.0 {
             return 0.0;
         }
         let all = by_width
-            .entry(width)
-            .or_insert_with(|| gather(&par, FETCHES, graph.csr(), width).median);
+            .entry((list, columns))
+            .or_insert_with(|| gather(&par, FETCHES, listed, columns).median);
         // A model's loops are not among the edges.
-        *all * rows / edges
+        *all * rows / listed.indices.len().max(1) as f64
     };
     made.ops.iter().map(of).collect()
 }
@@ -203,8 +214,8 @@ struct Sum {
     busy_ms: f64,
     bytes: f64,
     flops: f64,
-    /// Rows and columns that edges read.
-    gathered: (f64, usize),
+    /// Rows that are read one by one.
+    gathered: Gathered,
     /// Least milliseconds by what binds.
     moving: f64,
     computing: f64,
@@ -225,7 +236,10 @@ fn summed(epochs: &[Profile], size: [usize; 4], limits: &Limits) -> Profiled {
             sum.busy_ms += call.busy_ns as f64 / 1e6;
             sum.bytes += call.bytes;
             sum.flops += call.flops;
-            sum.gathered = (sum.gathered.0 + call.gathered.0, call.gathered.1);
+            sum.gathered = Gathered {
+                rows: sum.gathered.rows + call.gathered.rows,
+                ..call.gathered
+            };
             match bound {
                 Bound::Memory => sum.moving += least,
                 Bound::Compute => sum.computing += least,
@@ -294,6 +308,7 @@ fn summed(epochs: &[Profile], size: [usize; 4], limits: &Limits) -> Profiled {
 mod tests {
     use super::*;
     use gnn_core::backend::Call;
+    use gnn_core::graph::EdgeOptions;
     use gnn_core::record::Pass;
 
     /// 1 GB/s and 1 GFLOP/s.
@@ -325,7 +340,7 @@ mod tests {
             busy_ns: ms * 500_000,
             bytes,
             flops,
-            gathered: (0.0, 0),
+            gathered: Gathered::default(),
         }
     }
 
@@ -352,6 +367,32 @@ mod tests {
         assert_eq!(made.ops.iter().map(|op| op.shared_ms).sum::<f64>(), 6.0);
         assert_eq!(made.scales_to(1), 1.0);
         assert_eq!(made.scales_to(2), 15.0 / 12.0);
+    }
+
+    #[test]
+    fn elements_of_sparse_features_fetch_rows_where_features_are_given() {
+        let of = |list| Call {
+            gathered: Gathered {
+                rows: 3.0,
+                columns: 4,
+                list,
+            },
+            ..call("sparse_gemm", 1, 1.0, 1.0)
+        };
+        let epoch = Profile {
+            ns: 3_000_000,
+            calls: vec![of(Listed::Features)],
+        };
+        let made = summed(&[epoch], [3, 2, 2, 2], &limits());
+        let graph = Graph::from_edges(3, &[0, 1], &[1, 2], EdgeOptions::AS_IS).expect("a graph");
+        let rows = CsrBuf {
+            indptr: vec![0, 2, 3, 3],
+            indices: vec![0, 1, 1],
+            ..CsrBuf::empty(2)
+        };
+        assert_eq!(fetches(&made, &graph, None), [0.0]);
+        let ms = fetches(&made, &graph, Some(rows.view()));
+        assert!(ms[0] > 0.0 && ms[0].is_finite(), "{ms:?}");
     }
 
     #[test]

@@ -19,6 +19,27 @@ pub struct Call {
     pub bytes: f64,
     /// Operations.
     pub flops: f64,
-    /// Rows that edges read, one for each edge, and the columns of one; zero for what has no edges.
-    pub gathered: (f64, usize),
+    /// Rows that it reads one by one, as a list says.
+    pub gathered: Gathered,
+}
+
+/// Rows that an operation reads one by one; none for what reads everything in its order.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Gathered {
+    /// One for each entry of the list.
+    pub rows: f64,
+    /// Columns of one.
+    pub columns: usize,
+    /// Which list.
+    pub list: Listed,
+}
+
+/// The lists that say which rows are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Listed {
+    /// A graph's edges: rows of their sources.
+    #[default]
+    Edges,
+    /// Elements of sparse features: rows of weights, or of their sums.
+    Features,
 }

@@ -7,7 +7,7 @@
 mod call;
 mod need;
 
-pub use call::Call;
+pub use call::{Call, Gathered, Listed};
 
 use super::{
     Attended, Attention, AttentionSums, Backend, BothWays, Coefficients, Corner, Dropout, Kept,
@@ -19,7 +19,10 @@ use kernels::Busy;
 use kernels::adam::AdamParams;
 use kernels::pairs::Pairs;
 use kernels::sgd::SgdParams;
-use need::{Need, after, aggregated, bytes, edges, lists, of_rows, products, read, written};
+use need::{
+    Need, after, aggregated, along_edges, by_feature, bytes, edges, lists, of_rows, products, read,
+    written,
+};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -45,15 +48,15 @@ impl<B: Backend> Profiled<B> {
     }
 
     fn call<T>(&self, op: &'static str, need: Need, f: impl FnOnce(&B) -> T) -> T {
-        self.gathering(op, need, (0.0, 0), f)
+        self.gathering(op, need, Gathered::default(), f)
     }
 
-    /// A call whose edges read rows: how many, and of how many columns.
+    /// A call that reads rows as a list says.
     fn gathering<T>(
         &self,
         op: &'static str,
         (bytes, flops): Need,
-        gathered: (f64, usize),
+        gathered: Gathered,
         f: impl FnOnce(&B) -> T,
     ) -> T {
         let (start, busy) = (now_ns(), self.busy.ns());
@@ -133,7 +136,7 @@ impl<B: Backend> Backend for Profiled<B> {
         let e = edges(a, &rows);
         let moved = aggregated(a, &rows) + read(x, e) + written(of_rows(out, &rows), write);
         let need = (moved, 2.0 * e * x.ncols() as f64);
-        let gathered = (e, x.ncols());
+        let gathered = along_edges(e, x.ncols());
         self.gathering("spmm", need, gathered, |b| b.spmm(a, rows, x, write, out));
     }
 
@@ -181,7 +184,8 @@ impl<B: Backend> Backend for Profiled<B> {
         let (e, rows) = (a.n_edges() as f64, 0..a.rows());
         let moved = lists(a, &rows) + read(b, e) + written(bytes(out), write);
         let need = (moved, 2.0 * e * b.ncols() as f64);
-        self.call("sparse_gemm", need, |inner| {
+        let gathered = by_feature(e, b);
+        self.gathering("sparse_gemm", need, gathered, |inner| {
             inner.sparse_gemm(a, values, b, write, out)
         });
     }
@@ -190,7 +194,8 @@ impl<B: Backend> Backend for Profiled<B> {
         let (e, rows) = (x.rows.n_edges() as f64, 0..x.rows.rows());
         let moved = lists(x.rows, &rows) + read(g, e) + bytes(out);
         let need = (moved, 2.0 * e * g.ncols() as f64);
-        self.call("sparse_gemm_t", need, |inner| {
+        let gathered = by_feature(e, g);
+        self.gathering("sparse_gemm_t", need, gathered, |inner| {
             inner.sparse_gemm_t(x, g, out)
         });
     }
@@ -280,7 +285,8 @@ impl<B: Backend> Backend for Profiled<B> {
         let flops = e * (2.0 * twice * from.z.ncols() as f64 + 6.0 * att.heads as f64);
         let lists = 4.0 * e + 8.0 * rows.len() as f64;
         let need = (lists + sources + own + more, flops);
-        self.gathering("attention", need, (e, from.z.ncols()), |b| {
+        let gathered = along_edges(e, from.z.ncols() + att.heads);
+        self.gathering("attention", need, gathered, |b| {
             b.attention(a, rows, att, from, to)
         });
     }
@@ -317,7 +323,9 @@ impl<B: Backend> Backend for Profiled<B> {
         let lists = 4.0 * e + 8.0 * rows.len() as f64;
         let flops = e * (4.0 * g.ncols() as f64 + 8.0 * heads);
         let need = (lists + sources + destinations, flops);
-        self.gathering("attention_sources", need, (e, g.ncols()), |b| {
+        // Of each destination a score, a denominator and a product with the output a head.
+        let gathered = along_edges(e, g.ncols() + 3 * att.heads);
+        self.gathering("attention_sources", need, gathered, |b| {
             b.attention_sources(at, rows, att, saved, to);
         });
     }

@@ -1,5 +1,6 @@
 //! What an operation needs at least: bytes of its arguments and results, each counted once, and operations.
 
+use super::{Gathered, Listed};
 use crate::backend::{Mat, Product, Sparse, Term, Then, Write};
 use std::ops::Range;
 
@@ -33,6 +34,24 @@ pub(super) fn aggregated(a: &Sparse, rows: &Range<usize>) -> f64 {
 /// Bytes of the rows of `x` that so many edges can read, each once.
 pub(super) fn read(x: &Mat, edges: f64) -> f64 {
     bytes(x) * (edges / x.nrows().max(1) as f64).min(1.0)
+}
+
+/// Rows of so many columns along edges.
+pub(super) fn along_edges(edges: f64, columns: usize) -> Gathered {
+    Gathered {
+        rows: edges,
+        columns,
+        list: Listed::Edges,
+    }
+}
+
+/// Rows of `x`, one for each of so many elements of sparse features.
+pub(super) fn by_feature(elements: f64, x: &Mat) -> Gathered {
+    Gathered {
+        rows: elements,
+        columns: x.ncols(),
+        list: Listed::Features,
+    }
 }
 
 /// Bytes of some rows of `x`.

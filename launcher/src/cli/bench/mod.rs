@@ -89,7 +89,8 @@ pub fn help() -> &'static str {
       --rounds N         how often every form trains [3]
       --seconds S        timed seconds of a round of theirs [10]
       --profile          every operation of the epoch in this process, beside the limit of bytes and FLOPs
-                         and fetching the rows that its edges read; shared: of its time, by its threads
+                         and fetching the rows that it reads one by one, along edges or for elements of
+                         sparse features; shared: of its time, by its threads
       --grid             a map of ours over that limit: graphs, features, widths, depths, models, threads
       --batches          of mini-batches, each made when it is asked for: fan-outs and seeds for depths
       --cases N          of so many cases of the map [60]
