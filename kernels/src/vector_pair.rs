@@ -1,6 +1,6 @@
 //! The vector of every x86-64 processor: eight lanes in two vectors of SSE2, bit by bit what plain code gives.
 //!
-//! Masks and picked lanes, of which it has no instruction, are calls, so that they are compiled once.
+//! Masks, of which it has no instruction, are calls, so that they are compiled once.
 //!
 //! Unsafe: loads and stores through pointers, as [`crate::vector`] says.
 #![allow(unsafe_code)]
@@ -67,11 +67,6 @@ unsafe fn store_first(v: &[f32; 8], p: *mut f32, n: usize) {
     }
 }
 
-#[inline(never)]
-fn picked(v: &[f32; 8], from: [u8; 8]) -> [f32; 8] {
-    from.map(|lane| v[usize::from(lane & 7)])
-}
-
 impl Vector for Pair {
     const LANES: usize = 8;
     const TILE: usize = 8;
@@ -88,7 +83,8 @@ impl Vector for Pair {
     }
     #[inline(always)]
     fn pick(self, from: [u8; 8]) -> Self {
-        Self::of(picked(&self.array(), from))
+        let v = self.array();
+        Self::of(from.map(|lane| v[usize::from(lane & 7)]))
     }
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
