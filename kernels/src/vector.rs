@@ -3,7 +3,7 @@
 //! A kernel is a generic `#[inline(always)]` function over [`Vector`], and [`at_level`] compiles
 //! it for each level inside a function with that level's processor features. On aarch64 the plain
 //! implementation is vectorised by the compiler (NEON is part of every aarch64); on x86-64 the same in pairs of
-//! SSE's vectors compiles in a third of the time.
+//! SSE2's vectors compiles in less than half of the time.
 //!
 //! Arithmetic on a vector is safe: holding one proves that somebody made it, which only unsafe
 //! constructors do. Multiplication and addition are fused where the level has that.
