@@ -2,8 +2,8 @@
 //!
 //! A kernel is a generic `#[inline(always)]` function over [`Vector`], and [`at_level`] compiles
 //! it for each level inside a function with that level's processor features. On aarch64 the plain
-//! implementation is vectorised by the compiler (NEON is part of every aarch64); on x86-64 the same in pairs of
-//! SSE2's vectors compiles in less than half of the time.
+//! implementation is vectorised by the compiler (NEON is part of every aarch64); on x86-64 the same is
+//! written in pairs of SSE2's vectors, which the compiler has less to do with (`notebooks/measured/kernels.md`).
 //!
 //! Arithmetic on a vector is safe: holding one proves that somebody made it, which only unsafe
 //! constructors do. Multiplication and addition are fused where the level has that.
