@@ -249,6 +249,8 @@ fn pack(par: &Par, saved: &Saved<'_>, heads: usize, slope: f32) -> Vec<f32> {
 /// Numbers for some edges of one source: factors of dropout or coefficients, positive ones and those times
 /// `c`, all `[edges, heads]`, and what is made of the sums.
 struct Buffers {
+    /// [`Layout::room`].
+    room: [Vec<f32>; 2],
     p: Vec<f32>,
     positive: Vec<f32>,
     pc: Vec<f32>,
@@ -274,6 +276,7 @@ fn run<V: Vector>(
     let layout = &unsafe { Layout::<V>::new(heads, b.g.width) };
     let room = || vec![0.0; chunk(heads) * heads];
     let mut buffers = Buffers {
+        room: layout.room(),
         p: room(),
         positive: room(),
         pc: room(),
@@ -324,10 +327,11 @@ fn by_factors<V: Vector>(
         total: &mut buffers.total,
         total_positive: &mut buffers.total_mix,
     };
-    let step = match b.drop {
+    let most = match b.drop {
         Some(_) => chunk(heads),
-        None => layout.edges_at_a_time().min(span.len()),
+        None => span.len(),
     };
+    let step = layout.edges_at_a_time().min(most);
     for at in span.clone().step_by(step) {
         let end = (at + step).min(span.end);
         let edges = gathered.run(at..end);
@@ -343,10 +347,10 @@ fn by_factors<V: Vector>(
             p.fill(1.0);
             drop_from(b.level, *kept, keys, src_ids[u], heads, edges.rows(), p);
             let terms = terms::<true>(b, u, p);
-            sum::<V, _, true>(b.g, edges, layout, terms, run, &mut sums);
+            sum::<V, _, true>(b.g, edges, layout, terms, run, &mut buffers.room, &mut sums);
         } else {
             let terms = terms::<false>(b, u, &[]);
-            sum::<V, _, true>(b.g, edges, layout, terms, run, &mut sums);
+            sum::<V, _, true>(b.g, edges, layout, terms, run, &mut buffers.room, &mut sums);
         }
     }
 }
@@ -419,7 +423,7 @@ fn by_exponentials<V: Vector>(
             begins: false,
             close: Close::Not,
         };
-        sum::<V, _, true>(b.g, edges, layout, terms, run, &mut sums);
+        sum::<V, _, true>(b.g, edges, layout, terms, run, &mut buffers.room, &mut sums);
     }
     sums.close(Close::Slope(b.slope));
 }

@@ -125,6 +125,8 @@ const TOGETHER: usize = 32;
 
 /// Numbers for some edges of one row.
 struct Buffers {
+    /// [`Layout::room`].
+    room: [Vec<f32>; 2],
     /// Factors of dropout, or coefficients: `[edges, heads]`.
     p: Vec<f32>,
     /// Scores, then coefficients of positive ones: `[edges, heads]`.
@@ -150,6 +152,7 @@ fn run<V: Vector, const POSITIVE: bool>(
     let layout = &unsafe { Layout::<V>::new(heads, f.z.width) };
     let room = || vec![0.0; chunk(heads) * heads];
     let mut buffers = Buffers {
+        room: layout.room(),
         p: room(),
         positive: room(),
         before: vec![0.0; heads],
@@ -208,10 +211,11 @@ fn by_factors<V: Vector, const POSITIVE: bool>(
     sums: &mut RowSums<'_>,
 ) {
     let heads = f.z.heads;
-    let step = match f.kept {
+    let most = match f.kept {
         Some(_) => chunk(heads),
-        None => layout.edges_at_a_time().min(span.len()),
+        None => span.len(),
     };
+    let step = layout.edges_at_a_time().min(most);
     for at in span.clone().step_by(step) {
         let end = (at + step).min(span.end);
         let edges = gathered.run(at..end);
@@ -232,10 +236,10 @@ fn by_factors<V: Vector, const POSITIVE: bool>(
         kept.fill(1.0);
         if drop_out(f, r, edges, kept) {
             let terms = terms::<true>(f, own, kept);
-            sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, sums);
+            sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, &mut buffers.room, sums);
         } else {
             let terms = terms::<false>(f, own, &[]);
-            sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, sums);
+            sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, &mut buffers.room, sums);
         }
     }
 }
@@ -297,7 +301,7 @@ fn by_largest<V: Vector, const POSITIVE: bool>(
             begins: false,
             close: Close::Not,
         };
-        sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, sums);
+        sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, &mut buffers.room, sums);
     }
     sums.close(Close::Divide);
 }

@@ -3,6 +3,7 @@
 //! Unsafe: vectors are made at the caller's level, and loaded from the caller's pointers.
 #![allow(unsafe_code)]
 
+use crate::gat_pieces::Pieces;
 use crate::vector::Vector;
 
 /// Heads of a part, for what is loaded of each edge: a load that is wider than what it needs lies in two lines
@@ -56,6 +57,7 @@ const NEAR: usize = 8192;
 /// How rows of so many heads and columns are cut into parts.
 pub(crate) struct Layout<V: Vector> {
     parts: Vec<Part<V>>,
+    pieces: Option<Pieces>,
     heads: usize,
     width: usize,
 }
@@ -117,6 +119,10 @@ impl<V: Vector> Layout<V> {
         }
         Layout {
             parts,
+            pieces: match V::BY_PIECES {
+                true => Pieces::new(heads, width, V::LANES),
+                false => None,
+            },
             heads,
             width,
         }
@@ -130,10 +136,34 @@ impl<V: Vector> Layout<V> {
     /// Edges to work on before the next ones, so that each part finds their rows in the nearest cache; all of them
     /// where there is one part.
     pub(crate) fn edges_at_a_time(&self) -> usize {
-        match self.parts.len() {
-            1 => usize::MAX,
+        match (&self.pieces, self.parts.len()) {
+            (Some(pieces), _) => pieces.edges,
+            (None, 1) => usize::MAX,
             _ => (NEAR / (self.heads * self.width)).clamp(16, 256),
         }
+    }
+
+    /// Where sums are made piece by piece, the pieces.
+    pub(crate) fn pieces(&self) -> Option<&Pieces> {
+        self.pieces.as_ref()
+    }
+
+    /// The same without pieces.
+    #[cfg(test)]
+    pub(crate) fn in_parts(self) -> Layout<V> {
+        Layout {
+            pieces: None,
+            ..self
+        }
+    }
+
+    /// Room for coefficients of as many edges as are worked on at a time, and for those of positive scores; none where
+    /// they are not written.
+    pub(crate) fn room(&self) -> [Vec<f32>; 2] {
+        [(); 2].map(|()| match &self.pieces {
+            Some(pieces) => pieces.room(V::LANES),
+            None => Vec::new(),
+        })
     }
 
     /// All columns, in their order.

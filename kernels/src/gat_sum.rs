@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::gat_layout::{HALF, Layout, ONE, Part, WHOLE, of_heads};
+use crate::gat_pieces::{self as pieces, Coefficients, Pieces};
 use crate::spmm_tile::{AHEAD, prefetch_row};
 use crate::vector::Vector;
 
@@ -74,6 +75,24 @@ impl<'a> Edges<'a> {
     pub(crate) fn rows(&self) -> &'a [u32] {
         self.rows
     }
+
+    /// What they are below.
+    #[inline(always)]
+    pub(crate) fn below(&self) -> usize {
+        self.below
+    }
+
+    /// The row of the edge [`AHEAD`] of the `i`-th of them. Behind the last edge, that one again: there is nothing to
+    /// ask and no branch.
+    ///
+    /// # Safety
+    /// There is an edge.
+    #[inline(always)]
+    pub(crate) unsafe fn later(&self, i: usize) -> usize {
+        let last = self.ahead.len() - 1;
+        // SAFETY: the last edge is one of them.
+        unsafe { *self.ahead.get_unchecked((i + AHEAD).min(last)) as usize }
+    }
 }
 
 /// What one edge adds, a lane for each head.
@@ -127,6 +146,10 @@ pub(crate) trait Terms<V: Vector>: Copy {
     ) -> Term<V>;
     /// Asks for what the edges of this row need beside it.
     fn ask(&self, row: usize);
+    /// Those that have been written, if they have.
+    fn written(&self) -> Option<Coefficients<'_>> {
+        None
+    }
 }
 
 /// Sums of one row, which are added to unless they begin.
@@ -190,7 +213,8 @@ pub(crate) struct Run {
 }
 
 /// Adds what the edges gather to the sums of one row; with `POSITIVE`, to those of positive scores, too.
-/// `layout` is that of the rows of `x`.
+/// `layout` is that of the rows of `x`, `room` its [`Layout::room`], and there are as many edges as it allows at a time,
+/// if coefficients have not been written.
 #[inline(always)]
 pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
     x: Rows<'_>,
@@ -198,6 +222,7 @@ pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
     layout: &Layout<V>,
     terms: T,
     run: Run,
+    room: &mut [Vec<f32>; 2],
     to: &mut Sums<'_>,
 ) {
     let d = x.heads * x.width;
@@ -208,6 +233,9 @@ pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
         assert!(to.total.len() == x.heads && (!POSITIVE || to.total_positive.len() == x.heads));
     }
     terms.check(x.heads, edges.below, edges.rows.len());
+    if let Some(pieces) = layout.pieces() {
+        return by_pieces::<V, T, POSITIVE>(pieces, x, edges, terms, run, room, to);
+    }
     for part in layout.parts() {
         macro_rules! by_vectors {
             ($($n:literal)*) => {
@@ -221,6 +249,33 @@ pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
         }
         by_vectors!(1 2 3 4 8);
     }
+}
+
+/// [`sum`] piece by piece.
+#[inline(always)]
+fn by_pieces<V: Vector, T: Terms<V>, const POSITIVE: bool>(
+    pieces: &Pieces,
+    x: Rows<'_>,
+    edges: Edges<'_>,
+    terms: T,
+    run: Run,
+    room: &mut [Vec<f32>; 2],
+    to: &mut Sums<'_>,
+) {
+    if !V::BY_PIECES {
+        return;
+    }
+    let by = match terms.written() {
+        Some(by) => by,
+        None => pieces::write::<V, T, POSITIVE>(pieces, edges, x.heads, terms, run, room, to),
+    };
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: only vectors of AVX2 are `BY_PIECES`, at whose level this runs.
+    unsafe {
+        pieces::add_avx2::<POSITIVE>(pieces, x, edges, by, run, to);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = by;
 }
 
 /// [`sum`] of one part of the columns; the caller has checked all lengths.
@@ -263,10 +318,9 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
         // Kept apart, so that they stay in registers.
         let (x, heads, tail) = (x.x.as_ptr().add(part.column), part.heads, part.tail);
         let head_of: [V::Lanes; N] = std::array::from_fn(|n| part.head_of[n]);
-        let (last, opens) = (edges.ahead.len().saturating_sub(1), part.column == 0);
+        let opens = part.column == 0;
         for (i, &r) in edges.rows.iter().enumerate() {
-            // Behind the last edge, that one again: there is nothing to ask and no branch.
-            let next = *edges.ahead.get_unchecked((i + AHEAD).min(last)) as usize;
+            let next = edges.later(i);
             prefetch_row(x.wrapping_add(next * d), N * V::LANES);
             if opens {
                 terms.ask(next);
@@ -414,4 +468,12 @@ impl<V: Vector> Terms<V> for Written<'_> {
 
     #[inline(always)]
     fn ask(&self, _row: usize) {}
+
+    fn written(&self) -> Option<Coefficients<'_>> {
+        Some(Coefficients {
+            row: self.row,
+            positive: self.positive,
+            stride: self.heads,
+        })
+    }
 }

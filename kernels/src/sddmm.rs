@@ -203,6 +203,8 @@ fn sums<V: Vector>(
     #[allow(unsafe_code)]
     let layout = &unsafe { Layout::<V>::new(x.heads, x.width) };
     let gathered = Gathered::new(a.indices, edges.clone(), x.n);
+    // Coefficients have been written.
+    let mut room = [Vec::new(), Vec::new()];
     for (r, out) in rows.zip(out.chunks_exact_mut(x.heads * x.width)) {
         let span = within(a.span(r), &edges);
         let terms = Written {
@@ -220,7 +222,15 @@ fn sums<V: Vector>(
             total: &mut [],
             total_positive: &mut [],
         };
-        sum::<V, _, false>(x, gathered.run(span), layout, terms, run, &mut sums);
+        sum::<V, _, false>(
+            x,
+            gathered.run(span),
+            layout,
+            terms,
+            run,
+            &mut room,
+            &mut sums,
+        );
     }
 }
 

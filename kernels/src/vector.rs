@@ -21,6 +21,8 @@ pub(crate) trait Vector: Copy {
     const LANES: usize;
     /// Vectors of one accumulator tile: what fits into the registers beside a few temporaries.
     const TILE: usize;
+    /// Whether wide rows of attention are summed piece by piece (`gat_pieces`).
+    const BY_PIECES: bool = false;
     /// Selects the first lanes.
     type Mask: Copy;
     /// A number of a lane for every lane.

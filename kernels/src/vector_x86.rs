@@ -116,6 +116,7 @@ unsafe fn eight_sums(v: [__m256; 8]) -> __m256 {
 impl Vector for __m256 {
     const LANES: usize = 8;
     const TILE: usize = 8;
+    const BY_PIECES: bool = true;
     type Mask = __m256i;
     type Lanes = __m256i;
 
