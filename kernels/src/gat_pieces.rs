@@ -18,8 +18,10 @@ const MOST: usize = 6;
 /// Vectors of all heads that need no pieces.
 const FEW: usize = 4;
 
-/// Numbers that stay in the nearest cache beside everything else.
-const NEAR: usize = 8192;
+/// Numbers of rows that all pieces are done with before the next ones, and edges at least: out of the caches, what the
+/// second piece reads of a row comes with what the first one has read shortly before.
+const NEAR: usize = 4096;
+const EDGES: usize = 16;
 
 /// Columns of some heads whose sums are in registers together.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,10 +67,10 @@ impl Pieces {
             };
             let mut first = 0;
             while first < vectors {
-                // Whole lines, and no vector alone.
+                // No vector alone.
                 let some = match vectors - first {
                     left @ ..=MOST => left,
-                    7 | 8 => 4,
+                    7 => 4,
                     _ => MOST,
                 };
                 let last = first + some == vectors;
@@ -87,13 +89,17 @@ impl Pieces {
             }
             head += together;
         }
+        let most = match all.len() {
+            1 => usize::MAX,
+            _ => (NEAR / (heads * width)).max(EDGES),
+        };
         Some(Pieces {
             all,
             stride: match heads {
                 1 => 1,
                 _ => heads.next_multiple_of(lanes),
             },
-            edges: crate::gat::chunk(heads).min((NEAR / (heads * width)).clamp(16, 256)),
+            edges: crate::gat::chunk(heads).min(most),
         })
     }
 
