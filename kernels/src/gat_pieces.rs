@@ -9,8 +9,9 @@
 
 use crate::gat_layout::{HALF, ONE, WHOLE, of_heads};
 use crate::gat_sum::{Close, Edges, Rows, Run, Sums, Terms};
+use crate::simd::Level;
 use crate::spmm_tile::prefetch_row;
-use crate::vector::Vector;
+use crate::vector::{Vector, at_level};
 
 /// Vectors of a piece at most: two sums of each, and what is multiplied, are 15 registers.
 const MOST: usize = 6;
@@ -18,8 +19,8 @@ const MOST: usize = 6;
 /// Vectors of all heads that need no pieces.
 const FEW: usize = 4;
 
-/// Numbers of rows that all pieces are done with before the next ones, and edges at least: out of the caches, what the
-/// second piece reads of a row comes with what the first one has read shortly before.
+/// Numbers of rows that all pieces are done with before the next ones, and edges at least: more of them take longer out
+/// of the caches (`notebooks/measured/kernels.md`).
 const NEAR: usize = 4096;
 const EDGES: usize = 16;
 
@@ -213,9 +214,9 @@ fn write_some<V: Vector, T: Terms<V>, const POSITIVE: bool, const HEADS: u8>(
 }
 
 /// Adds what `edges` gather times their coefficients to the rows of `to`, whose totals are those of all edges.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-pub(crate) fn add_avx2<const POSITIVE: bool>(
+///
+/// The processor has AVX2, whose vectors alone are [`Vector::BY_PIECES`]. It is compiled once, not in each caller.
+pub(crate) fn add<const POSITIVE: bool>(
     pieces: &Pieces,
     x: Rows<'_>,
     edges: Edges<'_>,
@@ -223,17 +224,66 @@ pub(crate) fn add_avx2<const POSITIVE: bool>(
     run: Run,
     to: &mut Sums<'_>,
 ) {
+    macro_rules! call {
+        ($f:ident) => {
+            at_level!(
+                Level::Avx2,
+                $f(
+                    pieces: &Pieces, x: Rows<'_>, edges: Edges<'_>, by: Coefficients<'_>, run: Run,
+                    to: &mut Sums<'_>,
+                )
+            )
+        };
+    }
+    match POSITIVE {
+        true => call!(with_positive),
+        false => call!(without),
+    }
+}
+
+#[inline(always)]
+fn with_positive<V: Vector>(
+    pieces: &Pieces,
+    x: Rows<'_>,
+    edges: Edges<'_>,
+    by: Coefficients<'_>,
+    run: Run,
+    to: &mut Sums<'_>,
+) {
+    each::<V, true>(pieces, x, edges, by, run, to);
+}
+
+#[inline(always)]
+fn without<V: Vector>(
+    pieces: &Pieces,
+    x: Rows<'_>,
+    edges: Edges<'_>,
+    by: Coefficients<'_>,
+    run: Run,
+    to: &mut Sums<'_>,
+) {
+    each::<V, false>(pieces, x, edges, by, run, to);
+}
+
+/// [`add`], piece by piece.
+#[inline(always)]
+fn each<V: Vector, const POSITIVE: bool>(
+    pieces: &Pieces,
+    x: Rows<'_>,
+    edges: Edges<'_>,
+    by: Coefficients<'_>,
+    run: Run,
+    to: &mut Sums<'_>,
+) {
+    if !V::BY_PIECES {
+        unreachable!("rows of these vectors are not cut into pieces");
+    }
     for piece in &pieces.all {
-        let whole = piece.tail == 8;
         macro_rules! by_vectors {
             ($(($n:literal $heads:literal))*) => {
-                match (piece.vectors, piece.heads, whole) {
-                    $(($n, $heads, true) => {
-                        add::<std::arch::x86_64::__m256, POSITIVE, $n, $heads, true>(x, edges, piece, by, run, to);
-                    }
-                    ($n, $heads, false) => {
-                        add::<std::arch::x86_64::__m256, POSITIVE, $n, $heads, false>(x, edges, piece, by, run, to);
-                    })*
+                match (piece.vectors, piece.heads, piece.tail == V::LANES) {
+                    $(($n, $heads, true) => one::<V, POSITIVE, $n, $heads, true>(x, edges, piece, by, run, to),
+                      ($n, $heads, false) => one::<V, POSITIVE, $n, $heads, false>(x, edges, piece, by, run, to),)*
                     (n, heads, _) => unreachable!("a piece of {n} vectors of {heads} heads"),
                 }
             };
@@ -242,9 +292,9 @@ pub(crate) fn add_avx2<const POSITIVE: bool>(
     }
 }
 
-/// [`add_avx2`] of one piece; each head's last vector has all lanes where `FULL` says so.
+/// [`add`] of one piece; each head's last vector has all lanes where `FULL` says so.
 #[inline(always)]
-fn add<V: Vector, const POSITIVE: bool, const N: usize, const HEADS: usize, const FULL: bool>(
+fn one<V: Vector, const POSITIVE: bool, const N: usize, const HEADS: usize, const FULL: bool>(
     x: Rows<'_>,
     edges: Edges<'_>,
     piece: &Piece,
@@ -370,134 +420,4 @@ unsafe fn store<V: Vector>(v: V, p: *mut f32, part: bool, mask: V::Mask) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gat_factors::Forward;
-    use crate::gat_layout::Layout;
-    use crate::gat_sum::{Gathered, sum};
-    use crate::simd::Level;
-    use crate::spmm::tests::matrix;
-    use crate::vector::at_level;
-
-    /// All sums of one row of `heads` heads whose edges gather these rows: `[heads·width]` twice, `[heads]` twice.
-    fn sums<V: Vector>(
-        (heads, width): (usize, usize),
-        sources: &[u32],
-        layout: &Layout<V>,
-    ) -> [Vec<f32>; 4] {
-        let (n, d) = (
-            1 + *sources.iter().max().expect("an edge") as usize,
-            heads * width,
-        );
-        let positive = |rows, columns, seed| {
-            let made = matrix(rows, columns, seed).mapv(|x| x.abs() + 0.1);
-            made.into_raw_vec_and_offset().0
-        };
-        let (x, from, own) = (
-            positive(n, d, 1),
-            positive(n, 2 * heads, 2),
-            positive(1, 3 * heads, 3),
-        );
-        let terms = Forward::<'_, false> {
-            from: &from,
-            own: &own,
-            kept: &[],
-            heads,
-        };
-        let rows = Rows {
-            x: &x,
-            n,
-            heads,
-            width,
-        };
-        let mut all = [d, d, heads, heads].map(|len| vec![7.0; len]);
-        let [row, above, total, total_positive] = &mut all;
-        let mut to = Sums {
-            row,
-            positive: above,
-            total,
-            total_positive,
-        };
-        let (gathered, mut room) = (Gathered::new(sources, 0..sources.len(), n), layout.room());
-        let most = layout.edges_at_a_time().min(sources.len());
-        for first in (0..sources.len()).step_by(most) {
-            let end = (first + most).min(sources.len());
-            let run = Run {
-                begins: first == 0,
-                close: if end == sources.len() {
-                    Close::Divide
-                } else {
-                    Close::Not
-                },
-            };
-            sum::<V, _, true>(
-                rows,
-                gathered.run(first..end),
-                layout,
-                terms,
-                run,
-                &mut room,
-                &mut to,
-            );
-        }
-        all
-    }
-
-    fn compare<V: Vector>(shape: (usize, usize), sources: &[u32], same: &mut Option<bool>) {
-        // SAFETY: this runs at the level of `V`.
-        let of = || unsafe { Layout::<V>::new(shape.0, shape.1) };
-        let layout = of();
-        let cut = layout.pieces().is_some();
-        *same =
-            cut.then(|| sums(shape, sources, &layout) == sums(shape, sources, &of().in_parts()));
-    }
-
-    #[test]
-    fn pieces_change_no_bit() {
-        if !Level::available().contains(&Level::Avx2) {
-            println!("skipped: this processor has no AVX2");
-            return;
-        }
-        let sources: Vec<u32> = (0..300).map(|e| e * 37 % 90).collect();
-        let mut seen = 0;
-        for heads in [1, 2, 3, 4, 5, 8, 9, 17] {
-            for width in [8, 12, 16, 20, 24, 31, 40, 47, 56, 64, 100] {
-                let (shape, mut found) = ((heads, width), None);
-                let (sources, same) = (&sources[..], &mut found);
-                at_level!(
-                    Level::Avx2,
-                    compare(shape: (usize, usize), sources: &[u32], same: &mut Option<bool>)
-                );
-                seen += usize::from(found.is_some());
-                assert_ne!(found, Some(false), "{heads} heads of {width}");
-            }
-        }
-        assert!(seen > 50, "{seen} shapes are cut");
-    }
-
-    #[test]
-    fn pieces_cover_every_column_once() {
-        let mut seen = 0;
-        for heads in [1, 2, 3, 5, 7, 8, 9, 17] {
-            for width in (1..80).chain([100, 256, 300]) {
-                let Some(pieces) = Pieces::new(heads, width, 8) else {
-                    continue;
-                };
-                seen += 1;
-                let mut columns = vec![0; heads * width];
-                for p in &pieces.all {
-                    assert!(p.vectors <= MOST && p.vectors % p.heads == 0);
-                    let each = p.vectors / p.heads;
-                    for h in 0..p.heads {
-                        let first = p.column + h * width;
-                        assert_eq!(first / width, p.head + h);
-                        let all = (each - 1) * 8 + p.tail;
-                        columns[first..first + all].iter_mut().for_each(|n| *n += 1);
-                    }
-                }
-                assert!(columns.iter().all(|&n| n == 1), "{heads} heads of {width}");
-            }
-        }
-        assert!(seen > 300, "{seen} shapes are cut");
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::gat_layout::{HALF, Layout, ONE, Part, WHOLE, of_heads};
-use crate::gat_pieces::{self as pieces, Coefficients, Pieces};
+use crate::gat_pieces::{self as pieces, Coefficients};
 use crate::spmm_tile::{AHEAD, prefetch_row};
 use crate::vector::Vector;
 
@@ -233,8 +233,14 @@ pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
         assert!(to.total.len() == x.heads && (!POSITIVE || to.total_positive.len() == x.heads));
     }
     terms.check(x.heads, edges.below, edges.rows.len());
-    if let Some(pieces) = layout.pieces() {
-        return by_pieces::<V, T, POSITIVE>(pieces, x, edges, terms, run, room, to);
+    if V::BY_PIECES
+        && let Some(pieces) = layout.pieces()
+    {
+        let by = match terms.written() {
+            Some(by) => by,
+            None => pieces::write::<V, T, POSITIVE>(pieces, edges, x.heads, terms, run, room, to),
+        };
+        return pieces::add::<POSITIVE>(pieces, x, edges, by, run, to);
     }
     for part in layout.parts() {
         macro_rules! by_vectors {
@@ -249,33 +255,6 @@ pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
         }
         by_vectors!(1 2 3 4 8);
     }
-}
-
-/// [`sum`] piece by piece.
-#[inline(always)]
-fn by_pieces<V: Vector, T: Terms<V>, const POSITIVE: bool>(
-    pieces: &Pieces,
-    x: Rows<'_>,
-    edges: Edges<'_>,
-    terms: T,
-    run: Run,
-    room: &mut [Vec<f32>; 2],
-    to: &mut Sums<'_>,
-) {
-    if !V::BY_PIECES {
-        return;
-    }
-    let by = match terms.written() {
-        Some(by) => by,
-        None => pieces::write::<V, T, POSITIVE>(pieces, edges, x.heads, terms, run, room, to),
-    };
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: only vectors of AVX2 are `BY_PIECES`, at whose level this runs.
-    unsafe {
-        pieces::add_avx2::<POSITIVE>(pieces, x, edges, by, run, to);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = by;
 }
 
 /// [`sum`] of one part of the columns; the caller has checked all lengths.

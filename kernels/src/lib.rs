@@ -39,8 +39,6 @@ pub mod gat_dense;
 mod gat_factors;
 mod gat_forward;
 mod gat_layout;
-// Other processors' vectors are not summed by pieces.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod gat_pieces;
 mod gat_scores;
 mod gat_sum;
