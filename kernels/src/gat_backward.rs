@@ -13,8 +13,10 @@ use std::ops::Range;
 use crate::gat::{Attention, check, chunk, destination_key};
 use crate::gat_factors::{self as factors, PACKED};
 use crate::gat_layout::Layout;
+use crate::gat_records::Records;
 use crate::gat_scores::{Kept, again, drop_from, part_positive};
-use crate::gat_sum::{Close, Gathered, Rows, Run, Sums, Written, sum};
+use crate::gat_sum::{Close, Gathered, Rows, Run, Sums, sum};
+use crate::gat_written::Written;
 use crate::head_dots::{ask_ahead, head_dots};
 use crate::hubs::{reduce_rows, within};
 use crate::simd::Level;
@@ -133,8 +135,8 @@ struct Backward<'a> {
     el: &'a [f32],
     /// Factors of its exponentials: `[n_src, 2·heads]`.
     own: &'a [f32],
-    /// What an edge needs of its destination, in one place: `[n_dst, 4·heads]`.
-    packed: &'a [f32],
+    /// The destinations with what an edge needs of them beside `g`.
+    records: &'a Records<'a>,
     lse: &'a [f32],
 }
 
@@ -153,7 +155,13 @@ pub(crate) fn source_pass_at(
     if rows.is_empty() || d == 0 {
         return;
     }
-    let packed = pack(par, saved, heads, att.slope);
+    let edges = at.span(rows.end - 1).end - at.span(rows.start).start;
+    let all = [saved.er, saved.lse, saved.c].map(|x| flat(OP, x));
+    let write = |to: Range<usize>, stride, packed: &mut [f32]| {
+        let [er, lse, c] = all.map(|x| &x[to.start * heads..to.end * heads]);
+        factors::pack_rows(er, lse, c, heads, att.slope, stride, packed);
+    };
+    let records = Records::of((level, par), saved.g, heads, PACKED, edges, write);
     let own = factors::of_sources(par, flat(OP, saved.el), heads, att.slope);
     let drop = att.dropout.map(|d| {
         let keys = d
@@ -173,11 +181,12 @@ pub(crate) fn source_pass_at(
             n: at.n_cols,
             heads,
             width,
+            stride: d,
         },
         z: flat(OP, saved.z),
         el: flat(OP, saved.el),
         own: &own,
-        packed: &packed,
+        records: &records,
         lse: flat(OP, saved.lse),
     };
     let dz = &mut flat_mut(OP, out.dz)[rows.start * d..rows.end * d];
@@ -197,7 +206,7 @@ pub(crate) fn source_pass_at(
             to.zip(part).for_each(|(to, from)| *to += from);
         }
     });
-    par.recycle(packed);
+    records.done(par);
     par.recycle(own);
 }
 
@@ -234,20 +243,8 @@ fn check_all(
     width
 }
 
-/// [`Backward::packed`].
-fn pack(par: &Par, saved: &Saved<'_>, heads: usize, slope: f32) -> Vec<f32> {
-    let mut packed = par.scratch_of_any(saved.er.nrows() * PACKED * heads);
-    let all = [saved.er, saved.lse, saved.c].map(|x| flat(OP, x));
-    par.rows_mut(&mut packed, PACKED * heads, |first, to| {
-        let rows = first * heads..first * heads + to.len() / PACKED;
-        let [er, lse, c] = all.map(|x| &x[rows.clone()]);
-        factors::pack_rows(er, lse, c, heads, slope, to);
-    });
-    packed
-}
-
 /// Numbers for some edges of one source: factors of dropout or coefficients, positive ones and those times
-/// `c`, all `[edges, heads]`, and what is made of the sums.
+/// `c`, all `[edges, heads]`.
 struct Buffers {
     /// [`Layout::room`].
     room: [Vec<f32>; 2],
@@ -255,10 +252,6 @@ struct Buffers {
     positive: Vec<f32>,
     pc: Vec<f32>,
     pc_positive: Vec<f32>,
-    /// Sums with the activation's derivative: `[heads·width]`, and their totals.
-    mix: Vec<f32>,
-    total: Vec<f32>,
-    total_mix: Vec<f32>,
 }
 
 /// What those of the edges of the sources `rows` give that lie in `edges`.
@@ -273,7 +266,12 @@ fn run<V: Vector>(
     let gathered = Gathered::new(b.at.indices, edges.clone(), b.g.n);
     // SAFETY: this runs at the level of `V`.
     #[allow(unsafe_code)]
-    let layout = &unsafe { Layout::<V>::new(heads, b.g.width) };
+    let (layout, of_records) = unsafe {
+        (
+            &Layout::<V>::new(heads, b.g.width),
+            &b.records.layout::<V>(),
+        )
+    };
     let room = || vec![0.0; chunk(heads) * heads];
     let mut buffers = Buffers {
         room: layout.room(),
@@ -281,10 +279,10 @@ fn run<V: Vector>(
         positive: room(),
         pc: room(),
         pc_positive: room(),
-        mix: vec![0.0; d],
-        total: vec![0.0; heads],
-        total_mix: vec![0.0; heads],
     };
+    // Sums with the activation's derivative, `[heads·width]`, totals and theirs.
+    let (mut mix, mut total, mut total_mix) = (vec![0.0; d], vec![0.0; heads], vec![0.0; heads]);
+    let (x, mut laid) = (b.records.rows(), b.records.room());
     let outputs = dz.chunks_exact_mut(d).zip(del.chunks_exact_mut(heads));
     for (u, (dz, del)) in rows.zip(outputs) {
         let span = within(b.at.span(u), &edges);
@@ -296,13 +294,21 @@ fn run<V: Vector>(
         let z = &b.z[u * d..(u + 1) * d];
         ask_ahead(z);
         let of = (u, span, gathered);
+        let mut sums = Sums {
+            row: dz,
+            positive: &mut mix,
+            total: &mut total,
+            total_positive: &mut total_mix,
+        };
         if factors::near(&b.el[u * heads..(u + 1) * heads]) {
-            by_factors::<V>(b, of, layout, &mut buffers, dz);
+            let mut to = b.records.sums(&mut laid, &mut sums);
+            by_factors::<V>(b, of, (x, of_records), &mut buffers, &mut to);
+            b.records.lay_back(&laid, &mut sums);
         } else {
-            by_exponentials::<V>(b, of, layout, &mut buffers, dz);
+            by_exponentials::<V>(b, of, layout, &mut buffers, &mut sums);
         }
-        head_dots::<V>(z, &buffers.mix, b.g.width, del);
-        for (del, total) in del.iter_mut().zip(&buffers.total_mix) {
+        head_dots::<V>(z, &mix, b.g.width, del);
+        for (del, total) in del.iter_mut().zip(&total_mix) {
             *del -= total;
         }
     }
@@ -316,17 +322,11 @@ type Of<'a> = (usize, Range<usize>, Gathered<'a>);
 fn by_factors<V: Vector>(
     b: &Backward<'_>,
     (u, span, gathered): Of<'_>,
-    layout: &Layout<V>,
+    (x, layout): (Rows<'_>, &Layout<V>),
     buffers: &mut Buffers,
-    dz: &mut [f32],
+    sums: &mut Sums<'_>,
 ) {
     let heads = b.g.heads;
-    let mut sums = Sums {
-        row: dz,
-        positive: &mut buffers.mix,
-        total: &mut buffers.total,
-        total_positive: &mut buffers.total_mix,
-    };
     let most = match b.drop {
         Some(_) => chunk(heads),
         None => span.len(),
@@ -347,10 +347,10 @@ fn by_factors<V: Vector>(
             p.fill(1.0);
             drop_from(b.level, *kept, keys, src_ids[u], heads, edges.rows(), p);
             let terms = terms::<true>(b, u, p);
-            sum::<V, _, true>(b.g, edges, layout, terms, run, &mut buffers.room, &mut sums);
+            sum::<V, _, true>(x, edges, layout, terms, run, &mut buffers.room, sums);
         } else {
             let terms = terms::<false>(b, u, &[]);
-            sum::<V, _, true>(b.g, edges, layout, terms, run, &mut buffers.room, &mut sums);
+            sum::<V, _, true>(x, edges, layout, terms, run, &mut buffers.room, sums);
         }
     }
 }
@@ -362,7 +362,8 @@ fn terms<'a, const DROPS: bool>(
 ) -> factors::Backward<'a, DROPS> {
     let heads = b.g.heads;
     factors::Backward {
-        packed: b.packed,
+        packed: b.records.numbers(),
+        stride: b.records.stride(),
         el: &b.el[u * heads..(u + 1) * heads],
         own: &b.own[2 * u * heads..2 * (u + 1) * heads],
         kept,
@@ -376,16 +377,10 @@ fn by_exponentials<V: Vector>(
     (u, span, gathered): Of<'_>,
     layout: &Layout<V>,
     buffers: &mut Buffers,
-    dz: &mut [f32],
+    sums: &mut Sums<'_>,
 ) {
     let heads = b.g.heads;
     let el = &b.el[u * heads..(u + 1) * heads];
-    let mut sums = Sums {
-        row: dz,
-        positive: &mut buffers.mix,
-        total: &mut buffers.total,
-        total_positive: &mut buffers.total_mix,
-    };
     sums.clear();
     for at in span.clone().step_by(chunk(heads)) {
         let edges = gathered.run(at..(at + chunk(heads)).min(span.end));
@@ -400,7 +395,7 @@ fn by_exponentials<V: Vector>(
         again(
             b.level,
             el,
-            b.packed,
+            (b.records.numbers(), b.records.stride()),
             b.lse,
             b.slope,
             edges.rows(),
@@ -423,7 +418,7 @@ fn by_exponentials<V: Vector>(
             begins: false,
             close: Close::Not,
         };
-        sum::<V, _, true>(b.g, edges, layout, terms, run, &mut buffers.room, &mut sums);
+        sum::<V, _, true>(b.g, edges, layout, terms, run, &mut buffers.room, sums);
     }
     sums.close(Close::Slope(b.slope));
 }

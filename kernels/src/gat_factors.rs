@@ -31,12 +31,13 @@ const SUMS: RangeInclusive<f32> = 1e-18..=1e18;
 
 /// Whether the sums of a row's powers are as good as those relative to its largest score.
 pub(crate) fn good(t: &[f32]) -> bool {
-    t.iter().all(|t| SUMS.contains(t))
+    // All of them, so that no branch is needed for each.
+    t.iter().fold(true, |good, t| good & SUMS.contains(t))
 }
 
 /// Whether the factors of a source with these scores are as good as exponentials of its edges' scores.
 pub(crate) fn near(el: &[f32]) -> bool {
-    el.iter().all(|x| x.abs() <= NEAR)
+    el.iter().fold(true, |near, x| near & (x.abs() <= NEAR))
 }
 
 /// `e^x` for any `x`; what would be infinite becomes a large number, whose sums are not good.
@@ -54,11 +55,11 @@ fn rows_at_a_time(heads: usize) -> usize {
     (AT_A_TIME / heads).max(1)
 }
 
-/// Rows of all `parts: [rows, heads]` side by side: `to: [rows, parts·heads]`.
+/// Rows of all `parts: [rows, heads]` side by side: the first numbers of each row of `to: [rows, stride]`.
 #[inline(always)]
-fn side_by_side<const H: usize>(parts: &[&[f32]], heads: usize, to: &mut [f32]) {
+fn side_by_side<const H: usize>(parts: &[&[f32]], heads: usize, stride: usize, to: &mut [f32]) {
     let heads = if H > 0 { H } else { heads };
-    for (r, to) in to.chunks_exact_mut(parts.len() * heads).enumerate() {
+    for (r, to) in to.chunks_exact_mut(stride).enumerate() {
         for (part, to) in parts.iter().zip(to.chunks_exact_mut(heads)) {
             to.copy_from_slice(&part[r * heads..][..heads]);
         }
@@ -66,26 +67,27 @@ fn side_by_side<const H: usize>(parts: &[&[f32]], heads: usize, to: &mut [f32]) 
 }
 
 multiversion! {
-    fn source_rows(el: &[f32], heads: usize, slope: f32, to: &mut [f32]) {
+    /// `e^el` and `e^(slope·el)` side by side, the first numbers of each row of `to: [n, stride]`, of `el: [n, heads]`.
+    pub(crate) fn source_rows(el: &[f32], heads: usize, slope: f32, stride: usize, to: &mut [f32]) {
         let rows = rows_at_a_time(heads) * heads;
         let mut made = vec![0.0; 2 * rows];
         let (one, other) = made.split_at_mut(rows);
-        for (el, to) in el.chunks(rows).zip(to.chunks_mut(2 * rows)) {
+        for (el, to) in el.chunks(rows).zip(to.chunks_mut(rows_at_a_time(heads) * stride)) {
             let (one, other) = (&mut one[..el.len()], &mut other[..el.len()]);
             for ((one, other), &x) in one.iter_mut().zip(&mut *other).zip(el) {
                 (*one, *other) = (exp_within(x), exp_within(slope * x));
             }
-            by_heads!(heads, side_by_side(&[one, other], heads, to));
+            by_heads!(heads, side_by_side(&[one, other], heads, stride, to));
         }
     }
 }
 
-/// `e^el` and `e^(slope·el)` side by side, `[n, 2·heads]`, of `el: [n, heads]`.
+/// [`source_rows`] of all, `[n, 2·heads]`.
 pub(crate) fn of_sources(par: &Par, el: &[f32], heads: usize, slope: f32) -> Vec<f32> {
     let mut all = par.scratch_of_any(2 * el.len());
     par.rows_mut(&mut all, 2 * heads, |first, to| {
         let el = &el[first * heads..][..to.len() / 2];
-        source_rows(el, heads, slope, to);
+        source_rows(el, heads, slope, 2 * heads, to);
     });
     all
 }
@@ -120,7 +122,7 @@ multiversion! {
             *other = exp(slope * x - *m);
             *least = *other * ABOVE;
         }
-        by_heads!(heads, side_by_side(&[one, other, least], heads, &mut to[..OWN * er.len()]));
+        by_heads!(heads, side_by_side(&[one, other, least], heads, OWN * heads, &mut to[..OWN * er.len()]));
     }
 }
 
@@ -128,8 +130,9 @@ multiversion! {
 /// factor of dropout; totals are without dropout.
 #[derive(Clone, Copy)]
 pub(crate) struct Forward<'a, const DROPS: bool> {
-    /// Factors of the sources: `[n, 2·heads]`.
+    /// Factors of the sources: the first `2·heads` numbers of each row of `[n, stride]`.
     pub(crate) from: &'a [f32],
+    pub(crate) stride: usize,
     /// Those of the destination: `[3·heads]`.
     pub(crate) own: &'a [f32],
     /// With `DROPS`, factors of dropout: `[edges, heads]`.
@@ -144,7 +147,7 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
     #[inline(always)]
     fn check(&self, heads: usize, rows: usize, edges: usize) {
         assert!(self.heads == heads && self.own.len() == OWN * heads);
-        assert!(self.from.len() >= rows * 2 * heads);
+        assert!(self.stride >= 2 * heads && self.from.len() >= rows * self.stride);
         assert!(!DROPS || self.kept.len() >= edges * heads);
     }
 
@@ -165,7 +168,7 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
     ) -> Term<V> {
         // SAFETY: the row's factors lie within `from`, the edge's within `kept` (`check`).
         unsafe {
-            let from = self.from.as_ptr().add(row * 2 * self.heads + head);
+            let from = self.from.as_ptr().add(row * self.stride + head);
             let (one, other) = (
                 of_heads::<V, HEADS>(from, mask),
                 of_heads::<V, HEADS>(from.add(self.heads), mask),
@@ -184,9 +187,21 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
         }
     }
 
+    const NUMBERS: usize = 2;
+
+    #[inline(always)]
+    fn record(&self, row: usize) -> *const f32 {
+        self.from.as_ptr().wrapping_add(row * self.stride)
+    }
+
+    #[inline(always)]
+    fn stride(&self) -> usize {
+        self.stride
+    }
+
     #[inline(always)]
     fn ask(&self, row: usize) {
-        lines(self.from, row, 2 * self.heads);
+        lines(self.from, row, self.stride, 2 * self.heads);
     }
 }
 
@@ -236,10 +251,10 @@ unsafe fn dropped<V: Vector, const HEADS: u8, const DROPS: bool>(
     }
 }
 
-/// Asks for `wide` numbers of a row of `x`.
+/// Asks for the first `wide` numbers of a row of `x: [n, stride]`.
 #[inline(always)]
-fn lines(x: &[f32], row: usize, wide: usize) {
-    let row = x.as_ptr().wrapping_add(row * wide);
+fn lines(x: &[f32], row: usize, stride: usize, wide: usize) {
+    let row = x.as_ptr().wrapping_add(row * stride);
     prefetch(row);
     prefetch(row.wrapping_add(wide - 1));
     if wide > 32 {
@@ -253,22 +268,22 @@ fn lines(x: &[f32], row: usize, wide: usize) {
 pub(crate) const PACKED: usize = 4;
 
 multiversion! {
-    /// Side by side for each destination: `er`, `e^(er − lse)`, `e^(slope·er − lse)` and `c`, `[n, 4·heads]`,
-    /// of `er, lse, c: [n, heads]`.
+    /// Side by side for each destination: `er`, `e^(er − lse)`, `e^(slope·er − lse)` and `c`, the first numbers of each
+    /// row of `to: [n, stride]`, of `er, lse, c: [n, heads]`.
     pub(crate) fn pack_rows(
-        er: &[f32], lse: &[f32], c: &[f32], heads: usize, slope: f32, to: &mut [f32],
+        er: &[f32], lse: &[f32], c: &[f32], heads: usize, slope: f32, stride: usize, to: &mut [f32],
     ) {
         let rows = rows_at_a_time(heads) * heads;
         let mut made = vec![0.0; 2 * rows];
         let (one, other) = made.split_at_mut(rows);
         let all = er.chunks(rows).zip(lse.chunks(rows)).zip(c.chunks(rows));
-        for (((er, lse), c), to) in all.zip(to.chunks_mut(PACKED * rows)) {
+        for (((er, lse), c), to) in all.zip(to.chunks_mut(rows_at_a_time(heads) * stride)) {
             let (one, other) = (&mut one[..er.len()], &mut other[..er.len()]);
             for ((one, other), (&er, &lse)) in one.iter_mut().zip(&mut *other).zip(er.iter().zip(lse)) {
                 *one = exp_within(er - lse);
                 *other = exp_within(slope * er - lse);
             }
-            by_heads!(heads, side_by_side(&[er, one, other, c], heads, to));
+            by_heads!(heads, side_by_side(&[er, one, other, c], heads, stride, to));
         }
     }
 }
@@ -276,8 +291,9 @@ multiversion! {
 /// Backward's coefficients `α` of the edges from one source, times the factor of dropout; totals are of `α·c`.
 #[derive(Clone, Copy)]
 pub(crate) struct Backward<'a, const DROPS: bool> {
-    /// Of the destinations: `[n, 4·heads]`.
+    /// Of the destinations: the first `4·heads` numbers of each row of `[n, stride]`.
     pub(crate) packed: &'a [f32],
+    pub(crate) stride: usize,
     /// The source's scores: `[heads]`.
     pub(crate) el: &'a [f32],
     /// Factors of their exponentials: `[2·heads]`.
@@ -293,7 +309,7 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Backward<'_, DROPS> {
     #[inline(always)]
     fn check(&self, heads: usize, rows: usize, edges: usize) {
         assert!(self.el.len() == heads && self.own.len() == 2 * heads);
-        assert!(self.packed.len() >= rows * PACKED * heads);
+        assert!(self.stride >= PACKED * heads && self.packed.len() >= rows * self.stride);
         assert!(!DROPS || self.kept.len() >= edges * heads);
     }
 
@@ -320,7 +336,7 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Backward<'_, DROPS> {
         let heads = self.el.len();
         // SAFETY: the row's numbers lie within `packed`, the edge's within `kept` (`check`).
         unsafe {
-            let from = self.packed.as_ptr().add(row * PACKED * heads + head);
+            let from = self.packed.as_ptr().add(row * self.stride + head);
             let of = |k: usize| of_heads::<V, HEADS>(from.add(k * heads), mask);
             let a = own[1].mul(of(1)).larger(own[2].mul(of(2)));
             let (ac, zero) = (a.mul(of(3)), V::splat(0.0));
@@ -331,8 +347,20 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Backward<'_, DROPS> {
         }
     }
 
+    const NUMBERS: usize = PACKED;
+
+    #[inline(always)]
+    fn record(&self, row: usize) -> *const f32 {
+        self.packed.as_ptr().wrapping_add(row * self.stride)
+    }
+
+    #[inline(always)]
+    fn stride(&self) -> usize {
+        self.stride
+    }
+
     #[inline(always)]
     fn ask(&self, row: usize) {
-        lines(self.packed, row, PACKED * self.el.len());
+        lines(self.packed, row, self.stride, PACKED * self.el.len());
     }
 }

@@ -7,8 +7,10 @@ use crate::exp::{exp, ln};
 use crate::gat::{Attention, Sums, check, chunk, destination_key};
 use crate::gat_factors::{self as factors, OWN};
 use crate::gat_layout::Layout;
+use crate::gat_records::Records;
 use crate::gat_scores::{Kept, drop_to, part_positive, powers, scores};
-use crate::gat_sum::{Close, Edges, Gathered, Rows, Run, Sums as RowSums, Written, sum};
+use crate::gat_sum::{Close, Edges, Gathered, Rows, Run, Sums as RowSums, sum};
+use crate::gat_written::Written;
 use crate::hubs::{reduce_rows, within};
 use crate::simd::Level;
 use crate::vector::{Vector, at_level};
@@ -23,9 +25,12 @@ struct Forward<'a> {
     z: Rows<'a>,
     el: &'a [f32],
     er: &'a [f32],
-    /// Factors of the sources' exponentials: `[n_src, 2·heads]`.
-    factors: &'a [f32],
+    /// The sources with factors of their exponentials.
+    records: &'a Records<'a>,
 }
+
+/// Those factors, for each head.
+const FACTORS: usize = 2;
 
 const OP: &str = "gat";
 
@@ -55,7 +60,19 @@ pub(crate) fn forward_at(
     if rows.is_empty() || d == 0 {
         return;
     }
-    let factors = factors::of_sources(par, flat(OP, el), heads, att.slope);
+    let edges = a.span(rows.end - 1).end - a.span(rows.start).start;
+    let score = flat(OP, el);
+    let records = Records::of(
+        (level, par),
+        z,
+        heads,
+        FACTORS,
+        edges,
+        |sources, stride, to| {
+            let el = &score[sources.start * heads..sources.end * heads];
+            factors::source_rows(el, heads, att.slope, stride, to);
+        },
+    );
     let f = &Forward {
         level,
         a,
@@ -66,10 +83,11 @@ pub(crate) fn forward_at(
             n: a.n_cols,
             heads,
             width,
+            stride: d,
         },
-        el: flat(OP, el),
+        el: score,
         er: flat(OP, er),
-        factors: &factors,
+        records: &records,
     };
     let of = |m, columns| {
         let all: &mut [f32] = flat_mut(OP, m);
@@ -99,7 +117,7 @@ pub(crate) fn forward_at(
             reduce_rows(par, a.indptr, rows.clone(), outs, sums, join);
         }
     }
-    par.recycle(factors);
+    records.done(par);
 }
 
 /// Rows of `lse`, `out` and, where they are asked for, of both of [`Positive`].
@@ -149,7 +167,12 @@ fn run<V: Vector, const POSITIVE: bool>(
     let gathered = Gathered::new(f.a.indices, edges.clone(), f.z.n);
     // SAFETY: this runs at the level of `V`.
     #[allow(unsafe_code)]
-    let layout = &unsafe { Layout::<V>::new(heads, f.z.width) };
+    let (layout, of_records) = unsafe {
+        (
+            &Layout::<V>::new(heads, f.z.width),
+            &f.records.layout::<V>(),
+        )
+    };
     let room = || vec![0.0; chunk(heads) * heads];
     let mut buffers = Buffers {
         room: layout.room(),
@@ -159,6 +182,7 @@ fn run<V: Vector, const POSITIVE: bool>(
     };
     let (mut m, mut t) = ([0.0; TOGETHER].repeat(heads), [0.0; TOGETHER].repeat(heads));
     let mut own = vec![0.0; TOGETHER * OWN * heads];
+    let (x, mut laid) = (f.records.rows(), f.records.room());
     let mut made = factors::room(TOGETHER, heads);
     for first in rows.clone().step_by(TOGETHER) {
         let some = first..(first + TOGETHER).min(rows.end);
@@ -185,7 +209,9 @@ fn run<V: Vector, const POSITIVE: bool>(
             }
             let own = &own[k * OWN * heads..(k + 1) * OWN * heads];
             let of = (r, span, gathered);
-            by_factors::<V, POSITIVE>(f, of.clone(), own, layout, &mut buffers, &mut sums);
+            let mut to = f.records.sums(&mut laid, &mut sums);
+            by_factors::<V, POSITIVE>(f, of.clone(), own, (x, of_records), &mut buffers, &mut to);
+            f.records.lay_back(&laid, &mut sums);
             if !factors::good(sums.total) {
                 by_largest::<V, POSITIVE>(f, of, layout, &mut buffers, &mut m[h], &mut sums);
             }
@@ -206,7 +232,7 @@ fn by_factors<V: Vector, const POSITIVE: bool>(
     f: &Forward<'_>,
     (r, span, gathered): Of<'_>,
     own: &[f32],
-    layout: &Layout<V>,
+    (x, layout): (Rows<'_>, &Layout<V>),
     buffers: &mut Buffers,
     sums: &mut RowSums<'_>,
 ) {
@@ -236,10 +262,10 @@ fn by_factors<V: Vector, const POSITIVE: bool>(
         kept.fill(1.0);
         if drop_out(f, r, edges, kept) {
             let terms = terms::<true>(f, own, kept);
-            sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, &mut buffers.room, sums);
+            sum::<V, _, POSITIVE>(x, edges, layout, terms, run, &mut buffers.room, sums);
         } else {
             let terms = terms::<false>(f, own, &[]);
-            sum::<V, _, POSITIVE>(f.z, edges, layout, terms, run, &mut buffers.room, sums);
+            sum::<V, _, POSITIVE>(x, edges, layout, terms, run, &mut buffers.room, sums);
         }
     }
 }
@@ -250,7 +276,8 @@ fn terms<'a, const DROPS: bool>(
     kept: &'a [f32],
 ) -> factors::Forward<'a, DROPS> {
     factors::Forward {
-        from: f.factors,
+        from: f.records.numbers(),
+        stride: f.records.stride(),
         own,
         kept,
         heads: f.z.heads,

@@ -13,8 +13,18 @@ pub(crate) const ONE: u8 = 0;
 pub(crate) const HALF: u8 = 1;
 /// More.
 pub(crate) const WHOLE: u8 = 2;
+/// As many as lanes, and rows lie by column (`gat_records`): a lane's head is its number.
+pub(crate) const EACH: u8 = 3;
+/// The same with half as many: each has two lanes.
+pub(crate) const TWICE: u8 = 4;
 
-/// A number for each head of a part, which are as many as `HEADS` says; where there is one, in every lane.
+/// Whether rows lie by column.
+pub(crate) const fn by_column(how_many: u8) -> bool {
+    how_many >= EACH
+}
+
+/// A number for each head of a part, which are as many as `HEADS` says; where there is one, in every lane, and by
+/// column in each of its lanes.
 ///
 /// # Safety
 /// That of [`Vector`].
@@ -25,6 +35,8 @@ pub(crate) unsafe fn of_heads<V: Vector, const HEADS: u8>(p: *const f32, mask: V
         match HEADS {
             ONE => V::splat(*p),
             HALF => V::load_half(p, mask),
+            EACH => V::load(p),
+            TWICE => V::load_twice(p),
             _ => V::load_first(p, mask),
         }
     }
@@ -33,7 +45,7 @@ pub(crate) unsafe fn of_heads<V: Vector, const HEADS: u8>(p: *const f32, mask: V
 /// Vectors of columns of at most as many heads as a vector has lanes.
 pub(crate) struct Part<V: Vector> {
     pub(crate) head: usize,
-    /// How many heads: [`ONE`], [`HALF`] or [`WHOLE`].
+    /// How many heads: [`ONE`], [`HALF`], [`WHOLE`], [`EACH`] or [`TWICE`].
     pub(crate) how_many: u8,
     /// The lanes that are heads.
     pub(crate) heads: V::Mask,
@@ -123,6 +135,36 @@ impl<V: Vector> Layout<V> {
                 true => Pieces::new(heads, width, V::LANES),
                 false => None,
             },
+            heads,
+            width,
+        }
+    }
+
+    /// Of as many heads as there are lanes, or half as many, whose rows lie by column and are whole vectors.
+    ///
+    /// # Safety
+    /// The caller runs at the level of `V`.
+    #[inline(always)]
+    pub(crate) unsafe fn by_column(heads: usize, width: usize) -> Layout<V> {
+        let (vectors, each) = (heads * width / V::LANES, heads == V::LANES);
+        assert!(each || 2 * heads == V::LANES, "{heads} heads by column");
+        assert!(heads * width == vectors * V::LANES && (1..=MOST).contains(&vectors));
+        // SAFETY: the level is the caller's; all numbers of lanes are at most all, and of lanes below that.
+        let part = unsafe {
+            Part {
+                head: 0,
+                how_many: if each { EACH } else { TWICE },
+                heads: V::mask(heads),
+                column: 0,
+                vectors,
+                tail: V::mask(V::LANES),
+                totals: true,
+                head_of: [V::lanes(std::array::from_fn(|lane| (lane % heads) as u32)); MOST],
+            }
+        };
+        Layout {
+            parts: vec![part],
+            pieces: None,
             heads,
             width,
         }

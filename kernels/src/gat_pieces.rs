@@ -311,7 +311,7 @@ fn one<V: Vector, const POSITIVE: bool, const N: usize, const HEADS: usize, cons
     };
     let last = piece.column + at(N - 1) + if FULL { V::LANES } else { piece.tail };
     assert!(last <= d && to.row.len() == d && (!POSITIVE || to.positive.len() == d));
-    assert!(edges.below() <= x.n && x.n * d <= x.x.len());
+    assert!(edges.below() <= x.n && x.are_there());
     assert!(HEADS == 1 || !FULL || width == each * V::LANES);
     assert!(head + HEADS <= by.stride && by.row.len() >= rows.len() * by.stride);
     assert!(!POSITIVE || by.positive.len() >= rows.len() * by.stride);
@@ -336,14 +336,14 @@ fn one<V: Vector, const POSITIVE: bool, const N: usize, const HEADS: usize, cons
                 }
             }
         }
-        let x = x.x.as_ptr().add(piece.column);
+        let (x, stride) = (x.x.as_ptr().add(piece.column), x.stride);
         let (mut p, mut q) = (
             by.row.as_ptr().add(head),
             by.positive.as_ptr().wrapping_add(head),
         );
         for (i, &r) in rows.iter().enumerate() {
-            prefetch_row(x.wrapping_add(edges.later(i) * d), N * V::LANES);
-            let from = x.add(r as usize * d);
+            prefetch_row(x.wrapping_add(edges.later(i) * stride), N * V::LANES);
+            let from = x.add(r as usize * stride);
             for h in 0..HEADS {
                 let all = V::splat(*p.add(h));
                 let of_positive = if POSITIVE {

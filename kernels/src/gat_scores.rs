@@ -211,7 +211,7 @@ multiversion! {
     /// `gat_factors::Backward` for a source with scores far from zero, by an exponential for each edge: the
     /// coefficients, and what their scores were. `lse: [n_dst, heads]`.
     pub(crate) fn again(
-        level: Level, el: &[f32], packed: &[f32], lse: &[f32], slope: f32, edges: &[u32], p: &mut [f32],
+        level: Level, el: &[f32], packed: (&[f32], usize), lse: &[f32], slope: f32, edges: &[u32], p: &mut [f32],
         score: &mut [f32], pc: &mut [f32],
     ) {
         by_heads!(el.len(), again_body(el, packed, lse, slope, edges, p, score, pc))
@@ -221,7 +221,7 @@ multiversion! {
 #[inline(always)]
 fn again_body<const H: usize>(
     el: &[f32],
-    packed: &[f32],
+    (packed, stride): (&[f32], usize),
     lse: &[f32],
     slope: f32,
     edges: &[u32],
@@ -236,7 +236,7 @@ fn again_body<const H: usize>(
     let rows = p.chunks_exact_mut(h).zip(score.chunks_exact_mut(h));
     let rows = rows.zip(pc.chunks_exact_mut(h)).zip(edges);
     for (((p, score), pc), &v) in rows {
-        let from = &packed[v as usize * PACKED * h..][..PACKED * h];
+        let from = &packed[v as usize * stride..][..PACKED * h];
         let lse = &lse[v as usize * h..][..h];
         for k in 0..h {
             score[k] = el[k] + from[k];

@@ -5,7 +5,7 @@
 //! Unsafe: loads and stores through pointers, behind checks in the same function.
 #![allow(unsafe_code)]
 
-use crate::gat_layout::{HALF, Layout, ONE, Part, WHOLE, of_heads};
+use crate::gat_layout::{EACH, HALF, Layout, ONE, Part, TWICE, WHOLE, by_column, of_heads};
 use crate::gat_pieces::{self as pieces, Coefficients};
 use crate::spmm_tile::{AHEAD, prefetch_row};
 use crate::vector::Vector;
@@ -13,11 +13,20 @@ use crate::vector::Vector;
 /// Rows of `heads` heads of `width` columns that edges gather.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a> {
-    /// `[n, heads·width]`.
+    /// The first `heads·width` numbers of each row of `[n, stride]`.
     pub(crate) x: &'a [f32],
     pub(crate) n: usize,
     pub(crate) heads: usize,
     pub(crate) width: usize,
+    pub(crate) stride: usize,
+}
+
+impl Rows<'_> {
+    /// Whether there are all of them.
+    pub(crate) fn are_there(&self) -> bool {
+        let d = self.heads * self.width;
+        d <= self.stride && (self.n == 0 || (self.n - 1) * self.stride + d <= self.x.len())
+    }
 }
 
 /// The rows that some edges gather, all of them below a bound.
@@ -146,6 +155,16 @@ pub(crate) trait Terms<V: Vector>: Copy {
     ) -> Term<V>;
     /// Asks for what the edges of this row need beside it.
     fn ask(&self, row: usize);
+    /// Numbers for each head and row, and where those of a row begin, by column behind which its columns follow.
+    const NUMBERS: usize = 0;
+    /// See [`Terms::NUMBERS`]; behind the last row, anywhere.
+    fn record(&self, _row: usize) -> *const f32 {
+        std::ptr::null()
+    }
+    /// Numbers from the record of one row to that of the next.
+    fn stride(&self) -> usize {
+        0
+    }
     /// Those that have been written, if they have.
     fn written(&self) -> Option<Coefficients<'_>> {
         None
@@ -227,7 +246,7 @@ pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
 ) {
     let d = x.heads * x.width;
     assert!(layout.is_of(x.heads, x.width) && edges.below <= x.n);
-    assert!(x.n * d <= x.x.len() && to.row.len() == d);
+    assert!(x.are_there() && to.row.len() == d);
     assert!(!POSITIVE || to.positive.len() == d);
     if T::TOTALS {
         assert!(to.total.len() == x.heads && (!POSITIVE || to.total_positive.len() == x.heads));
@@ -248,12 +267,29 @@ pub(crate) fn sum<V: Vector, T: Terms<V>, const POSITIVE: bool>(
                 match (part.vectors, part.how_many) {
                     $(($n, ONE) => of_part::<V, T, POSITIVE, $n, ONE>(x, edges, part, terms, run, to),
                     ($n, HALF) => of_part::<V, T, POSITIVE, $n, HALF>(x, edges, part, terms, run, to),
-                    ($n, _) => of_part::<V, T, POSITIVE, $n, WHOLE>(x, edges, part, terms, run, to),)*
+                    ($n, WHOLE) => of_part::<V, T, POSITIVE, $n, WHOLE>(x, edges, part, terms, run, to),)*
                     (n, _) => unreachable!("a part of {n} vectors"),
                 }
             };
         }
-        by_vectors!(1 2 3 4 8);
+        macro_rules! by_column {
+            ($($n:literal)*) => {
+                match (part.vectors, part.how_many) {
+                    $(($n, EACH) => of_part::<V, T, POSITIVE, $n, EACH>(x, edges, part, terms, run, to),
+                    ($n, TWICE) => of_part::<V, T, POSITIVE, $n, TWICE>(x, edges, part, terms, run, to),)*
+                    (n, _) => unreachable!("a part of {n} vectors by column"),
+                }
+            };
+        }
+        match by_column(part.how_many) {
+            true if V::BY_COLUMN && T::TOTALS => {
+                let columns = terms.record(0).wrapping_add(T::NUMBERS * x.heads);
+                assert!(columns == x.x.as_ptr() && terms.stride() == x.stride);
+                by_column!(1 2 3 4);
+            }
+            true => unreachable!("rows of these vectors do not lie by column"),
+            false => by_vectors!(1 2 3 4 8),
+        }
     }
 }
 
@@ -267,11 +303,13 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
     run: Run,
     to: &mut Sums<'_>,
 ) {
-    let (head, d) = (part.head, x.heads * x.width);
+    let (head, stride) = (part.head, x.stride);
     let totals = T::TOTALS && part.totals;
+    // A vector's lanes are those of the coefficients, and all of them are columns.
+    let straight = by_column(HEADS);
     // SAFETY: this runs at the level of `V`, as making the layout proves. Columns of a part lie within those of a row
     // and its heads within all heads (`Layout::new`); edges gather rows below `edges.below`, of which `x` has as
-    // many; `to` and `terms` have as many numbers as `sum` checked.
+    // many; `to` and `terms` have as many numbers as `sum` checked, and by column the rows of `x` lie where it checked.
     unsafe {
         let zero = V::splat(0.0);
         let own = terms.own::<HEADS>(head, part.heads);
@@ -282,9 +320,9 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
         let (mut acc, mut above) = ([zero; N], [zero; N]);
         let (mut total, mut total_above) = (zero, zero);
         if !run.begins {
-            acc = load::<V, N>(row, part.tail);
+            acc = load::<V, N>(row, straight, part.tail);
             if POSITIVE {
-                above = load::<V, N>(positive, part.tail);
+                above = load::<V, N>(positive, straight, part.tail);
             }
             if totals {
                 total = of_heads::<V, HEADS>(to.total.as_ptr().add(head), part.heads);
@@ -298,13 +336,26 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
         let (x, heads, tail) = (x.x.as_ptr().add(part.column), part.heads, part.tail);
         let head_of: [V::Lanes; N] = std::array::from_fn(|n| part.head_of[n]);
         let opens = part.column == 0;
+        // Numbers before the columns of a record.
+        let numbers = match HEADS {
+            TWICE => T::NUMBERS * V::LANES / 2,
+            _ => T::NUMBERS * V::LANES,
+        };
         for (i, &r) in edges.rows.iter().enumerate() {
-            let next = edges.later(i);
-            prefetch_row(x.wrapping_add(next * d), N * V::LANES);
-            if opens {
-                terms.ask(next);
-            }
-            let r = r as usize;
+            let (r, next) = (r as usize, edges.later(i));
+            let from = match straight {
+                true => {
+                    prefetch_row(terms.record(next), numbers + N * V::LANES);
+                    terms.record(r).add(numbers)
+                }
+                false => {
+                    prefetch_row(x.wrapping_add(next * stride), N * V::LANES);
+                    if opens {
+                        terms.ask(next);
+                    }
+                    x.add(r * stride)
+                }
+            };
             let term = terms.term::<HEADS>(&own, i, r, head, heads);
             if T::TOTALS {
                 total = total.add(term.total);
@@ -312,10 +363,10 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
                     total_above = total_above.add(term.total_positive);
                 }
             }
-            let from = load::<V, N>(x.add(r * d), tail);
+            let from = load::<V, N>(from, straight, tail);
             for n in 0..N {
                 let (mut p, mut q) = (term.row, term.positive);
-                if HEADS != ONE {
+                if HEADS != ONE && !straight {
                     p = p.pick(head_of[n]);
                     q = q.pick(head_of[n]);
                 }
@@ -335,9 +386,9 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
                 }
                 let by = V::splat(1.0).over(total);
                 for n in 0..N {
-                    let by = match HEADS {
-                        ONE => by,
-                        _ => by.pick(part.head_of[n]),
+                    let by = match HEADS == ONE || straight {
+                        true => by,
+                        false => by.pick(part.head_of[n]),
                     };
                     acc[n] = acc[n].mul(by);
                     above[n] = above[n].mul(by);
@@ -352,9 +403,9 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
                 total_above = total_above.mul_add(one, total.mul(other));
             }
         }
-        store::<V, N>(acc, row, part.tail);
+        store::<V, N>(acc, row, straight, part.tail);
         if POSITIVE {
-            store::<V, N>(above, positive, part.tail);
+            store::<V, N>(above, positive, straight, part.tail);
         }
         if totals {
             total.store_first(to.total.as_mut_ptr().add(head), part.heads);
@@ -366,19 +417,23 @@ fn of_part<V: Vector, T: Terms<V>, const POSITIVE: bool, const N: usize, const H
     }
 }
 
-/// `N` vectors at `p`, of which the last ends with `tail`.
+/// `N` vectors at `p`, of which the last ends with `tail`, unless it is `whole`.
 ///
 /// # Safety
 /// That of [`Vector`].
 #[inline(always)]
-unsafe fn load<V: Vector, const N: usize>(p: *const f32, tail: V::Mask) -> [V; N] {
+unsafe fn load<V: Vector, const N: usize>(p: *const f32, whole: bool, tail: V::Mask) -> [V; N] {
     // SAFETY: passed on to the caller.
     unsafe {
         let mut all = [V::splat(0.0); N];
         for (n, v) in all.iter_mut().enumerate().take(N - 1) {
             *v = V::load(p.add(n * V::LANES));
         }
-        all[N - 1] = V::load_first(p.add((N - 1) * V::LANES), tail);
+        let last = p.add((N - 1) * V::LANES);
+        all[N - 1] = match whole {
+            true => V::load(last),
+            false => V::load_first(last, tail),
+        };
         all
     }
 }
@@ -388,71 +443,16 @@ unsafe fn load<V: Vector, const N: usize>(p: *const f32, tail: V::Mask) -> [V; N
 /// # Safety
 /// That of [`Vector`].
 #[inline(always)]
-unsafe fn store<V: Vector, const N: usize>(all: [V; N], p: *mut f32, tail: V::Mask) {
+unsafe fn store<V: Vector, const N: usize>(all: [V; N], p: *mut f32, whole: bool, tail: V::Mask) {
     // SAFETY: passed on to the caller.
     unsafe {
         for (n, v) in all.iter().enumerate().take(N - 1) {
             v.store(p.add(n * V::LANES));
         }
-        all[N - 1].store_first(p.add((N - 1) * V::LANES), tail);
-    }
-}
-
-/// Coefficients that have been written: `[edges, heads]`.
-#[derive(Clone, Copy)]
-pub(crate) struct Written<'a> {
-    pub(crate) row: &'a [f32],
-    /// Zero where the score is not positive; none where nobody asks.
-    pub(crate) positive: &'a [f32],
-    pub(crate) heads: usize,
-}
-
-impl<V: Vector> Terms<V> for Written<'_> {
-    type Own = ();
-    const TOTALS: bool = false;
-
-    fn check(&self, heads: usize, _rows: usize, edges: usize) {
-        assert!(self.heads == heads && self.row.len() >= edges * heads);
-        assert!(self.positive.is_empty() || self.positive.len() >= edges * heads);
-    }
-
-    #[inline(always)]
-    unsafe fn own<const HEADS: u8>(&self, _head: usize, _mask: V::Mask) {}
-
-    #[inline(always)]
-    unsafe fn term<const HEADS: u8>(
-        &self,
-        _own: &(),
-        i: usize,
-        _row: usize,
-        head: usize,
-        mask: V::Mask,
-    ) -> Term<V> {
-        let at = i * self.heads + head;
-        // SAFETY: edge `i` has as many numbers as heads (`check`).
-        unsafe {
-            let zero = V::splat(0.0);
-            let load = |of: &[f32]| match of.is_empty() {
-                true => zero,
-                false => of_heads::<V, HEADS>(of.as_ptr().add(at), mask),
-            };
-            Term {
-                row: load(self.row),
-                positive: load(self.positive),
-                total: zero,
-                total_positive: zero,
-            }
+        let (v, last) = (all[N - 1], p.add((N - 1) * V::LANES));
+        match whole {
+            true => v.store(last),
+            false => v.store_first(last, tail),
         }
-    }
-
-    #[inline(always)]
-    fn ask(&self, _row: usize) {}
-
-    fn written(&self) -> Option<Coefficients<'_>> {
-        Some(Coefficients {
-            row: self.row,
-            positive: self.positive,
-            stride: self.heads,
-        })
     }
 }

@@ -134,6 +134,9 @@ fn shapes() -> impl Strategy<Value = (usize, usize)> {
         Just((8, 8)),
         Just((8, 2)),
         Just((8, 4)),
+        Just((8, 3)),
+        Just((4, 2)),
+        Just((4, 8)),
         Just((4, 1)),
         Just((4, 64)),
         Just((2, 40)),
@@ -263,7 +266,13 @@ fn the_reference_gradients_are_those_of_central_differences() {
 fn hubs_are_right_and_threads_do_not_change_a_bit() {
     // Row 3 has 10 000 in-edges; source 3 gets as many out-edges in the transposed graph.
     for a in [star(500), star(500).view().transpose()] {
-        for (heads, width, p) in [(8, 8, None), (1, 7, Some(0.5)), (2, 40, None)] {
+        for (heads, width, p) in [
+            (8, 8, None),
+            (1, 7, Some(0.5)),
+            (2, 40, None),
+            (8, 2, Some(0.5)),
+            (4, 6, None),
+        ] {
             let case = Case::new(a.clone(), heads, width, p);
             let (z, el, er) = (wide(&case.z), wide(&case.el), wide(&case.er));
             let (lse, out) = naive(case.a.view(), &case.attention(), &z, &el, &er);

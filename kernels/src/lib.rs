@@ -35,15 +35,18 @@ mod exp;
 pub mod factor;
 pub mod gat;
 pub mod gat_backward;
+
 pub mod gat_dense;
 mod gat_factors;
 mod gat_forward;
 mod gat_layout;
 mod gat_pieces;
+mod gat_records;
 mod gat_scores;
 mod gat_sum;
 #[cfg(test)]
 mod gat_tests;
+mod gat_written;
 pub mod gemm;
 mod gemm_ahead;
 mod gemm_block;

@@ -8,7 +8,7 @@ use crate::spmm::{self, Onto};
 use crate::{Csr, Mat, Par, flat};
 
 /// Numbers of a line of memory.
-const LINE: usize = 16;
+pub(crate) const LINE: usize = 16;
 
 /// How often a row has to be gathered on average before it pays to copy all of them to where each begins a line, or
 /// shares one with no part of another.

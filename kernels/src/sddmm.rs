@@ -11,7 +11,8 @@ use std::ops::Range;
 use crate::csr::out_of_range;
 use crate::gat::level_for;
 use crate::gat_layout::Layout;
-use crate::gat_sum::{Close, Gathered, Rows, Run, Sums, Written, sum};
+use crate::gat_sum::{Close, Gathered, Rows, Run, Sums, sum};
+use crate::gat_written::Written;
 use crate::head_dots::head_dots;
 use crate::hubs::{each_edge, sum_rows, within};
 use crate::simd::Level;
@@ -177,6 +178,7 @@ fn spmm_heads_at(
         n,
         heads,
         width,
+        stride: d,
     };
     let out = &mut flat_mut(OP, out)[rows.start * d..rows.end * d];
     sum_rows(par, a.indptr, rows, d, out, |rows, edges, out| {

@@ -23,6 +23,8 @@ pub(crate) trait Vector: Copy {
     const TILE: usize;
     /// Whether wide rows of attention are summed piece by piece (`gat_pieces`).
     const BY_PIECES: bool = false;
+    /// Whether narrow heads of attention are laid out by column (`gat_records`).
+    const BY_COLUMN: bool = false;
     /// Selects the first lanes.
     type Mask: Copy;
     /// A number of a lane for every lane.
@@ -43,6 +45,19 @@ pub(crate) trait Vector: Copy {
     unsafe fn load_half(p: *const f32, m: Self::Mask) -> Self {
         // SAFETY: passed on to the caller.
         unsafe { Self::load_first(p, m) }
+    }
+    /// Half as many numbers as there are lanes from `p`, in either half of them.
+    #[inline(always)]
+    unsafe fn load_twice(p: *const f32) -> Self {
+        let half = Self::LANES / 2;
+        let mut both = [0.0; 16];
+        // SAFETY: the pointer is valid for half of the lanes, of which there are at most 16.
+        unsafe {
+            for (lane, x) in both.iter_mut().enumerate().take(Self::LANES) {
+                *x = *p.add(lane % half);
+            }
+            Self::load(both.as_ptr())
+        }
     }
     /// [`Vector::load`] from 16-bit numbers (bfloat16).
     unsafe fn load_bf16(p: *const half::bf16) -> Self;
@@ -159,6 +174,10 @@ mod tests {
                 *ok &= (v.sum() - want).abs() < 1e-4;
                 if 2 * n <= V::LANES {
                     *ok &= (V::load_half(x.as_ptr(), m).sum() - want).abs() < 1e-4;
+                }
+                if 2 * n == V::LANES {
+                    V::load_twice(x.as_ptr()).store(out.as_mut_ptr());
+                    *ok &= out[..n] == x[..n] && out[n..2 * n] == x[..n];
                 }
                 let b: Vec<half::bf16> = x.iter().map(|&x| half::bf16::from_f32(x)).collect();
                 V::load_first_bf16(b.as_ptr(), m).store_first(out.as_mut_ptr(), m);

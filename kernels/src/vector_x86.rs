@@ -117,6 +117,7 @@ impl Vector for __m256 {
     const LANES: usize = 8;
     const TILE: usize = 8;
     const BY_PIECES: bool = true;
+    const BY_COLUMN: bool = true;
     type Mask = __m256i;
     type Lanes = __m256i;
 
@@ -153,6 +154,11 @@ impl Vector for __m256 {
     unsafe fn load_half(p: *const f32, m: __m256i) -> Self {
         // SAFETY: see the head of the module; masked lanes are not read.
         unsafe { _mm256_zextps128_ps256(_mm_maskload_ps(p, _mm256_castsi256_si128(m))) }
+    }
+    #[inline(always)]
+    unsafe fn load_twice(p: *const f32) -> Self {
+        // SAFETY: see the head of the module; four numbers are read.
+        unsafe { _mm256_broadcast_ps(&*p.cast()) }
     }
     #[inline(always)]
     unsafe fn load_first_bf16(p: *const half::bf16, m: __m256i) -> Self {

@@ -27,6 +27,7 @@ fn sums<V: Vector>(
     );
     let terms = Forward::<'_, false> {
         from: &from,
+        stride: 2 * heads,
         own: &own,
         kept: &[],
         heads,
@@ -36,6 +37,7 @@ fn sums<V: Vector>(
         n,
         heads,
         width,
+        stride: d,
     };
     let mut all = [d, d, heads, heads].map(|len| vec![7.0; len]);
     let [row, above, total, total_positive] = &mut all;
