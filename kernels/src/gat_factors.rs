@@ -16,7 +16,7 @@
 
 use crate::Par;
 use crate::exp::exp;
-use crate::gat_layout::of_heads;
+use crate::gat_layout::{by_column, of_heads};
 use crate::gat_scores::{by_heads, leaky};
 use crate::gat_sum::{Term, Terms};
 use crate::simd::multiversion;
@@ -59,6 +59,16 @@ fn rows_at_a_time(heads: usize) -> usize {
 #[inline(always)]
 fn side_by_side<const H: usize>(parts: &[&[f32]], heads: usize, stride: usize, to: &mut [f32]) {
     let heads = if H > 0 { H } else { heads };
+    let wide = parts.len() * heads;
+    // Without gaps, a number that the compiler knows.
+    match stride == wide {
+        true => lay_rows(parts, heads, wide, to),
+        false => lay_rows(parts, heads, stride, to),
+    }
+}
+
+#[inline(always)]
+fn lay_rows(parts: &[&[f32]], heads: usize, stride: usize, to: &mut [f32]) {
     for (r, to) in to.chunks_exact_mut(stride).enumerate() {
         for (part, to) in parts.iter().zip(to.chunks_exact_mut(heads)) {
             to.copy_from_slice(&part[r * heads..][..heads]);
@@ -168,7 +178,8 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
     ) -> Term<V> {
         // SAFETY: the row's factors lie within `from`, the edge's within `kept` (`check`).
         unsafe {
-            let from = self.from.as_ptr().add(row * self.stride + head);
+            let stride = stride_of::<HEADS>(self.stride, 2 * self.heads);
+            let from = self.from.as_ptr().add(row * stride + head);
             let (one, other) = (
                 of_heads::<V, HEADS>(from, mask),
                 of_heads::<V, HEADS>(from.add(self.heads), mask),
@@ -201,8 +212,15 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
 
     #[inline(always)]
     fn ask(&self, row: usize) {
-        lines(self.from, row, self.stride, 2 * self.heads);
+        lines(self.from, row, 2 * self.heads);
     }
+}
+
+/// From one row's numbers to the next one's: `stride` by column, elsewhere as many as there are, so that the compiler
+/// has one number less to keep.
+#[inline(always)]
+fn stride_of<const HEADS: u8>(stride: usize, numbers: usize) -> usize {
+    if by_column(HEADS) { stride } else { numbers }
 }
 
 /// Vectors of three runs of as many numbers as heads.
@@ -251,10 +269,10 @@ unsafe fn dropped<V: Vector, const HEADS: u8, const DROPS: bool>(
     }
 }
 
-/// Asks for the first `wide` numbers of a row of `x: [n, stride]`.
+/// Asks for a row of `x: [n, wide]`.
 #[inline(always)]
-fn lines(x: &[f32], row: usize, stride: usize, wide: usize) {
-    let row = x.as_ptr().wrapping_add(row * stride);
+fn lines(x: &[f32], row: usize, wide: usize) {
+    let row = x.as_ptr().wrapping_add(row * wide);
     prefetch(row);
     prefetch(row.wrapping_add(wide - 1));
     if wide > 32 {
@@ -336,7 +354,8 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Backward<'_, DROPS> {
         let heads = self.el.len();
         // SAFETY: the row's numbers lie within `packed`, the edge's within `kept` (`check`).
         unsafe {
-            let from = self.packed.as_ptr().add(row * self.stride + head);
+            let stride = stride_of::<HEADS>(self.stride, PACKED * heads);
+            let from = self.packed.as_ptr().add(row * stride + head);
             let of = |k: usize| of_heads::<V, HEADS>(from.add(k * heads), mask);
             let a = own[1].mul(of(1)).larger(own[2].mul(of(2)));
             let (ac, zero) = (a.mul(of(3)), V::splat(0.0));
@@ -361,6 +380,6 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Backward<'_, DROPS> {
 
     #[inline(always)]
     fn ask(&self, row: usize) {
-        lines(self.packed, row, self.stride, PACKED * self.el.len());
+        lines(self.packed, row, PACKED * self.el.len());
     }
 }

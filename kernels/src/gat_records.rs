@@ -1,17 +1,17 @@
 //! Records: what edges read of a vertex when they gather it, numbers that coefficients are made of and its row.
 //!
-//! Where it is gathered often enough, it is laid out for that first. Rows of any number of columns are copied to whole
-//! lines of memory ([`Lines`]). Rows of eight or four narrow heads are, with AVX2, laid **by column**: each of their
-//! vectors has columns of several heads, so that coefficients were picked out of the vector that holds one for each
-//! head, which took longer than to fetch the row. A row `[heads, width]` is copied to `[width, heads]`, behind its
-//! vertex's numbers. Its vectors have a lane for each head then, as coefficients do, and an edge's lines follow each
-//! other. Sums are by column, too, and laid back when a row's last edge has been added. Bits stay as they are.
+//! Rows are read where they are, but for those of eight or four narrow heads with AVX2, which are laid **by column**
+//! first where they are gathered often enough: each of their vectors has columns of several heads, so that coefficients
+//! would have to be picked out of the vector that holds one for each head, which takes longer than to fetch the row. A
+//! row `[heads, width]` is copied to `[width, heads]`, behind its vertex's numbers. Its vectors have a lane for each head
+//! then, as coefficients do, and an edge's lines follow each other. Sums are by column, too, and laid back when a row's
+//! last edge has been added. Bits stay as they are.
 
 use std::ops::Range;
 
 use crate::gat_layout::Layout;
 use crate::gat_sum::{Rows, Sums};
-use crate::lines::{LINE, Lines};
+use crate::lines::LINE;
 use crate::simd::Level;
 use crate::vector::Vector;
 use crate::{Mat, Par, flat};
@@ -40,8 +40,8 @@ pub(crate) struct Records<'x> {
     numbers: Vec<f32>,
     /// From one vertex's numbers to the next one's.
     stride: usize,
-    /// None by column.
-    lines: Option<Lines<'x>>,
+    /// The rows, `[n, heads·width]`; none by column.
+    rows: Option<&'x [f32]>,
 }
 
 impl<'x> Records<'x> {
@@ -55,7 +55,7 @@ impl<'x> Records<'x> {
         edges: usize,
         write: impl Fn(Range<usize>, usize, &mut [f32]) + Sync,
     ) -> Records<'x> {
-        let (n, d) = x.dim();
+        let ((n, d), from) = (x.dim(), flat("gat", x));
         let by_column = level == Level::Avx2 && edges >= PAYS * n && fits(heads, d / heads);
         let at = each * heads;
         let stride = match by_column {
@@ -69,7 +69,7 @@ impl<'x> Records<'x> {
             each,
             numbers: Vec::new(),
             stride,
-            lines: (!by_column).then(|| Lines::of(par, x, edges, None)),
+            rows: (!by_column).then_some(from),
         };
         let mut numbers = par.scratch_of_any(n * stride);
         let together = if by_column { TOGETHER } else { n };
@@ -79,7 +79,7 @@ impl<'x> Records<'x> {
                 let vertices = first..first + to.len() / stride;
                 write(vertices.clone(), stride, to);
                 if by_column {
-                    records.lay(&flat("gat", x)[vertices.start * d..vertices.end * d], to);
+                    records.lay(&from[vertices.start * d..vertices.end * d], to);
                 }
             }
         });
@@ -87,7 +87,7 @@ impl<'x> Records<'x> {
     }
 
     fn by_column(&self) -> bool {
-        self.lines.is_none()
+        self.rows.is_none()
     }
 
     /// Where a row begins that lies by column.
@@ -107,8 +107,8 @@ impl<'x> Records<'x> {
 
     /// The rows, to be summed by [`Records::layout`].
     pub(crate) fn rows(&self) -> Rows<'_> {
-        let (x, stride) = match &self.lines {
-            Some(lines) => lines.rows(),
+        let (x, stride) = match self.rows {
+            Some(rows) => (rows, self.heads * self.width),
             None => (
                 self.numbers.get(self.at()..).unwrap_or_default(),
                 self.stride,
@@ -190,9 +190,6 @@ impl<'x> Records<'x> {
     /// Hands its memory back for the next ones.
     pub(crate) fn done(self, par: &Par) {
         par.recycle(self.numbers);
-        if let Some(lines) = self.lines {
-            lines.done(par);
-        }
     }
 }
 
