@@ -155,13 +155,13 @@ pub(crate) trait Terms<V: Vector>: Copy {
     ) -> Term<V>;
     /// Asks for what the edges of this row need beside it.
     fn ask(&self, row: usize);
-    /// Numbers for each head and row, and where those of a row begin, by column behind which its columns follow.
+    /// By column, how many numbers for each head lie before the columns of a record.
     const NUMBERS: usize = 0;
-    /// See [`Terms::NUMBERS`]; behind the last row, anywhere.
+    /// By column, where the record of a row begins; a pointer beyond them all for a row that is not there.
     fn record(&self, _row: usize) -> *const f32 {
         std::ptr::null()
     }
-    /// Numbers from the record of one row to that of the next.
+    /// By column, numbers from one record to the next.
     fn stride(&self) -> usize {
         0
     }
