@@ -106,6 +106,9 @@ pub(crate) fn of_sources(par: &Par, el: &[f32], heads: usize, slope: f32) -> Vec
 /// for scores near zero.
 const ABOVE: f32 = 1.0 + 4e-6;
 
+/// Numbers a source and head that [`Forward`] reads.
+pub(crate) const FACTORS: usize = 2;
+
 /// Numbers a destination and head that [`Forward`] reads.
 pub(crate) const OWN: usize = 3;
 
@@ -157,7 +160,7 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
     #[inline(always)]
     fn check(&self, heads: usize, rows: usize, edges: usize) {
         assert!(self.heads == heads && self.own.len() == OWN * heads);
-        assert!(self.stride >= 2 * heads && self.from.len() >= rows * self.stride);
+        assert!(self.stride >= FACTORS * heads && self.from.len() >= rows * self.stride);
         assert!(!DROPS || self.kept.len() >= edges * heads);
     }
 
@@ -178,7 +181,7 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
     ) -> Term<V> {
         // SAFETY: the row's factors lie within `from`, the edge's within `kept` (`check`).
         unsafe {
-            let stride = stride_of::<HEADS>(self.stride, 2 * self.heads);
+            let stride = stride_of::<HEADS>(self.stride, FACTORS * self.heads);
             let from = self.from.as_ptr().add(row * stride + head);
             let (one, other) = (
                 of_heads::<V, HEADS>(from, mask),
@@ -198,7 +201,7 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
         }
     }
 
-    const NUMBERS: usize = 2;
+    const NUMBERS: usize = FACTORS;
 
     #[inline(always)]
     fn record(&self, row: usize) -> *const f32 {
@@ -212,7 +215,7 @@ impl<V: Vector, const DROPS: bool> Terms<V> for Forward<'_, DROPS> {
 
     #[inline(always)]
     fn ask(&self, row: usize) {
-        lines(self.from, row, 2 * self.heads);
+        lines(self.from, row, FACTORS * self.heads);
     }
 }
 

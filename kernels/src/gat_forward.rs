@@ -5,7 +5,7 @@ use std::slice::ChunksExact;
 
 use crate::exp::{exp, ln};
 use crate::gat::{Attention, Sums, check, chunk, destination_key};
-use crate::gat_factors::{self as factors, OWN};
+use crate::gat_factors::{self as factors, FACTORS, OWN};
 use crate::gat_layout::Layout;
 use crate::gat_records::Records;
 use crate::gat_scores::{Kept, drop_to, part_positive, powers, scores};
@@ -28,9 +28,6 @@ struct Forward<'a> {
     /// The sources with factors of their exponentials.
     records: &'a Records<'a>,
 }
-
-/// Those factors, for each head.
-const FACTORS: usize = 2;
 
 const OP: &str = "gat";
 

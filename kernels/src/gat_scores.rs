@@ -209,7 +209,7 @@ multiversion! {
 
 multiversion! {
     /// `gat_factors::Backward` for a source with scores far from zero, by an exponential for each edge: the
-    /// coefficients, and what their scores were. `lse: [n_dst, heads]`.
+    /// coefficients, and what their scores were. `lse: [n_dst, heads]`; `packed` comes with its stride, as there.
     pub(crate) fn again(
         level: Level, el: &[f32], packed: (&[f32], usize), lse: &[f32], slope: f32, edges: &[u32], p: &mut [f32],
         score: &mut [f32], pc: &mut [f32],
