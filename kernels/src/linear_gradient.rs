@@ -191,13 +191,14 @@ fn gradients_at(
     let mut partial = par.scratch(lanes * size);
     let spans = split_rows(v, lanes);
     let share = if engine.tiles { TILED_SHARE } else { SHARE };
+    let across = across::pays(level, xs.iter().map(|x| x.ncols()), n);
     let group = match right {
         // Rows would be made by each of them.
         Right::Made(_) => GROUP,
         Right::Held(_) if v * k * n <= SMALL => GROUP,
         Right::Held(_) => {
             let sharing = par.threads().div_ceil(lanes);
-            let most = if across::pays(level, n) && !engine.tiles {
+            let most = if across && !engine.tiles {
                 across::WIDEST
             } else {
                 GROUP
@@ -213,7 +214,8 @@ fn gradients_at(
         jobs_of(lane, span[0]..span[1], of, n, gb.is_some(), &mut jobs);
     }
     // By the operands alone, not by who shares a lane.
-    let chunk = (CHUNK_ELEMENTS / (k.min(GROUP) + n)).clamp(CHUNK_MIN, CHUNK_MAX) / 16 * 16;
+    let rows = (CHUNK_ELEMENTS / (k.min(GROUP) + n)).clamp(CHUNK_MIN, CHUNK_MAX) / 16 * 16;
+    let chunk = (!across).then_some(rows);
     par.run(jobs, |job| lane(engine, par, job, &right, (n, chunk)));
     if let Right::Made(blocks) = right {
         blocks.recycle(par);
@@ -335,13 +337,14 @@ fn jobs_of<'a>(
 }
 
 /// One job, by chunks of `chunk` rows: the operands are packed, which also brings them into the cache in
-/// the order in which they lie, and multiplied while the next chunk is fetched.
+/// the order in which they lie, and multiplied while the next chunk is fetched. Without `chunk` nothing is
+/// packed.
 fn lane(
     engine: Engine,
     par: &Par,
     mut job: Job<'_>,
     right: &Right<'_>,
-    (n, chunk): (usize, usize),
+    (n, chunk): (usize, Option<usize>),
 ) {
     let level = engine.level;
     let m: usize = job.lefts.iter().map(|left| left.columns.len()).sum();
@@ -353,11 +356,11 @@ fn lane(
     {
         return tiled_lane(level, par, job, g, n);
     }
-    if m > 0 && across::pays(level, n) {
-        return across::lane(level, par, job, right, n);
-    }
+    let chunk = match chunk {
+        None if m > 0 => return across::lane(level, par, job, right, n),
+        chunk => chunk.unwrap_or(CHUNK_MIN).min(job.rows.len().max(1)),
+    };
     let shape = TileShape::of(level);
-    let chunk = chunk.min(job.rows.len().max(1));
     let widest = job.lefts.iter().map(|left| left.columns.len()).max();
     let left_len = widest.unwrap_or(0).next_multiple_of(shape.rows) * chunk;
     let left_len = left_len.next_multiple_of(16);

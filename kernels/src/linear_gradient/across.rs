@@ -14,9 +14,13 @@ use crate::Par;
 use crate::simd::Level;
 use crate::vector::{Vector, at_level, prefetch};
 
-/// Columns of the right operand at most, with many registers and with few; of more both operands are packed.
+/// Columns of the right operand at most; of more both operands are packed.
 const MOST: usize = 64;
-const MOST_OF_FEW: usize = 32;
+
+/// The same with few registers where rows of the left operand lie [`CROWDED`] apart, or a multiple of that: a strip
+/// of a block falls into a few sets of the nearest cache, and is fetched again for every group.
+const MOST_CROWDED: usize = 32;
+const CROWDED: usize = 256;
 
 /// Rows whose sums are added to those of the rows before, so that rounding does not grow with all rows.
 const ROWS: usize = 192;
@@ -24,11 +28,12 @@ const ROWS: usize = 192;
 /// Rows of which a strip stays in the nearest cache for every group of the right operand's columns.
 const BLOCK: usize = 48;
 
-/// Columns of the right operand, with many registers and with few, and vectors of the left one, whose sums are in
-/// registers together.
+/// Columns of the right operand, and vectors of the left one, whose sums are in registers together.
 const GROUP: usize = 8;
-const GROUP_OF_FEW: usize = 4;
 const STRIP: usize = 3;
+
+/// The columns with few registers, of a strip of several vectors.
+const GROUP_OF_FEW: usize = 4;
 
 /// Rows from one request for lines to the next with few registers: it takes as long as some of their multiply-adds.
 const EVERY: usize = 4;
@@ -39,23 +44,20 @@ const LINE: usize = 16;
 /// Columns of the left operand of one job at most: a block of them and the next lie in the second-level cache.
 pub(super) const WIDEST: usize = 960;
 
-/// Whether a gradient of `n` columns is summed here.
-pub(super) fn pays(level: Level, n: usize) -> bool {
+/// Whether a gradient of `n` columns is summed here, for left operands of so many columns each.
+pub(super) fn pays(level: Level, mut lefts: impl Iterator<Item = usize>, n: usize) -> bool {
+    let crowded = |k: usize| k > 0 && k.is_multiple_of(CROWDED);
     let most = match level {
         Level::Avx512 => MOST,
-        Level::Avx2 | Level::Neon | Level::Scalar => MOST_OF_FEW,
+        _ if lefts.any(crowded) => MOST_CROWDED,
+        Level::Avx2 | Level::Neon | Level::Scalar => MOST,
     };
     n <= most
 }
 
-/// Columns of a group, and rows from one request to the next.
-const fn beside<V: Vector>() -> (usize, usize) {
-    // As many vectors as a tile of aggregation holds.
-    if V::TILE > 8 {
-        (GROUP, 1)
-    } else {
-        (GROUP_OF_FEW, EVERY)
-    }
+/// Whether a level has few registers: as many vectors as a tile of aggregation holds.
+const fn few<V: Vector>() -> bool {
+    V::TILE <= 8
 }
 
 /// Numbers of a column's sums, those that fill the last vector included.
@@ -216,15 +218,20 @@ impl Next {
 
 #[inline(always)]
 fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
-    let (most, every) = beside::<V>();
-    let groups = rows.n.div_ceil(most);
-    let group = rows.n.div_ceil(groups.max(1));
+    let every = if few::<V>() { EVERY } else { 1 };
+    // Columns of a group beside so many vectors.
+    let group = |strip: usize| {
+        let most = if few::<V>() && strip > 1 {
+            GROUP_OF_FEW
+        } else {
+            GROUP
+        };
+        rows.n.div_ceil(rows.n.div_ceil(most).max(1))
+    };
     let vectors = rows.columns.div_ceil(V::LANES);
     let count = rows.g.len() / rows.n;
-    let mut next = Next::behind(
-        rows,
-        count.div_ceil(every) * groups * vectors.div_ceil(STRIP),
-    );
+    let tiles = rows.n.div_ceil(group(STRIP)) * vectors.div_ceil(STRIP);
+    let mut next = Next::behind(rows, (count / every).max(1) * tiles);
     let mut first = 0;
     while first < vectors {
         let strip = match vectors - first {
@@ -232,10 +239,11 @@ fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
             4 => 2,
             left => left.min(STRIP),
         };
+        let group = group(strip);
         for right in (0..rows.n).step_by(group) {
             let at = (first * V::LANES, right);
             // A mask takes a register, of which many are left or none.
-            let whole = most == GROUP_OF_FEW && (first + strip) * V::LANES <= rows.columns;
+            let whole = few::<V>() && (first + strip) * V::LANES <= rows.columns;
             macro_rules! tile {
                 ($($n:literal)*) => {
                     match (group.min(rows.n - right), strip, whole) {
@@ -264,12 +272,12 @@ fn tile<V: Vector, const N: usize, const S: usize, const WHOLE: bool>(
     next: &mut Next,
     sums: &mut [f32],
 ) {
-    let (most, every) = beside::<V>();
-    if N > most || WHOLE && most == GROUP {
+    if few::<V>() && S > 1 && N > GROUP_OF_FEW || WHOLE && !few::<V>() {
         unreachable!(
-            "a group has at most {most} columns, and whole strips of their own where they are few"
+            "a group has at most {GROUP_OF_FEW} columns, and whole strips of their own where registers are few"
         );
     }
+    let every = if few::<V>() { EVERY } else { 1 };
     let Rows {
         x,
         k,
@@ -299,27 +307,44 @@ fn tile<V: Vector, const N: usize, const S: usize, const WHOLE: bool>(
         let mut ahead = *next;
         let mut row = x.as_ptr().wrapping_add(from + left);
         let mut elements = g.as_ptr().wrapping_add(right);
-        for r in 0..count {
-            if r % every == 0 {
-                ahead.ask();
-            }
-            let mut vectors = [V::splat(0.0); S];
-            for (s, vector) in vectors.iter_mut().enumerate() {
-                let p = row.add(s * V::LANES);
-                *vector = if WHOLE || s + 1 < S {
-                    V::load(p)
-                } else {
-                    V::load_first(p, mask)
-                };
-            }
-            for (c, acc) in acc.iter_mut().enumerate() {
-                let element = V::splat(*elements.add(c));
-                for (s, acc) in acc.iter_mut().enumerate() {
-                    *acc = vectors[s].mul_add(element, *acc);
+        // The next strip, which the second-level cache holds, for the last group; nothing new for the others.
+        let behind = if right + N == n {
+            S * V::LANES + LINE
+        } else {
+            0
+        };
+        macro_rules! add_row {
+            () => {
+                if few::<V>() {
+                    prefetch(row.wrapping_add(behind));
                 }
+                let mut vectors = [V::splat(0.0); S];
+                for (s, vector) in vectors.iter_mut().enumerate() {
+                    let p = row.add(s * V::LANES);
+                    *vector = if WHOLE || s + 1 < S {
+                        V::load(p)
+                    } else {
+                        V::load_first(p, mask)
+                    };
+                }
+                for (c, acc) in acc.iter_mut().enumerate() {
+                    let element = V::splat(*elements.add(c));
+                    for (s, acc) in acc.iter_mut().enumerate() {
+                        *acc = vectors[s].mul_add(element, *acc);
+                    }
+                }
+                row = row.wrapping_add(k);
+                elements = elements.wrapping_add(n);
+            };
+        }
+        for _ in 0..count / every {
+            ahead.ask();
+            for _ in 0..every {
+                add_row!();
             }
-            row = row.wrapping_add(k);
-            elements = elements.wrapping_add(n);
+        }
+        for _ in 0..count % every {
+            add_row!();
         }
         *next = ahead;
         for (c, acc) in acc.into_iter().enumerate() {

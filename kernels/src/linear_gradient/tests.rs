@@ -123,6 +123,7 @@ proptest! {
 fn made_rows_of_many_lanes_and_groups() {
     check_made(3 * LANE_ROWS + 77, &[33, 128], 128, &[16, 16]);
     check_made(2 * LANE_ROWS + 5, &[300, 250, 7], 40, &[600]);
+    check_made(LANE_ROWS + 50, &[256, 7], 41, &[30]);
 }
 
 #[test]
@@ -132,6 +133,7 @@ fn many_rows_in_lanes() {
     check(1300, GROUP + 19, 5);
     check(2 * LANE_ROWS + 31, GROUP + 122, 14);
     check(700, 2 * GROUP, 64);
+    check(700, 512, 33);
     check(2 * LANE_ROWS, 7, 130);
     check(LANES * LANE_ROWS + 1025, 5, 3);
 }
