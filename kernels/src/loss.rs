@@ -8,6 +8,8 @@ use crate::{Mat, Par, expect_eq, flat, flat_mut};
 /// Rows of one block; the loss is summed per block, then over the blocks.
 const BLOCK: usize = 1024;
 
+mod columns;
+
 /// Products of sums beyond this could leave the range of `f64` with the next.
 const LARGE: f64 = 1e250;
 
@@ -58,32 +60,109 @@ pub fn softmax_xent(
     let bounds = split_rows(n, n.div_ceil(BLOCK));
     let jobs = cut_mut(flat_mut("softmax_xent", grad), classes, &bounds);
     let losses = par.map(jobs, |(first, grads)| {
-        let (mut loss, mut product) = (0.0, 1.0);
-        for (k, g) in grads.chunks_exact_mut(classes).enumerate() {
-            let v = first + k;
-            if !mask[v] {
-                g.fill(0.0);
-                continue;
-            }
-            let label = usize::try_from(labels[v]).ok().filter(|&c| c < classes);
-            let Some(label) = label else {
-                panic!(
-                    "softmax_xent: expected a label below {classes} in row {v}, got {}",
-                    labels[v]
-                );
-            };
-            let (sum, rest) = row(&logits[v * classes..][..classes], label, scale, g);
-            loss += rest;
-            // One logarithm for many rows: each sum is at least 1 and at most the number of classes.
-            product *= sum;
-            if product > LARGE {
-                loss += f64::ln(product);
-                product = 1.0;
-            }
-        }
-        loss + product.ln()
+        let here = first..first + grads.len() / classes;
+        let of_rows = Rows {
+            logits: &logits[here.start * classes..here.end * classes],
+            labels: &labels[here.clone()],
+            mask: &mask[here],
+            classes,
+            scale,
+            first,
+        };
+        of_rows.losses(grads)
     });
     losses.into_iter().sum()
+}
+
+/// A run of rows.
+struct Rows<'a> {
+    /// `[n, classes]`.
+    logits: &'a [f32],
+    labels: &'a [i32],
+    mask: &'a [bool],
+    classes: usize,
+    scale: f32,
+    /// Number of the first row, for messages.
+    first: usize,
+}
+
+impl Rows<'_> {
+    /// The loss of those in the mask, and all gradients in `grads: [n, classes]`.
+    fn losses(&self, grads: &mut [f32]) -> f64 {
+        let (mut all, mut waiting, mut count) = (Losses::NONE, [0; columns::ROWS], 0);
+        for v in 0..self.labels.len() {
+            if !self.mask[v] {
+                grads[v * self.classes..(v + 1) * self.classes].fill(0.0);
+                continue;
+            }
+            waiting[count] = v;
+            count += 1;
+            if self.classes > columns::MOST {
+                self.one_by_one(&waiting[..1], grads, &mut all);
+                count = 0;
+            } else if count == columns::ROWS {
+                let (sums, tops) =
+                    columns::rows(self.logits, &waiting, self.classes, self.scale, grads);
+                for (&v, (sum, top)) in waiting.iter().zip(sums.into_iter().zip(tops)) {
+                    let at = v * self.classes + self.label(v);
+                    grads[at] -= self.scale;
+                    all.add(sum.into(), f64::from(top) - f64::from(self.logits[at]));
+                }
+                count = 0;
+            }
+        }
+        self.one_by_one(&waiting[..count], grads, &mut all);
+        all.sum + all.product.ln()
+    }
+
+    fn one_by_one(&self, rows: &[usize], grads: &mut [f32], losses: &mut Losses) {
+        for &v in rows {
+            let here = v * self.classes..(v + 1) * self.classes;
+            let (x, g) = (&self.logits[here.clone()], &mut grads[here]);
+            let (sum, rest) = row(x, self.label(v), self.scale, g);
+            losses.add(sum, rest);
+        }
+    }
+
+    /// The label of a row.
+    ///
+    /// # Panics
+    /// When it is not a class.
+    fn label(&self, v: usize) -> usize {
+        let label = usize::try_from(self.labels[v]).ok();
+        label.filter(|&c| c < self.classes).unwrap_or_else(|| {
+            panic!(
+                "softmax_xent: expected a label below {} in row {}, got {}",
+                self.classes,
+                self.first + v,
+                self.labels[v]
+            )
+        })
+    }
+}
+
+/// A sum of losses, of some of which the logarithm is still to be taken: one for many rows, as each sum of
+/// exponentials is at least 1 and at most the number of classes.
+struct Losses {
+    sum: f64,
+    product: f64,
+}
+
+impl Losses {
+    const NONE: Losses = Losses {
+        sum: 0.0,
+        product: 1.0,
+    };
+
+    /// Adds `ln(sum) + rest`.
+    fn add(&mut self, sum: f64, rest: f64) {
+        self.sum += rest;
+        self.product *= sum;
+        if self.product > LARGE {
+            self.sum += self.product.ln();
+            self.product = 1.0;
+        }
+    }
 }
 
 /// Independent partial results of a row's reductions; fixed, so that the order of additions is.
@@ -92,7 +171,7 @@ const LANES: usize = 16;
 /// One result of the lanes, half by half: what a compiler makes of adding them in turn waits for each
 /// addition.
 #[inline(always)]
-fn folded(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
+fn folded<T: Copy>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
     let mut half = LANES / 2;
     while half > 0 {
         for k in 0..half {
@@ -180,6 +259,33 @@ mod tests {
             for (g, w) in got.iter().zip(&want) {
                 prop_assert!((g - w).abs() < 1e-6);
             }
+        }
+    }
+
+    #[test]
+    fn rows_of_few_classes_are_as_one_by_one() {
+        for classes in 1..=17 {
+            let n = 3 * columns::ROWS + 5;
+            let x = Mat::from_shape_fn((n, classes), |(r, c)| {
+                ((r * 31 + c * 17) % 101) as f32 * 0.3
+            });
+            let labels: Vec<i32> = (0..n).map(|v| (v * 7 % classes) as i32).collect();
+            let mask: Vec<bool> = (0..n).map(|v| v % 5 != 2).collect();
+            let mut got = Mat::from_elem((n, classes), f32::NAN);
+            let loss = softmax_xent(&Par::new(1), &x, &labels, &mask, 0.3, &mut got);
+            let (mut want, mut losses) = (Mat::zeros((n, classes)), Losses::NONE);
+            for v in (0..n).filter(|&v| mask[v]) {
+                let mut g = vec![0.0; classes];
+                let x = x.row(v).to_vec();
+                let (sum, rest) = row(&x, labels[v] as usize, 0.3, &mut g);
+                losses.add(sum, rest);
+                want.row_mut(v)
+                    .iter_mut()
+                    .zip(g)
+                    .for_each(|(to, g)| *to = g);
+            }
+            assert_eq!(got, want, "{classes} classes");
+            assert_eq!(loss, losses.sum + losses.product.ln());
         }
     }
 
