@@ -1,5 +1,5 @@
-//! Softmax of rows of few classes, many rows at a time: a vector holds one class of several rows, so that
-//! nothing is reduced within a vector and no lane is idle.
+//! Softmax of rows of few classes (up to 64), many rows at a time: a vector holds one class of several rows, so
+//! that nothing is reduced within a vector and no lane is idle.
 
 use super::{LANES, folded};
 use crate::exp::exp;
@@ -9,7 +9,10 @@ use crate::simd::multiversion;
 pub(super) const ROWS: usize = 16;
 
 /// Classes at most: of more, a row fills vectors of its own.
-pub(super) const MOST: usize = LANES;
+pub(super) const MOST: usize = 64;
+
+/// Room for the classes of so many rows.
+pub(super) type Columns = [[f32; ROWS]; MOST];
 
 multiversion! {
     /// What `row` does, with the same bits, for `rows` of `x: [_, classes]`: scaled softmax in `g: [_, classes]`, without
@@ -19,10 +22,10 @@ multiversion! {
         rows: &[usize; ROWS],
         classes: usize,
         scale: f32,
+        columns: &mut Columns,
         g: &mut [f32],
     ) -> ([f32; ROWS], [f32; ROWS]) {
-        let mut all = [[0f32; ROWS]; MOST];
-        let columns = &mut all[..classes];
+        let columns = &mut columns[..classes];
         for (r, &v) in rows.iter().enumerate() {
             for (column, x) in columns.iter_mut().zip(&x[v * classes..][..classes]) {
                 column[r] = *x;
@@ -35,18 +38,23 @@ multiversion! {
         for column in &mut *columns {
             column.iter_mut().zip(&tops).for_each(|(x, top)| *x = exp(*x - top));
         }
-        let sums = if classes < LANES {
-            columns.iter().fold([0f32; ROWS], added)
-        } else {
-            // In the order in which a row of as many classes as lanes is.
-            folded(all, |a, b| added(a, &b))
+        // In the order in which those of a row are added.
+        let (chunks, rest) = columns.as_chunks::<LANES>();
+        let mut lanes = [[0f32; ROWS]; LANES];
+        for chunk in chunks {
+            lanes.iter_mut().zip(chunk).for_each(|(sums, x)| *sums = added(*sums, x));
+        }
+        let rest = rest.iter().fold([0f32; ROWS], added);
+        let sums = match chunks {
+            [] => rest,
+            _ => added(folded(lanes, |a, b| added(a, &b)), &rest),
         };
         let inverse = sums.map(|sum| scale / sum);
-        for column in &mut all[..classes] {
+        for column in &mut *columns {
             column.iter_mut().zip(&inverse).for_each(|(x, inverse)| *x *= inverse);
         }
         for (r, &v) in rows.iter().enumerate() {
-            for (g, column) in g[v * classes..][..classes].iter_mut().zip(&all) {
+            for (g, column) in g[v * classes..][..classes].iter_mut().zip(&*columns) {
                 *g = column[r];
             }
         }
