@@ -5,10 +5,10 @@ use crate::par::{cut_mut, split_rows};
 use crate::simd::multiversion;
 use crate::{Mat, Par, expect_eq, flat, flat_mut};
 
+mod columns;
+
 /// Rows of one block; the loss is summed per block, then over the blocks.
 const BLOCK: usize = 1024;
-
-mod columns;
 
 /// Products of sums beyond this could leave the range of `f64` with the next.
 const LARGE: f64 = 1e250;

@@ -17,9 +17,10 @@ use crate::vector::{Vector, at_level, prefetch};
 /// Columns of the right operand at most; of more both operands are packed.
 const MOST: usize = 64;
 
-/// The same with few registers where rows of the left operand lie [`CROWDED`] apart, or a multiple of that: a strip
-/// of a block falls into a few sets of the nearest cache, and is fetched again for every group.
-const MOST_CROWDED: usize = 32;
+/// The same with few registers where rows of the left operand lie [`CROWDED`] apart, or a multiple of that, as a
+/// strip of a block falls into a few sets of the nearest cache then, and is fetched again for every group; and where
+/// vectors are pairs.
+const MOST_OF_FEW: usize = 32;
 const CROWDED: usize = 256;
 
 /// Rows whose sums are added to those of the rows before, so that rounding does not grow with all rows.
@@ -49,8 +50,8 @@ pub(super) fn pays(level: Level, mut lefts: impl Iterator<Item = usize>, n: usiz
     let crowded = |k: usize| k > 0 && k.is_multiple_of(CROWDED);
     let most = match level {
         Level::Avx512 => MOST,
-        _ if lefts.any(crowded) => MOST_CROWDED,
-        Level::Avx2 | Level::Neon | Level::Scalar => MOST,
+        Level::Avx2 if !lefts.any(crowded) => MOST,
+        Level::Avx2 | Level::Neon | Level::Scalar => MOST_OF_FEW,
     };
     n <= most
 }

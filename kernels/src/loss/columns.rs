@@ -40,14 +40,16 @@ multiversion! {
         }
         // In the order in which those of a row are added.
         let (chunks, rest) = columns.as_chunks::<LANES>();
-        let mut lanes = [[0f32; ROWS]; LANES];
-        for chunk in chunks {
-            lanes.iter_mut().zip(chunk).for_each(|(sums, x)| *sums = added(*sums, x));
-        }
         let rest = rest.iter().fold([0f32; ROWS], added);
         let sums = match chunks {
             [] => rest,
-            _ => added(folded(lanes, |a, b| added(a, &b)), &rest),
+            [first, others @ ..] => {
+                let mut lanes = *first;
+                for chunk in others {
+                    lanes.iter_mut().zip(chunk).for_each(|(sums, x)| *sums = added(*sums, x));
+                }
+                added(folded(lanes, |a, b| added(a, &b)), &rest)
+            }
         };
         let inverse = sums.map(|sum| scale / sum);
         for column in &mut *columns {
