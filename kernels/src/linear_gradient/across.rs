@@ -61,9 +61,16 @@ const fn few<V: Vector>() -> bool {
     V::TILE <= 8
 }
 
-/// Numbers of a column's sums, those that fill the last vector included.
+/// Numbers of a column's sums, those that fill the last vector included, and a line more where those of several
+/// columns would fall into a few sets of the nearest cache.
 fn padded(columns: usize) -> usize {
-    columns.next_multiple_of(16)
+    let whole = columns.next_multiple_of(LINE);
+    whole
+        + if whole.is_multiple_of(CROWDED) {
+            LINE
+        } else {
+            0
+        }
 }
 
 /// A job for `n` columns.
