@@ -17,10 +17,11 @@ use crate::vector::{Vector, at_level, prefetch};
 /// Columns of the right operand at most; of more both operands are packed.
 const MOST: usize = 64;
 
-/// The same with few registers where rows of the left operand lie [`CROWDED`] apart, or a multiple of that, as a
-/// strip of a block falls into a few sets of the nearest cache then, and is fetched again for every group; and where
-/// vectors are pairs.
+/// The same where vectors are pairs, and with few registers where the left operand's rows are [`CROWDED`].
 const MOST_OF_FEW: usize = 32;
+
+/// Rows this far apart, or a multiple of it, fall into a few sets of the nearest cache: a strip of a block of them is
+/// fetched again for every group.
 const CROWDED: usize = 256;
 
 /// Rows whose sums are added to those of the rows before, so that rounding does not grow with all rows.
@@ -59,6 +60,11 @@ pub(super) fn pays(level: Level, mut lefts: impl Iterator<Item = usize>, n: usiz
 /// Whether a level has few registers: as many vectors as a tile of aggregation holds.
 const fn few<V: Vector>() -> bool {
     V::TILE <= 8
+}
+
+/// Rows from one request for lines to the next.
+const fn every<V: Vector>() -> usize {
+    if few::<V>() { EVERY } else { 1 }
 }
 
 /// Numbers of a column's sums, those that fill the last vector included, and a line more where those of several
@@ -226,7 +232,7 @@ impl Next {
 
 #[inline(always)]
 fn strips<V: Vector>(rows: Rows<'_>, sums: &mut [f32]) {
-    let every = if few::<V>() { EVERY } else { 1 };
+    let every = every::<V>();
     // Columns of a group beside so many vectors.
     let group = |strip: usize| {
         let most = if few::<V>() && strip > 1 {
@@ -285,7 +291,7 @@ fn tile<V: Vector, const N: usize, const S: usize, const WHOLE: bool>(
             "a group has at most {GROUP_OF_FEW} columns, and whole strips of their own where registers are few"
         );
     }
-    let every = if few::<V>() { EVERY } else { 1 };
+    let every = every::<V>();
     let Rows {
         x,
         k,
